@@ -1,3 +1,4 @@
+import { CountedLines } from './counted-lines.ts'
 import { isoTime } from './time.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
@@ -12,6 +13,8 @@ export interface Log {
   error(event: string, fields?: LogFields): void
   /** The same for fields that are JSON already: the text of an object. */
   written(level: LogLevel, event: string, object: string): void
+  /** The same for lines that strangers can cause: of each `kind`, one of our own words, one a second, with a count. */
+  counted(kind: string, level: LogLevel, event: string, object: string): void
   /** Writes the buffered lines. Call it before the process ends. */
   flush(): void
 }
@@ -35,7 +38,7 @@ export function createLog(level: LogLevel | 'silent', write: (text: string) => v
   const room = Buffer.allocUnsafeSlow(roomBytes)
   let used = 0
   let timer: ReturnType<typeof setTimeout> | null = null
-  const flush = () => {
+  const send = () => {
     if (timer !== null) clearTimeout(timer)
     timer = null
     if (used === 0) return
@@ -51,7 +54,7 @@ export function createLog(level: LogLevel | 'silent', write: (text: string) => v
     const head = `{"ts":"${isoTime(Date.now())}","level":"${rank}","event":"${event}"${alike}`
     const more = object !== emptyObject
     const bytesMost = (head.length + object.length + 1) * utf8BytesPerUnitMax
-    if (used + bytesMost > roomBytes) flush()
+    if (used + bytesMost > roomBytes) send()
     if (bytesMost > roomBytes) return write(`${head}${more ? `,${object.slice(1)}` : '}'}\n`)
     add(head)
     const at = used
@@ -59,13 +62,21 @@ export function createLog(level: LogLevel | 'silent', write: (text: string) => v
     // Its members follow those of the head.
     if (more) room[at] = comma
     room[used++] = lineEnd
-    if (used >= flushAtBytes || ranks[rank] >= ranks.error) return flush()
-    timer ??= setTimeout(flush, flushAfterMs)
+    if (used >= flushAtBytes || ranks[rank] >= ranks.error) return send()
+    timer ??= setTimeout(send, flushAfterMs)
   }
   const at = (rank: LogLevel) => (event: string, fields?: LogFields) => {
     if (ranks[rank] >= ranks[level]) written(rank, event, fields === undefined ? emptyObject : JSON.stringify(fields))
   }
-  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), written, flush }
+  const many = new CountedLines(written)
+  const counted = (kind: string, rank: LogLevel, event: string, object: string) => {
+    if (ranks[rank] >= ranks[level]) many.add(kind, { level: rank, event, object })
+  }
+  const flush = () => {
+    many.flush()
+    send()
+  }
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), written, counted, flush }
 }
 
 /** The class of a failure for a log line: a code or a name, never a message (drivers put parameters into messages). */

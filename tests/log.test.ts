@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { problemKinds } from '../src/errors.ts'
 import { logRequest, type RequestLine } from '../src/http/frame/request-log.ts'
 import { createLog } from '../src/log.ts'
 import { waitUntil } from './support/run/wait-until.ts'
@@ -17,6 +18,16 @@ const said = fc.record({
   rank: fc.constantFrom('debug', 'info', 'warn', 'error'),
   fields: fc.option(fields, { nil: undefined }),
 })
+
+const stranger: RequestLine = {
+  requestId: 'req_1',
+  route: '/v1/a',
+  method: 'GET',
+  status: 401,
+  code: null,
+  latencyMs: 1,
+  stranger: true,
+}
 
 const written = (value: unknown) => JSON.parse(JSON.stringify(value ?? {}))
 const linesOf = (texts: readonly string[]) => texts.join('').split('\n').slice(0, -1)
@@ -80,8 +91,9 @@ test('§18: the line of a request has what is known of it, and nothing else', ()
     ttftMs: 0.04,
     promptTokens: 0,
     completionTokens: 3,
+    stranger: false,
   }
-  logRequest(log, { ...least, status: 200 })
+  logRequest(log, { ...least, status: 200, stranger: true })
   logRequest(log, most)
   log.flush()
   const head = { ts: expect.any(String), event: 'request' }
@@ -108,4 +120,46 @@ test('§18: the line of a request has what is known of it, and nothing else', ()
       completion_tokens: 3,
     },
   ])
+})
+
+test('§18: refused strangers are one line a second and kind, and the counts add up to all of them', async () => {
+  const written: string[] = []
+  const log = createLog('info', (lines) => written.push(lines))
+  const kinds = ['missing_credentials', 'invalid_api_key', 'rate_limited'] as const
+  const refuse = (at: number, code: (typeof kinds)[number]) =>
+    logRequest(log, { ...stranger, requestId: `req_${at}`, code, status: problemKinds[code].status })
+  const all = () => {
+    log.flush()
+    return linesOf(written).map((line) => JSON.parse(line) as { code: string; request_id: string; count?: number })
+  }
+  const countOf = (code: string) => all().reduce((sum, line) => sum + (line.code === code ? (line.count ?? 1) : 0), 0)
+  for (let at = 0; at < 30_000; at++) refuse(at, kinds[at % kinds.length] ?? kinds[0])
+  expect(kinds.map(countOf)).toEqual([10_000, 10_000, 10_000])
+  expect(all()).toHaveLength(6)
+  expect(all().map(({ count }) => count)).toEqual([undefined, undefined, undefined, 9_999, 9_999, 9_999])
+  expect(all().map(({ request_id }) => request_id)).toEqual([0, 1, 2, 29_997, 29_998, 29_999].map((at) => `req_${at}`))
+})
+
+test('§18: a refused stranger behind another has its line within the next second, without a flush', async () => {
+  const written: string[] = []
+  const log = createLog('info', (lines) => written.push(lines))
+  const refuse = (requestId: string) =>
+    logRequest(log, { ...stranger, requestId, code: 'missing_credentials', status: 401 })
+  const ids = () => linesOf(written).map((line) => (JSON.parse(line) as { request_id: string }).request_id)
+  refuse('req_1')
+  refuse('req_2')
+  await waitUntil('both lines', () => ids().length === 2)
+  expect(ids()).toEqual(['req_1', 'req_2'])
+})
+
+test('§18: whom the gateway knows has a line for each request, refused or not; a fault of ours always has one', () => {
+  const written: string[] = []
+  const log = createLog('info', (lines) => written.push(lines))
+  for (let at = 0; at < 5; at++) {
+    logRequest(log, { ...stranger, code: 'invalid_request', status: 400, keyId: 'key_1', stranger: false })
+    logRequest(log, { ...stranger, code: 'internal_error', status: 500 })
+    logRequest(log, { ...stranger, code: null, status: 200 })
+  }
+  log.flush()
+  expect(linesOf(written)).toHaveLength(15)
 })

@@ -20,6 +20,7 @@ import { answerChat, type ChatRouteParts, listModels, nodeChatRoute, nodeModelsR
 import { answerCommand, commandBodyBytesMax, nodeCommandRoute } from './commands/command-routes.ts'
 import type { Commands } from './commands/commands.ts'
 import { nodeStatus, type StatusParts } from './node-status.ts'
+import { logEnd, RequestLine } from './request-line.ts'
 import { baseHeaders, clientClosedStatus, toldByAgent } from './rerank/answers.ts'
 import type { Reranker } from './rerank/rerank.ts'
 import { rerankRoutes } from './rerank/rerank-routes.ts'
@@ -68,38 +69,15 @@ type Refuse = (problem: Problem, requestId: string) => Response
 const asOpenAi: Refuse = (problem, requestId) => envelopeResponse('openai', problem, requestId, baseHeaders, null)
 const asProblem: Refuse = (problem, requestId) => problemResponse(problem, requestId, baseHeaders, toldByAgent)
 
-/**
- * One log line for each request, without anything that a caller made up. Polls of the gateway are logged only if they
- * fail.
- */
-class Line {
-  readonly requestId = newId('req')
-  private readonly beganMs = performance.now()
-
-  constructor(
-    private readonly log: Log,
-    private readonly route: string,
-  ) {}
-
-  end(status: number, code: string | null, failure: unknown = null): void {
-    const { log, route, requestId: request_id } = this
-    const latency_ms = Math.round(performance.now() - this.beganMs)
-    if (route !== nodeStatusPath || code !== null) {
-      log.info('request', { request_id, route, status, code, latency_ms })
-    }
-    if (failure !== null) log.error('unhandled', { request_id, route, failure: failureName(failure) })
-  }
-}
-
 /** Runs one route and turns a refusal into the route's form of error. */
 async function answered(
-  log: Log,
+  { credentials, log }: NodeAppParts,
   route: string,
   request: Request,
   refuse: Refuse,
   work: (requestId: string) => Promise<Response> | Response,
 ): Promise<Response> {
-  const line = new Line(log, route)
+  const line = new RequestLine(log, route, () => !credentials.knows(request))
   try {
     const response = await work(line.requestId)
     if (!response.headers.has(headers.requestId)) response.headers.set(headers.requestId, line.requestId)
@@ -191,10 +169,10 @@ function isKnown({ credentials }: NodeAppParts, request: Request): boolean {
 const wishPath = new RegExp(`^${nodeModelsPath}/([^/]+)/(?:load|unload)$`)
 
 function door(parts: NodeAppParts) {
-  const refuse = (_request: Request, problem: Problem) => {
-    const requestId = newId('req')
-    parts.log.info('request', { request_id: requestId, route: 'unmatched', status: problem.status, code: problem.code })
-    return asProblem(problem, requestId)
+  const refuse = (request: Request, problem: Problem) => {
+    const line = new RequestLine(parts.log, 'unmatched', () => !parts.credentials.knows(request))
+    line.end(problem.status, problem.code)
+    return asProblem(problem, line.requestId)
   }
   return frontDoor({
     descriptors,
@@ -214,11 +192,11 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
   const connections = new ConnectionClock(() => app.server)
   const open: OpenParts = { ...parts, connections }
   const command = (request: Request) =>
-    answered(log, nodeCommandRoute, request, asProblem, () => commandResponse(open, request))
+    answered(parts, nodeCommandRoute, request, asProblem, () => commandResponse(open, request))
   const chat = (request: Request) =>
-    answered(log, nodeChatRoute, request, asOpenAi, (requestId) => answerChat(open, request, requestId))
+    answered(parts, nodeChatRoute, request, asOpenAi, (requestId) => answerChat(open, request, requestId))
   const modelWish = (request: Request, wish: ModelWishName, id: string) =>
-    answered(log, modelWishRoutes[wish], request, asProblem, () => modelWishResponse(open, request, wish, id))
+    answered(parts, modelWishRoutes[wish], request, asProblem, () => modelWishResponse(open, request, wish, id))
   const { enter, adapter, isCanonical, refuseAmbiguous } = door(parts)
   const app: AnyElysia = new Elysia({
     adapter,
@@ -236,12 +214,12 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     .get('/healthz', () => Response.json({ status: 'ok' }, { headers: baseHeaders }))
     .post(nodeChatRoute, ({ request }) => chat(request), { parse: 'none' })
     .get(nodeModelsRoute, ({ request }) =>
-      answered(log, nodeModelsRoute, request, asOpenAi, () =>
+      answered(parts, nodeModelsRoute, request, asOpenAi, () =>
         Response.json(listModels(open, request), { headers: baseHeaders }),
       ),
     )
     .get(nodeStatusPath, ({ request }) =>
-      answered(log, nodeStatusPath, request, asProblem, () => statusResponse(parts, request)),
+      answered(parts, nodeStatusPath, request, asProblem, () => statusResponse(parts, request)),
     )
     .put(nodeCommandRoute, ({ request }) => command(request), { parse: 'none' })
     .get(nodeCommandRoute, ({ request }) => command(request))
@@ -252,7 +230,7 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     })
     .post(
       witnessPath,
-      ({ request }) => answered(log, witnessPath, request, asProblem, () => witnessResponse(open, request)),
+      ({ request }) => answered(parts, witnessPath, request, asProblem, () => witnessResponse(open, request)),
       { parse: 'none' },
     )
     .use(
@@ -260,10 +238,10 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
         credentials: parts.credentials,
         connections,
         reranker: parts.reranker,
-        onEnd: ({ requestId, status, code, latencyMs, failure }) => {
-          const fields = { request_id: requestId, route: rerankRoute, status, code, latency_ms: Math.round(latencyMs) }
-          log.info('request', fields)
-          if (failure !== null) log.warn('rerank_failed', { request_id: requestId, failure: failureName(failure) })
+        onEnd: ({ failure, ...ended }, request) => {
+          logEnd(log, { ...ended, route: rerankRoute, stranger: () => !parts.credentials.knows(request) })
+          if (failure !== null)
+            log.warn('rerank_failed', { request_id: ended.requestId, failure: failureName(failure) })
         },
       }),
     )

@@ -17,6 +17,8 @@ export interface HttpExchange {
   code: ProblemCode | null
   keyId: string | null
   role: Role | null
+  /** Whoever asks has proved to be a customer or a node. */
+  proved: boolean
   /** The action of an admin route. */
   action: AdminAction | null
   /** The keyed hash of a known role token. */
@@ -63,6 +65,7 @@ export function beginExchange(context: HttpContext, request: Request, server: Pe
     code: null,
     keyId: null,
     role: null,
+    proved: false,
     action: null,
     actorHash: null,
   }
@@ -92,5 +95,6 @@ export function endExchange(
     role: exchange.role,
     addressHash: gateway.hashAddress(exchange.address),
     clientRequestId: exchange.clientRequestId,
+    stranger: exchange.keyId === null && exchange.role === null && !exchange.proved,
   })
 }

@@ -48,7 +48,8 @@ export function problemOf(error: unknown, log: Log, place: { requestId: string; 
   const failure = schema === null ? failureName(error) : 'response_schema'
   const outage = schema === null ? outageOf(error) : null
   if (outage !== null) {
-    log.warn(outage, { request_id: place.requestId, route: place.route, failure })
+    const fields = { request_id: place.requestId, route: place.route, failure }
+    log.counted(outage, 'warn', outage, JSON.stringify(fields))
     return new Problem('service_unavailable')
   }
   log.error('unhandled', { request_id: place.requestId, route: place.route, failure })

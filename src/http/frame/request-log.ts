@@ -1,5 +1,5 @@
 import { headers } from '../../brand.ts'
-import type { ProblemCode } from '../../errors.ts'
+import { type ProblemCode, problemKinds } from '../../errors.ts'
 import type { Log } from '../../log.ts'
 
 /** One finished request; every field may stand in a log (§18). */
@@ -24,6 +24,8 @@ export interface RequestLine {
   readonly ttftMs?: number | null
   readonly promptTokens?: number | null
   readonly completionTokens?: number | null
+  /** Nobody that the gateway knows: such requests come without end, and are counted (§18). */
+  readonly stranger: boolean
 }
 
 const clientRequestIdPattern = /^[A-Za-z0-9._-]{1,128}$/
@@ -36,30 +38,33 @@ export function clientRequestId(request: Request): string | null {
 
 const tenths = (ms: number) => Math.round(ms * 10) / 10
 
+/** Not a fault of ours, which has a line of its own whoever asked. */
+const isRefusal = (code: ProblemCode | null): code is ProblemCode =>
+  code !== null && (problemKinds[code].status < 500 || code === 'service_unavailable')
+
 /** The engine's own writer makes the text of one flat object in half the time of a template, of which every piece is a string of its own. */
 export function logRequest(log: Log, line: RequestLine): void {
-  const { status, ttftMs } = line
-  log.written(
-    status >= 500 ? 'warn' : 'info',
-    'request',
-    JSON.stringify({
-      request_id: line.requestId,
-      route: line.route,
-      method: line.method,
-      status,
-      code: line.code,
-      latency_ms: tenths(line.latencyMs),
-      key_id: line.keyId ?? undefined,
-      role: line.role ?? undefined,
-      ip: line.addressHash ?? undefined,
-      client_request_id: line.clientRequestId ?? undefined,
-      job_id: line.jobId ?? undefined,
-      model: line.model ?? undefined,
-      node_id: line.nodeId ?? undefined,
-      tries: line.tries,
-      ttft_ms: ttftMs == null ? undefined : tenths(ttftMs),
-      prompt_tokens: line.promptTokens ?? undefined,
-      completion_tokens: line.completionTokens ?? undefined,
-    }),
-  )
+  const { code, status, ttftMs } = line
+  const level = status >= 500 ? 'warn' : 'info'
+  const object = JSON.stringify({
+    request_id: line.requestId,
+    route: line.route,
+    method: line.method,
+    status,
+    code,
+    latency_ms: tenths(line.latencyMs),
+    key_id: line.keyId ?? undefined,
+    role: line.role ?? undefined,
+    ip: line.addressHash ?? undefined,
+    client_request_id: line.clientRequestId ?? undefined,
+    job_id: line.jobId ?? undefined,
+    model: line.model ?? undefined,
+    node_id: line.nodeId ?? undefined,
+    tries: line.tries,
+    ttft_ms: ttftMs == null ? undefined : tenths(ttftMs),
+    prompt_tokens: line.promptTokens ?? undefined,
+    completion_tokens: line.completionTokens ?? undefined,
+  })
+  if (line.stranger && isRefusal(code)) log.counted(code, level, 'request', object)
+  else log.written(level, 'request', object)
 }

@@ -91,6 +91,7 @@ export class InferenceLine implements ChatRecorder {
       ttftMs: record.ttftMs,
       promptTokens: record.usage?.prompt_tokens ?? null,
       completionTokens: record.usage?.completion_tokens ?? null,
+      stranger: this.access === null,
     })
     const { access } = this
     // A stranger leaves a line and a count, and cannot fill the table.

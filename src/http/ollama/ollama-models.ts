@@ -32,6 +32,7 @@ async function visible(context: HttpContext, { exchange, request }: Asked): Prom
   const { router } = context.gateway
   const access = await inferenceAccess(context, request, exchange.address)
   exchange.keyId = access.keyId
+  exchange.proved = true
   if (access.accountStatus !== 'active') throw new Problem('account_suspended')
   const routes = callableRoutes(router.table(), access, Date.now())
   return modelsOf(routes, access.customerId).filter(({ svc }) => svc.modality in capabilities)

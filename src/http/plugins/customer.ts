@@ -14,6 +14,7 @@ async function authenticate({ gateway }: HttpContext, exchange: HttpExchange, re
   const access = await gateway.access.customer(customerId, token)
   // An unknown id and a wrong token get the same answer.
   if (access === null) throw refusedLogin(gateway, exchange.address, new Problem('invalid_credentials'))
+  exchange.proved = true
   return access
 }
 

@@ -17,6 +17,7 @@ async function count(context: HttpContext, exchange: HttpExchange, request: Requ
   const { gateway, connections } = context
   const access = await inferenceAccess(context, request, exchange.address)
   exchange.keyId = access.keyId
+  exchange.proved = true
   if (access.accountStatus !== 'active') throw new Problem('account_suspended')
   const text = await connections.body(request, readJsonText(request, gateway.config.SVC_CHAT_BODY_BYTES_MAX))
   const asked = readRequestBody(text, CountTokensRequest)

@@ -24,6 +24,7 @@ async function authenticate(context: HttpContext, exchange: HttpExchange, token:
     throw refusedLogin(gateway, exchange.address, refused)
   }
   exchange.keyId = access.keyId
+  exchange.proved = true
   if (access.accountStatus !== 'active') throw new Problem('account_suspended')
   return access
 }

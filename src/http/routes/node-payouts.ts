@@ -148,6 +148,7 @@ const proofsRoute = (context: HttpContext) =>
       const message = payoutProofsMessage({ nodeId, signedAt, nonce })
       const fault = await gateway.nodeProofs.check({ nodeId, timestamp: atMs / secondMs, nonce, signature, message })
       if (fault !== null) throw refusedLogin(gateway, exchange.address, new Problem(fault))
+      exchange.proved = true
       Object.assign(set.headers, await gateway.limits.takeNodeReport(nodeId))
       const proofs: ReturnType<typeof payoutProofView>[] = []
       for (const batchId of await batchesOfNode(gateway.db, nodeId, batchesMax)) {
@@ -180,6 +181,7 @@ const reportRoute = (context: HttpContext) =>
       const nodeId = params.node_id
       const { gateway } = context
       await authenticate(context, { values, url, nodeId, address: exchange.address })
+      exchange.proved = true
       // The limit is counted after the signature was checked, so that strangers cannot use up a node's share.
       Object.assign(set.headers, await gateway.limits.takeNodeReport(nodeId))
       const nowMs = Date.now()

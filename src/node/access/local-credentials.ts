@@ -21,6 +21,8 @@ import type { RouterAuth } from './router-auth.ts'
 export interface LocalCredentials {
   /** Checks the headers. Throws `missing_credentials` and `invalid_credentials`. */
   begin(request: Request): PendingCredentials
+  /** A program of this computer, by a token or a key of it. The others prove themselves with the body, or at the gateway. */
+  knows(request: Request): boolean
 }
 
 export interface PendingCredentials {
@@ -49,13 +51,17 @@ interface Sent {
 export function createLocalCredentials(parts: LocalCredentialParts): LocalCredentials {
   const hash = (token: string) => Buffer.from(sha256Hex(token), 'hex')
   const localHash = hash(parts.localToken)
+  const checkedHeaders = (request: Request): Sent => {
+    const sent = readSent(request)
+    if (sent.localToken !== null && !equalBytes(hash(sent.localToken), localHash)) throw refused()
+    if (sent.apiKey !== null && !parts.keys.accepts(sent.apiKey)) throw refused()
+    if (sent.signature !== null && parts.router() === null) throw refused()
+    if (sent.gatewayKey !== null && parts.gatewayKeys() === null) throw refused()
+    return sent
+  }
   return {
     begin(request) {
-      const sent = readSent(request)
-      if (sent.localToken !== null && !equalBytes(hash(sent.localToken), localHash)) throw refused()
-      if (sent.apiKey !== null && !parts.keys.accepts(sent.apiKey)) throw refused()
-      if (sent.signature !== null && parts.router() === null) throw refused()
-      if (sent.gatewayKey !== null && parts.gatewayKeys() === null) throw refused()
+      const sent = checkedHeaders(request)
       return {
         withBody: (body) => checkSignature(parts.router(), request, sent.signature, body),
         async forModel(model, signal) {
@@ -63,6 +69,14 @@ export function createLocalCredentials(parts: LocalCredentialParts): LocalCreden
           if (gatewayKey === null) return
           if ((await parts.gatewayKeys()?.allows(gatewayKey, model, signal)) !== true) throw refused()
         },
+      }
+    },
+    knows(request) {
+      try {
+        const { localToken, apiKey } = checkedHeaders(request)
+        return localToken !== null || apiKey !== null
+      } catch {
+        return false
       }
     },
   }

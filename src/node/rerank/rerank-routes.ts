@@ -21,7 +21,7 @@ export interface RerankParts {
   readonly reranker: Reranker
   readonly connections: ConnectionClock
   /** Told of every request when its answer is known: for the log. `failure`: what was thrown beyond a refusal's code. */
-  readonly onEnd?: (end: RerankEnd) => void
+  readonly onEnd?: (end: RerankEnd, request: Request) => void
 }
 
 export interface RerankEnd {
@@ -66,7 +66,7 @@ export const rerankRoutes = (parts: RerankParts) =>
       const requestId = newId('req')
       const beganMs = performance.now()
       const end = (status: number, code: string | null, failure: unknown) =>
-        parts.onEnd?.({ requestId, status, code, latencyMs: performance.now() - beganMs, failure })
+        parts.onEnd?.({ requestId, status, code, latencyMs: performance.now() - beganMs, failure }, request)
       try {
         const body = await answer(parts, request)
         end(200, null, null)

@@ -122,6 +122,7 @@ test('§1: HEAD answers as GET does, without the body', async () => {
 
 test('§1: x-request-id on every answer; the one that came in is only kept in the log', async () => {
   const seen = new Set<string>()
+  const requestLines = () => gateway.logged().filter(({ event }) => event === 'request')
   for (const [method, path] of [
     ['GET', '/v1/api'],
     ['GET', '/nothing'],
@@ -138,10 +139,11 @@ test('§1: x-request-id on every answer; the one that came in is only kept in th
     expect(id).toMatch(/^req_[0-9A-HJKMNP-TV-Z]{26}$/)
     expect(response.headers.get('x-content-type-options')).toBe('nosniff')
     seen.add(id)
+    // Two refused strangers within a second would share a line.
+    await waitUntil('its line is there', () => requestLines().some(({ request_id }) => request_id === id))
   }
   expect(seen.size).toBe(9)
   await gateway.ask('GET', '/healthz', { headers: { 'x-request-id': 'a b<script>' } })
-  const requestLines = () => gateway.logged().filter(({ event }) => event === 'request')
   const mine = () => requestLines().filter(({ request_id }) => seen.has(String(request_id)))
   await waitUntil('all lines are there', () => mine().length === seen.size)
   const lines = requestLines()

@@ -96,7 +96,7 @@ describe('§18: nothing is left after the end', () => {
   /** Everything that a request's line may have. */
   const fields = new Set(
     (
-      'ts level event request_id route method status code latency_ms key_id role ip client_request_id job_id ' +
+      'ts level event request_id route method status code latency_ms key_id role ip client_request_id job_id count ' +
       'model node_id tries ttft_ms prompt_tokens completion_tokens'
     ).split(' '),
   )
