@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { descriptors } from '../../host/descriptors.ts'
 import { killMarked, markedProcesses, markVariable, signalAll } from './marked-processes.ts'
+import { inheritedEnvironment } from './server-environment.ts'
 
 /** What is kept of a command's output, bytes: its end. */
 export const outputBytesMax = 64 * 1024
@@ -11,6 +12,7 @@ const killedWithinMs = 10_000
 
 export interface ServerCommand {
   readonly command: readonly string[]
+  /** Beside what it inherits. */
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   /** Of this start alone, and beginning with the word of this agent; ends with a full stop. */
@@ -47,7 +49,7 @@ function launched({ command, env, cwd, mark }: ServerCommand, failed: (error: un
     // setproctitle (vLLM) would write its title over the environment by which the processes are known.
     return spawn(program, args, {
       cwd,
-      env: { ...process.env, SPT_NOENV: '1', ...env, [markVariable]: mark },
+      env: { ...inheritedEnvironment(process.env), SPT_NOENV: '1', ...env, [markVariable]: mark },
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
     })

@@ -31,6 +31,44 @@ test('§30: a command runs with its own environment and folder, and no shell rea
   expect(server.text.split('\n').slice(0, 3)).toEqual(['/usr', 'a b', '$(id); `id`'])
 })
 
+test('§30: a command inherits what finds programs and graphics cards, and nothing else of the agent', async () => {
+  const own = { SVC_GATEWAY_KEY: 'a-key-of-the-agent', OPENAI_API_KEY: 'another-key', CUDA_VISIBLE_DEVICES: '0,1' }
+  const before = { ...process.env }
+  Object.assign(process.env, own, { HIP_VISIBLE_DEVICES: '2', ROCR_VISIBLE_DEVICES: '3', GGML_VK_VISIBLE_DEVICES: '4' })
+  Object.assign(process.env, { LANG: 'C.UTF-8', TMPDIR: '/tmp', XCUDA_A: 'no', LC_ALL: 'C' })
+  const mark = `test${process.pid}.env.`
+  const server = new ServerProcess({
+    command: ['/usr/bin/env'],
+    env: { PORT: '1', GGML_VK_VISIBLE_DEVICES: '5', HF_TOKEN: 'of-models-json' },
+    cwd: '/',
+    mark,
+  })
+  await server.exited
+  for (const name of Object.keys(process.env)) delete process.env[name]
+  Object.assign(process.env, before)
+  const seen = Object.fromEntries(
+    server.text
+      .split('\n')
+      .filter((line) => line.includes('=') && !line.startsWith('[agent]'))
+      .map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+  )
+  const home = process.env.HOME === undefined ? {} : { HOME: process.env.HOME }
+  expect(seen).toEqual({
+    ...home,
+    PATH: process.env.PATH ?? '',
+    LANG: 'C.UTF-8',
+    TMPDIR: '/tmp',
+    CUDA_VISIBLE_DEVICES: '0,1',
+    HIP_VISIBLE_DEVICES: '2',
+    ROCR_VISIBLE_DEVICES: '3',
+    GGML_VK_VISIBLE_DEVICES: '5',
+    HF_TOKEN: 'of-models-json',
+    PORT: '1',
+    SPT_NOENV: '1',
+    PENSTOCK_MODEL_SERVER: mark,
+  })
+})
+
 test('§30: the end of its output is kept, at most 64 KiB', async () => {
   const { server } = begin('head -c 300000 /dev/zero | tr "\\0" x; echo; echo the last line')
   await server.exited
