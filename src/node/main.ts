@@ -2,6 +2,7 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { product } from '../brand.ts'
 import { descriptors } from '../host/descriptors.ts'
+import { portInUse } from '../host/port-holder.ts'
 import { openPrivateFolder, type PrivateFolder } from '../host/private-files.ts'
 import type { RuntimeId } from '../ids.ts'
 import { Closing } from '../listener/closing.ts'
@@ -85,7 +86,7 @@ export function nodeFolderPath(env: Readonly<Record<string, string | undefined>>
 
 function listenFault(error: unknown, port: number): unknown {
   const code = String((error as { code?: unknown }).code)
-  if (code === 'EADDRINUSE') return new NodeStartError(`Port ${port} is in use. Choose another one with --listen.`)
+  if (code === 'EADDRINUSE') return new NodeStartError(`${portInUse(port)}, or choose another port with --listen.`)
   if (code === 'EACCES') return new NodeStartError(`This user may not use port ${port}. Choose a port above 1023.`)
   if (code === 'EADDRNOTAVAIL') return new NodeStartError('--listen is not an address of this computer.')
   return error

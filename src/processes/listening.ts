@@ -1,4 +1,5 @@
 import type { AnyElysia } from 'elysia'
+import { portInUse } from '../host/port-holder.ts'
 import { failureName } from '../log.ts'
 import type { Config, Settings } from '../settings/config.ts'
 import { type ListenAddress, listenAddress } from '../settings/listen-address.ts'
@@ -12,8 +13,7 @@ export interface Place extends ListenAddress {
 
 /** What a port that cannot be taken is called in words, and which setting mends it. */
 const listenFaults: Readonly<Record<string, (place: Place) => string>> = {
-  EADDRINUSE: ({ port, portSetting: name }) =>
-    `Port ${port} is in use. Stop what listens there, or set ${name} to another port.`,
+  EADDRINUSE: ({ port, portSetting: name }) => `${portInUse(port)}, or set ${name} to another port.`,
   EACCES: ({ port, portSetting: name }) => `Port ${port} may not be taken by this user. Set ${name} to one above 1023.`,
   EADDRNOTAVAIL: ({ hostSetting: name }) => `${name} is not an address of this computer.`,
 }

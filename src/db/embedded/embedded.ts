@@ -2,6 +2,7 @@ import { Database as SqliteFile } from 'bun:sqlite'
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { descriptors } from '../../host/descriptors.ts'
+import { lockFiles } from '../../host/port-holder.ts'
 import { connect } from '../client.ts'
 import { EmbeddedDatabaseError } from './embedded-binaries.ts'
 import { type Keeper, orphanGraceSecondsDefault, startKeeper } from './embedded-keeper.ts'
@@ -52,7 +53,7 @@ function urlOf(place: Place, name: string): string {
  * no race over a stale file is possible. The process id beside it serves the message only.
  */
 function lockFolder(dataDir: string): () => void {
-  const file = join(dataDir, 'gateway.lock')
+  const file = join(dataDir, lockFiles.gateway)
   const holder = join(dataDir, 'gateway.pid')
   const lock = new SqliteFile(file)
   chmodSync(file, 0o600)

@@ -1,10 +1,9 @@
 import { Database } from 'bun:sqlite'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, openSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileHolder, lockFiles } from '../../host/port-holder.ts'
 import type { PrivateFolder } from '../../host/private-files.ts'
 import { NodeStartError } from './enrollment.ts'
-
-export const lockFile = 'agent.lock'
 
 /**
  * One agent on one folder: two would be one node with two tunnels, each the other's stranger. An empty SQLite database
@@ -13,7 +12,7 @@ export const lockFile = 'agent.lock'
  * `NodeStartError`.
  */
 export function lockFolder(folder: PrivateFolder): () => void {
-  const path = join(folder.path, lockFile)
+  const path = join(folder.path, lockFiles.agent)
   closeSync(openSync(path, 'a', 0o600))
   const database = new Database(path)
   try {
@@ -21,8 +20,9 @@ export function lockFolder(folder: PrivateFolder): () => void {
   } catch (error) {
     database.close()
     if ((error as { code?: unknown }).code !== 'SQLITE_BUSY') throw error
+    const pid = fileHolder(realpathSync(path))
     throw new NodeStartError(
-      `Another agent uses ${folder.path}. Stop it first, or give this one its own folder with --data-dir.`,
+      `Another agent${pid === null ? '' : ` (process ${pid})`} uses ${folder.path}. Stop it first, or give this one its own folder with --data-dir.`,
     )
   }
   return () => database.close()

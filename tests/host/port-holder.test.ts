@@ -1,0 +1,80 @@
+import { afterAll, expect, test } from 'bun:test'
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  fileHolder,
+  lsofTable,
+  type ProcessTable,
+  portHolder,
+  portInUse,
+  procTable,
+} from '../../src/host/port-holder.ts'
+import { firstMatch } from '../support/gateways/gateway-process.ts'
+import { freePort } from '../support/gateways/npm-start.ts'
+
+const scratch = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-holder-')))
+const running: Bun.Subprocess[] = []
+afterAll(() => {
+  for (const program of running) program.kill()
+  rmSync(scratch, { recursive: true })
+})
+
+/** A program that listens, with a file open, in itself or in a program that it starts. */
+async function listener(lock: string | null, below: boolean, hostname = '127.0.0.1') {
+  const open = lock === null ? '' : `require('node:fs').openSync(${JSON.stringify(lock)}, 'a');`
+  const listen = `const s = Bun.listen({ hostname: '${hostname}', port: 0, socket: { data() {} } }); console.log('port ' + s.port);`
+  const inner = `Bun.spawn([process.execPath, '-e', ${JSON.stringify(listen)}], { stdio: ['ignore', 'inherit', 'inherit'] });`
+  const program = Bun.spawn([process.execPath, '-e', `${open}${below ? inner : listen} setInterval(() => {}, 1000)`], {
+    stdout: 'pipe',
+  })
+  running.push(program)
+  return { pid: program.pid, port: Number((await firstMatch(program.stdout, /port (\d+)/))[1]) }
+}
+
+const tables: readonly (readonly [string, ProcessTable])[] = [
+  ...(process.platform === 'linux' ? [['/proc', procTable] as const] : []),
+  ...(Bun.which('lsof') === null ? [] : [['lsof', lsofTable] as const]),
+]
+
+test('§25: this system has a way to see who holds a port', () => {
+  expect(tables.length).toBeGreaterThan(0)
+})
+
+test.each(tables)(
+  '§25: who holds a port, by %s: any program, a gateway by its folder, its supervisor',
+  async (_, table) => {
+    const stranger = await listener(null, false)
+    expect(portHolder(stranger.port, table)).toEqual({
+      pid: stranger.pid,
+      name: expect.stringContaining('bun'),
+      owner: null,
+      folder: null,
+    })
+    const onIpv6 = await listener(join(scratch, 'gateway.lock'), false, '::1')
+    expect(portHolder(onIpv6.port, table)).toMatchObject({ pid: onIpv6.pid, owner: 'gateway', folder: scratch })
+    const supervisor = await listener(join(scratch, 'gateway.lock'), true)
+    expect(portHolder(supervisor.port, table)).toMatchObject({ pid: supervisor.pid, owner: 'gateway', folder: scratch })
+    const folder = mkdtempSync(join(scratch, 'agent-'))
+    const agent = await listener(join(folder, 'agent.lock'), false)
+    expect(portHolder(agent.port, table)).toMatchObject({ pid: agent.pid, owner: 'agent', folder })
+    expect(fileHolder(join(folder, 'agent.lock'), table)).toBe(agent.pid)
+    expect(portHolder(await freePort(), table)).toBeNull()
+  },
+  30_000,
+)
+
+test('§25: a port that is taken is said with the process and its folder, or without where it cannot be seen', async () => {
+  const gateway = await listener(join(scratch, 'gateway.lock'), false)
+  const said = portInUse(gateway.port)
+  expect(said).toBe(
+    `Port ${gateway.port} is in use by another gateway: process ${gateway.pid}, data folder ${scratch}. Stop it`,
+  )
+  const stranger = await listener(null, false)
+  expect(portInUse(stranger.port)).toMatch(
+    new RegExp(`^Port ${stranger.port} is in use by process ${stranger.pid} \\(bun.*\\)\\. Stop it$`),
+  )
+  const own = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  expect(portInUse(own.port)).toBe(`Port ${own.port} is in use. Stop what listens there`)
+  own.stop(true)
+})
