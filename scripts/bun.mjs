@@ -1,7 +1,7 @@
 // Starts a program of this repository under the Bun that package-lock.json pins; needs only Node >= 20 with npm.
 // Installs first what the program needs and is not there. Usage: node scripts/bun.mjs <script> [argument…]
 import { spawnSync } from 'node:child_process'
-import { existsSync, readdirSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { install } from './install.mjs'
@@ -31,6 +31,13 @@ function patch() {
   }
 }
 
+/**
+ * True if npm runs this as a script of package.json: npm then is the parent. Any other parent, such as a shell, may end without this,
+ * and the programs that npm's script starts inherit its environment.
+ */
+const isScriptOfNpm = (script) => (process.env.npm_lifecycle_script ?? '').includes(`scripts/bun.mjs ${script}`)
+
+const parent = process.ppid
 const [script, ...args] = process.argv.slice(2)
 if (script === undefined) fail('Usage: node scripts/bun.mjs <script> [argument…]', 2)
 await install(root, script)
@@ -40,10 +47,17 @@ if (bun === undefined) fail(`No Bun for ${process.platform}-${process.arch} in n
 
 // Bun reads both files from the working directory, which may be another project's.
 const elsewhere = resolve(process.cwd()) !== root ? [`--config=${join(root, 'bunfig.toml')}`, '--no-env-file'] : []
-const { code, signal, error } = await run(bun, [...elsewhere, resolve(root, script), ...args], {
+const program = resolve(root, script)
+const { code, signal, error } = await run(bun, [...elsewhere, program, ...args], {
   stdio: 'inherit',
   // Bun lets 256 fetches run at once and reads the limit before any of our code; 65535 is its maximum.
-  env: { ...process.env, BUN_CONFIG_MAX_HTTP_REQUESTS: process.env.BUN_CONFIG_MAX_HTTP_REQUESTS || '65535' },
+  env: {
+    ...process.env,
+    BUN_CONFIG_MAX_HTTP_REQUESTS: process.env.BUN_CONFIG_MAX_HTTP_REQUESTS || '65535',
+    // By this the program ends when this process is killed (src/host/launcher.ts).
+    PENSTOCK_LAUNCHER: `${process.pid} ${existsSync(program) ? realpathSync(program) : program}`,
+  },
+  parent: isScriptOfNpm(script) ? parent : null,
 })
 if (error) fail(`Bun cannot be started (${error.code}).`)
 if (signal) await endBy(signal)

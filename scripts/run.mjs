@@ -4,24 +4,39 @@ import { constants } from 'node:os'
 
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
 const ignoredSignalMs = 100
+const parentLookMs = 500
 
 export function fail(message, code = 1) {
   process.stderr.write(`${message}\n`)
   process.exit(code)
 }
 
-/** Signals to this process go to the program. */
-export function run(command, args, options) {
+/** Outside of a terminal SIGHUP asks for new processes in the place of those that run. */
+const ends = (signal) => signal !== 'SIGHUP' || process.stdin.isTTY || process.stdout.isTTY
+
+/**
+ * Signals to this process go to the program. `parent`: the process id of a parent without which the program is to end, also where
+ * that is killed and cannot say so.
+ */
+export function run(command, args, { parent = null, ...options }) {
   return new Promise((resolved) => {
     let child = null
     let early = null
+    let ending = false
     const forward = (signal) => {
+      ending ||= ends(signal)
       if (child === null) early = signal
       else child.kill(signal)
     }
+    const look = () => {
+      // A program that is told again that it is to end, ends at once.
+      if (process.ppid !== parent && !ending) forward('SIGTERM')
+    }
+    const looking = parent === null ? null : setInterval(look, parentLookMs)
     // Before the start: a quick program is up before this process runs on, and a signal would leave it an orphan (seen).
     for (const signal of signals) process.on(signal, forward)
     const done = (end) => {
+      clearInterval(looking)
       for (const signal of signals) process.off(signal, forward)
       resolved(end)
     }

@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os'
 import type { GatewayParts } from './actors/gateway-handle.ts'
 import { openDatabase } from './db/client.ts'
 import type { Credentials, CredentialsPlace } from './host/data-folder.ts'
+import { atLauncherEnd, endWithLauncher } from './host/launcher.ts'
 import { announce, localName } from './host/local-name.ts'
 import { logMemory } from './host/log-memory.ts'
 import { isWildcard, ownAddresses } from './host/own-addresses.ts'
@@ -182,6 +183,10 @@ async function run(): Promise<void> {
   }
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal)
   process.on('SIGHUP', onHangUp)
+  atLauncherEnd(() => {
+    if (signalledMs === null) void onSignal()
+  })
+  endWithLauncher()
   try {
     await starting
   } catch (error) {

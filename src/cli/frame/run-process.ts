@@ -1,4 +1,5 @@
 import { version } from '../../../package.json'
+import { endWithLauncher } from '../../host/launcher.ts'
 import type { Verb } from './action.ts'
 import { usualPlaces } from './credentials.ts'
 import { runProgram } from './program.ts'
@@ -8,6 +9,7 @@ import { createTerminal } from './terminal.ts'
 /** Runs this process's command line to its end. */
 export async function runProcess(verbs: readonly Verb[], args: readonly string[]): Promise<void> {
   const { env } = process
+  endWithLauncher()
   // Bun's fetch uses HTTP_PROXY even for this computer, which a proxy cannot reach.
   env.NO_PROXY = [env.NO_PROXY, 'localhost', '127.0.0.1', '::1'].filter(Boolean).join(',')
   // The reader of a pipe may leave early (`… | head`), which is not an error of the command.

@@ -1,3 +1,5 @@
+import { atLauncherEnd } from '../../host/launcher.ts'
+
 /** A terminal sends Ctrl-C to the whole process group, and the launcher passes it on, so it arrives twice. */
 const sameSignalMs = 1_000
 
@@ -15,6 +17,10 @@ export function untilSignal(onHangUp: () => (() => Promise<void>) | null = () =>
     }
     const inTerminal = process.stdin.isTTY || process.stdout.isTTY
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal)
+    atLauncherEnd(() => {
+      firstMs ??= performance.now()
+      resolve()
+    })
     process.on('SIGHUP', () => {
       const instead = inTerminal || firstMs !== null ? null : onHangUp()
       if (instead === null) onSignal()

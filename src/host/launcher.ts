@@ -1,0 +1,32 @@
+import { realpathSync } from 'node:fs'
+
+/**
+ * Set by `scripts/bun.mjs` for the program that it starts: its own process id, a space, and the file of the program. The
+ * file is there because programs that this one starts inherit the variable.
+ */
+const launcherVariable = 'PENSTOCK_LAUNCHER'
+const lookEveryMs = 500
+
+let end = (): void => void process.kill(process.pid, 'SIGTERM')
+
+/** What the end of the launcher means in the place of a signal: a second signal would end a program that is stopping. */
+export function atLauncherEnd(what: () => void): void {
+  end = what
+}
+
+/**
+ * Ends this program when its launcher is gone: whatever kills the launcher, no program of it stays behind and holds its port
+ * and its data folder. A process whose parent has ended has another parent at once, on Linux and on macOS.
+ */
+export function endWithLauncher(): void {
+  const { env } = process
+  const [pid, ...file] = (env[launcherVariable] ?? '').split(' ')
+  delete env[launcherVariable]
+  if (file.length === 0 || file.join(' ') !== realpathSync(Bun.main)) return
+  const timer = setInterval(() => {
+    if (process.ppid === Number(pid)) return
+    clearInterval(timer)
+    end()
+  }, lookEveryMs)
+  timer.unref()
+}
