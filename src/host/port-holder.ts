@@ -5,6 +5,10 @@ import { basename, dirname } from 'node:path'
 /** The file in a data folder or in an agent's folder that its one program keeps open and locked. */
 export const lockFiles = { gateway: 'gateway.lock', agent: 'agent.lock' } as const
 
+/** Set in the environment of a gateway's process that a supervisor has started. */
+export const childVariable = 'PENSTOCK_PROCESS'
+const marksChild = (text: string) => text.startsWith(`${childVariable}=`)
+
 type Owner = keyof typeof lockFiles
 
 /** A program that keeps others from a port. */
@@ -19,7 +23,8 @@ export interface PortHolder {
 
 interface ProcessFacts {
   readonly name: string
-  readonly parent: number
+  /** The supervisor of one of a gateway's processes; null: it is none. */
+  readonly supervisor: number | null
   readonly openFiles: readonly string[]
 }
 
@@ -33,8 +38,6 @@ export interface ProcessTable {
   facts(pid: number): ProcessFacts | null
 }
 
-/** A process of a gateway and its supervisor, of which only the second has the lock. */
-const generationsMax = 2
 const lsofWaitMs = 5_000
 const tcpTables = ['/proc/net/tcp', '/proc/net/tcp6'] as const
 const listenState = '0A'
@@ -84,7 +87,11 @@ export const procTable: ProcessTable = {
     const status = read(() => readFileSync(`/proc/${pid}/status`, 'utf8'), '')
     const [, name] = /^Name:\t(.*)$/m.exec(status) ?? []
     const [, parent] = /^PPid:\t(\d+)$/m.exec(status) ?? []
-    return name === undefined ? null : { name, parent: Number(parent), openFiles: openFilesOf(pid) }
+    if (name === undefined) return null
+    const isChild = read(() => readFileSync(`/proc/${pid}/environ`, 'utf8'), '')
+      .split('\0')
+      .some(marksChild)
+    return { name, supervisor: isChild ? Number(parent) : null, openFiles: openFilesOf(pid) }
   },
 }
 
@@ -107,23 +114,21 @@ export const lsofTable: ProcessTable = {
     const name = first('c')
     if (name === undefined) return null
     const openFiles = fields.flatMap(([field, value]) => (field === 'n' ? [value] : []))
-    return { name, parent: Number(first('R') ?? 0), openFiles }
+    const { stdout } = spawnSync('ps', ['eww', '-o', 'command=', '-p', String(pid)], { encoding: 'utf8' })
+    const isChild = (stdout ?? '').split(' ').some(marksChild)
+    return { name, supervisor: isChild ? Number(first('R')) : null, openFiles }
   },
 }
 
-/** Who has the lock of a folder: the process itself, or the one that has started it. */
+/** Who has the lock of a folder: the process itself, or its supervisor. */
 function lockOf(table: ProcessTable, pid: number): Pick<PortHolder, 'pid' | 'owner' | 'folder'> | null {
-  let at = pid
-  for (let generation = 0; generation < generationsMax && at > 1; generation++) {
-    const facts = table.facts(at)
-    if (facts === null) return null
-    for (const owner of Object.keys(lockFiles) as Owner[]) {
-      const lock = facts.openFiles.find((file) => basename(file) === lockFiles[owner])
-      if (lock !== undefined) return { pid: at, owner, folder: dirname(lock) }
-    }
-    at = facts.parent
+  const facts = table.facts(pid)
+  if (facts === null) return null
+  for (const owner of Object.keys(lockFiles) as Owner[]) {
+    const lock = facts.openFiles.find((file) => basename(file) === lockFiles[owner])
+    if (lock !== undefined) return { pid, owner, folder: dirname(lock) }
   }
-  return null
+  return facts.supervisor === null || facts.supervisor === pid ? null : lockOf(table, facts.supervisor)
 }
 
 const ownTable = process.platform === 'linux' ? procTable : lsofTable

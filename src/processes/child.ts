@@ -1,10 +1,9 @@
 import { join } from 'node:path'
+import { childVariable } from '../host/port-holder.ts'
 import { checkoutRoot } from '../host/program-files.ts'
 import { type Assignment, line, linesOf, type Order, Report, readLine, wholeLinesOf } from './messages.ts'
 import { StartError } from './start-error.ts'
 
-/** Set for a process of a supervisor, and for nothing else. */
-export const childVariable = 'PENSTOCK_PROCESS'
 /** Bun lets 256 fetches run at once unless it is told otherwise before it starts. */
 const fetchesVariable = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
 const fetchesMax = '65535'

@@ -3,6 +3,7 @@ import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
+  childVariable,
   fileHolder,
   lsofTable,
   type ProcessTable,
@@ -20,11 +21,21 @@ afterAll(() => {
   rmSync(scratch, { recursive: true })
 })
 
+interface Circumstances {
+  readonly hostname?: string
+  readonly env?: Readonly<Record<string, string>>
+}
+
+const ofSupervisor = { [childVariable]: '0' }
 /** A program that listens, with a file open, in itself or in a program that it starts. */
-async function listener(lock: string | null, below: boolean, hostname = '127.0.0.1') {
+async function listener(
+  lock: string | null,
+  below: boolean,
+  { hostname = '127.0.0.1', env = ofSupervisor }: Circumstances = {},
+) {
   const open = lock === null ? '' : `require('node:fs').openSync(${JSON.stringify(lock)}, 'a');`
   const listen = `const s = Bun.listen({ hostname: '${hostname}', port: 0, socket: { data() {} } }); console.log('port ' + s.port);`
-  const inner = `Bun.spawn([process.execPath, '-e', ${JSON.stringify(listen)}], { stdio: ['ignore', 'inherit', 'inherit'] });`
+  const inner = `Bun.spawn([process.execPath, '-e', ${JSON.stringify(listen)}], { stdio: ['ignore', 'inherit', 'inherit'], env: { ...process.env, ...${JSON.stringify(env)} } });`
   const program = Bun.spawn([process.execPath, '-e', `${open}${below ? inner : listen} setInterval(() => {}, 1000)`], {
     stdout: 'pipe',
   })
@@ -42,7 +53,7 @@ test('§25: this system has a way to see who holds a port', () => {
 })
 
 test.each(tables)(
-  '§25: who holds a port, by %s: any program, a gateway by its folder, its supervisor',
+  '§25: who holds a port, by %s: any program, a gateway by its folder, its supervisor, and no other parent',
   async (_, table) => {
     const stranger = await listener(null, false)
     expect(portHolder(stranger.port, table)).toEqual({
@@ -51,10 +62,12 @@ test.each(tables)(
       owner: null,
       folder: null,
     })
-    const onIpv6 = await listener(join(scratch, 'gateway.lock'), false, '::1')
+    const onIpv6 = await listener(join(scratch, 'gateway.lock'), false, { hostname: '::1' })
     expect(portHolder(onIpv6.port, table)).toMatchObject({ pid: onIpv6.pid, owner: 'gateway', folder: scratch })
     const supervisor = await listener(join(scratch, 'gateway.lock'), true)
     expect(portHolder(supervisor.port, table)).toMatchObject({ pid: supervisor.pid, owner: 'gateway', folder: scratch })
+    const server = await listener(join(scratch, 'gateway.lock'), true, { env: {} })
+    expect(portHolder(server.port, table)).toMatchObject({ owner: null, folder: null })
     const folder = mkdtempSync(join(scratch, 'agent-'))
     const agent = await listener(join(folder, 'agent.lock'), false)
     expect(portHolder(agent.port, table)).toMatchObject({ pid: agent.pid, owner: 'agent', folder })
