@@ -17,7 +17,7 @@ import { keepBaseUrl, openStorage, prepareStorage } from './processes/storage.ts
 import { Supervisor } from './processes/supervisor.ts'
 import { runWorker } from './processes/worker.ts'
 import { type Config, processesOf, readConfig } from './settings/config.ts'
-import { unknownSettings } from './settings/unknown.ts'
+import { unknownInWords, unknownSettings } from './settings/unknown.ts'
 
 /** Ctrl-C reaches npm, the launcher and this process, and each passes it on: what comes within this is one signal, ms. */
 const sameSignalMs = 1_000
@@ -97,7 +97,7 @@ function credentialsState({ SVC_ADMIN_TOKENS: given }: Config, kept: Credentials
 
 /** Everything serves: the local network may know, and whoever has started it is told. */
 async function greet(all: Start, place: CredentialsPlace | null, facts: Greeted): Promise<void> {
-  const { config, log, cleanup, quiet = false } = all
+  const { config, env, log, cleanup, quiet = false } = all
   const { baseUrl, port, models, newKey } = facts
   keepBaseUrl(place, baseUrl)
   if (config.SVC_MDNS) cleanup.add(await announce({ host: config.SVC_HOST, port, log }))
@@ -106,6 +106,7 @@ async function greet(all: Start, place: CredentialsPlace | null, facts: Greeted)
   const text = welcome({
     baseUrl,
     models,
+    notes: unknownInWords(env),
     host: config.SVC_HOST,
     otherUrls: otherUrls(config, facts),
     credentials: place === null ? null : { file: place.credentialsFile, state: credentialsState(config, kept) },
@@ -157,7 +158,9 @@ async function startSeveral(all: Start, processes: number): Promise<Server> {
   }
 }
 
-export { startFault }
+/** What a start that failed says. A misspelt setting may be why. */
+export const failedStart = (error: unknown, env: Environment): string =>
+  [...unknownInWords(env), startFault(error)].join('\n')
 
 /** Runs until a signal ends it, also while it still starts; a second signal ends it at once. */
 async function run(): Promise<void> {
@@ -190,7 +193,7 @@ async function run(): Promise<void> {
   try {
     await starting
   } catch (error) {
-    process.stderr.write(`${startFault(error)}\n`)
+    process.stderr.write(`${failedStart(error, process.env)}\n`)
     process.exit(1)
   }
 }

@@ -6,6 +6,8 @@ export interface WelcomeFacts {
   readonly host: string
   /** By which other computers may reach it as well. */
   readonly otherUrls: readonly string[]
+  /** What the operator should mend, a sentence each. */
+  readonly notes: readonly string[]
   /** Models that can answer now. */
   readonly models: readonly string[]
   /** null without a data folder, i.e. with the operator's own PostgreSQL. */
@@ -70,6 +72,7 @@ export function welcome(facts: WelcomeFacts): string {
     `  Console     ${baseUrl}/console`,
     ...credentialsLines(facts),
     ...poolLines(models),
+    ...facts.notes.map((note) => `  Note        ${note}`),
     ...curlLines(facts),
   ]
   if (!loopback.has(host) && !baseUrl.startsWith('https:')) {

@@ -11,7 +11,7 @@ import { failureName } from '../log.ts'
 import { discoverHere } from '../polling/discover-here.ts'
 import { faultAt, placesOf } from '../processes/listening.ts'
 import { type Environment, readConfig, readSettings, type Settings } from '../settings/config.ts'
-import { unknownSettings } from '../settings/unknown.ts'
+import { unknownInWords } from '../settings/unknown.ts'
 
 /** `note`: it works, and somebody may want to know. `bad`: a start fails, or soon will. */
 export interface Finding {
@@ -43,11 +43,8 @@ function readable(env: Environment): Settings {
 function settingsVerdict(env: Environment): Verdict {
   const read = readConfig(env)
   if ('faults' in read) return bad(`${read.faults.join('. ')}.`)
-  const [odd] = unknownSettings(env)
-  if (odd === undefined) return good('The settings are valid.')
-  return note(
-    `${odd.name} is no setting, so it does nothing. ${odd.nearest === null ? 'docs/reference/settings.md lists them all.' : `Did you mean ${odd.nearest}?`}`,
-  )
+  const odd = unknownInWords(env, 'command')
+  return odd.length === 0 ? good('The settings are valid.') : note(odd.join(' '))
 }
 
 function programVerdict(bunVersion: string): Verdict {

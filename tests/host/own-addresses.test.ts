@@ -29,7 +29,7 @@ test('§25: a wildcard is called by the address of the house first, by a bridge 
 })
 
 test('§25: the welcome names every address, never the wildcard, and warns', () => {
-  const facts = { models: [], credentials: null, newKey: null }
+  const facts = { models: [], notes: [], credentials: null, newKey: null }
   const text = welcome({
     ...facts,
     baseUrl: 'http://192.168.1.20:7070',
@@ -48,6 +48,7 @@ test('§25: the first start shows the key where no model answers yet, too: who r
     baseUrl: 'http://box:7070',
     host: 'box',
     otherUrls: [],
+    notes: [],
   }
   const key = 'svc_gateway_made_now'
   const shown = (models: readonly string[], newKey: string | null) =>

@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { unknownSettings } from '../../src/settings/unknown.ts'
@@ -111,7 +111,63 @@ test('a variable that is no setting is named, with the nearest that is, and its 
     expect.objectContaining({ level: 'warn', name: 'SVC_PROT', nearest: 'SVC_PORT' }),
     expect.objectContaining({ name: 'SVC_XYZZY', nearest: null }),
   ])
+  expect(text).toContain('\nSVC_HOSTT is no setting, so it does nothing. Did you mean SVC_HOST?\n')
   expect(text).not.toContain('secret-value')
+})
+
+/** What a person reads in the terminal, without the lines of the log. */
+const inWords = (text: string) =>
+  text
+    .split('\n')
+    .filter((line) => !line.startsWith('{'))
+    .join('\n')
+const noSetting = 'SVC_HOSTT is no setting, so it does nothing. Did you mean SVC_HOST?'
+
+test('§27: a start that succeeds says it where its addresses stand, however it is started', async () => {
+  for (const [program, folder] of [
+    ['start', 'noted'],
+    ['serve', 'noted-too'],
+  ] as const) {
+    const dataDir = join(scratch, folder)
+    const child = begin({ SVC_DATA_DIR: dataDir, SVC_HOSTT: 'secret-value', SVC_LOG_LEVEL: 'error' }, program)
+    const text = (await firstMatch(child.stdout, /is ready[\s\S]*\n\n/))[0]
+    child.kill('SIGTERM')
+    await child.exited
+    expect(text).toContain(`\n  Note        ${noSetting}\n`)
+    expect(text).not.toContain('secret-value')
+    expect(await new Response(child.stderr).text()).not.toContain(noSetting)
+    rmSync(realpathSync(join(dataDir, 'postgres')), { recursive: true, force: true })
+  }
+}, 60_000)
+
+test('§27: commands and the agent say it, too, and know the variables of commands', async () => {
+  const run = async (args: readonly string[], env: Readonly<Record<string, string>>) => {
+    const child = Bun.spawn([process.execPath, 'src/cli/main.ts', ...args], {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { PATH: process.env.PATH ?? '', HOME: scratch, SVC_DATA_DIR: join(scratch, 'none'), ...env },
+    })
+    const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
+    await child.exited
+    return { out, err: inWords(err) }
+  }
+  const listed = await run(['nodes', 'list', '--json'], { SVC_HOSTT: 'x', SVC_ADMIN_TOKN: 'secret-value' })
+  expect(listed.err).toContain('SVC_ADMIN_TOKN is no setting, so it does nothing. Did you mean SVC_ADMIN_TOKEN?\n')
+  expect(listed.err).toContain(`${noSetting}\n`)
+  expect(listed.out + listed.err).not.toContain('secret-value')
+  const agent = await run(['node', '--listen', 'nonsense'], { SVC_HOSTT: 'x' })
+  expect(agent.err).toStartWith(`${noSetting}\n`)
+  const doctor = await run(['doctor'], { SVC_HOSTT: 'x', SVC_PORT: '0', SVC_BASE_URL: 'http://127.0.0.1:9' })
+  expect([doctor.out.split(noSetting).length - 1, doctor.err]).toEqual([1, ''])
+  const known = { SVC_CUSTOMER_ID: 'c', SVC_CUSTOMER_TOKEN: 't', SVC_ADMIN_TOKEN: 'a', SVC_GATEWAY_KEY: 'k' }
+  expect((await run(['nodes', 'list'], { ...known, SVC_PORT: '7070' })).err).not.toContain('is no setting')
+}, 60_000)
+
+test('every variable that a command reads is known to it', () => {
+  const source = readFileSync(join(root, 'src/cli/frame/credentials.ts'), 'utf8')
+  const names = [...source.matchAll(/env\.(SVC_\w+)/g)].map(([, name]) => name ?? '')
+  expect(names.length).toBeGreaterThan(5)
+  expect(unknownSettings(Object.fromEntries(names.map((name) => [name, ''])))).toEqual([])
 })
 
 test('only so many names, and none that is no name', () => {

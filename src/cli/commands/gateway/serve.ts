@@ -9,7 +9,7 @@ export const serve: Verb = {
     about: 'Start the gateway, as npm start does. Environment variables configure it: see docs/reference/settings.md',
     options: {},
     run: async ({ json }, session) => {
-      const { start, startFault, isProcess, runProgram } = await import('../../../main.ts')
+      const { start, failedStart, isProcess, runProgram } = await import('../../../main.ts')
       if (isProcess()) {
         await runProgram()
         return exitCodes.ok
@@ -17,7 +17,7 @@ export const serve: Verb = {
       let replace: (() => Promise<void>) | null = null
       const ended = untilSignal(() => replace)
       const server = await start(session.env, { quiet: json }).catch((error: unknown) => {
-        throw new CliFailure(startFault(error))
+        throw new CliFailure(failedStart(error, session.env))
       })
       replace = server.replace
       if (json) session.terminal.out(`${JSON.stringify({ base_url: server.url, port: server.port })}\n`)
