@@ -187,9 +187,21 @@ const ranges = [hourMs, 3 * hourMs, 5 * hourMs, 25 * hourMs, 24 * dayMs]
 const trafficFilters = ['', '&node_id=node_A', '&model=model-a']
 const listFilters = ['', '&node_id=node_B', '&model=model-b', '&customer_id=cus_1', '&status=502', '&min_ttft_ms=1']
 
+/** None, one, only failures without a first token, and any. */
+const anyRequests = fc.oneof(
+  { weight: 1, arbitrary: fc.constant([]) },
+  { weight: 1, arbitrary: fc.array(finishedRequest(now, spanMs), { minLength: 1, maxLength: 1 }) },
+  { weight: 1, arbitrary: fc.array(finishedRequest(now, spanMs), { minLength: 1, maxLength: 20 }).map(failedAll) },
+  { weight: 7, arbitrary: fc.array(finishedRequest(now, spanMs), { maxLength: 40, size: 'max' }) },
+)
+function failedAll(requests: readonly FinishedRequest[]): FinishedRequest[] {
+  const failure = { status: 502, code: 'upstream_error', ttftMs: null, usage: null } as const
+  return requests.map((request) => ({ ...request, record: { ...request.record, ...failure } }))
+}
+
 const traffic = fc.record({
   /** Written before the hours are summed up, and behind that. */
-  early: fc.array(finishedRequest(now, spanMs), { maxLength: 40, size: 'max' }),
+  early: anyRequests,
   late: fc.array(finishedRequest(now, spanMs), { maxLength: 6 }),
   summed: fc.boolean(),
   again: fc.boolean(),
