@@ -6,7 +6,6 @@ import { type ConsoleChain, startConsoleChain } from '../support/console/console
 import { type ConsolePool, startConsolePool } from '../support/console/console-pool.ts'
 import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
 import { InspectReader } from '../support/console/inspect-reader.ts'
-import { promptly } from '../support/run/pace.ts'
 
 /**
  * Symptom: a job that ran stood twice in the numbers of its statechart: as `running` and as `attending`.
@@ -77,7 +76,7 @@ test('§23: a job that runs is counted where it works, and nowhere else', async 
 test('§23: every instance of every chart is counted in one leaf, whatever it does just then', async () => {
   const counted = await Counted.open()
   await counted.until('the rows', () => instances(counted.of('payout-batch')) > 0)
-  for (const node of pool.nodes.slice(0, 3)) node.setAnswer({ firstTokenMs: Math.round(promptly(4_000)) })
+  for (const node of pool.nodes.slice(0, 3)) node.setAnswer({ firstTokenMs: 12_000 })
   const { done } = pool.mixture()
   await counted.until('the mixture', () => stateOf(counted.of('mixture')).includes('expertsRunning'))
   // Held, in a block, without money; the one that is final is no more.

@@ -3,6 +3,7 @@ import OpenAI from 'openai'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Fault } from '../../src/fake-node/faults.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { waitFor } from '../support/run/wait-until.ts'
 
 let gateway: TestGateway
 let node: FakeNode
@@ -134,9 +135,10 @@ describe('errors, by the SDK’s classes', () => {
     await gateway.admin('POST', `/v1/admin/nodes/${nodeId}/drain`)
     try {
       const run = () => client.chat.completions.create({ ...hello, model: 'gone' }, { maxRetries: 0 })
-      let seen = await failure(run)
-      for (const until = Date.now() + 5_000; seen.error.status !== 503 && Date.now() < until; )
-        seen = await failure(run)
+      const seen = await waitFor('the drain', async () => {
+        const one = await failure(run)
+        return one.error.status === 503 ? one : null
+      })
       expect(seen.error).toBeInstanceOf(OpenAI.InternalServerError)
       expect([seen.error.status, seen.error.code]).toEqual([503, 'no_route_available'])
       expect(seen.error.headers?.get('retry-after')).toBe('5')

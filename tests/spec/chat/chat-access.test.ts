@@ -101,7 +101,7 @@ describe('§4: who may chat', () => {
   test('a key that is malformed, unknown, revoked, expired, or no pool.gateway key: one answer', async () => {
     const revoked = await pool.gateway.customer()
     await pool.gateway.admin('DELETE', `/v1/admin/keys/${revoked.keyId}`)
-    const soon = new Date(Date.now() + 300).toISOString()
+    const soon = new Date(Date.now() + 3_000).toISOString()
     const expiring = await pool.gateway.admin<{ gateway_key: string }>(
       'POST',
       `/v1/admin/customers/${pool.customer.customerId}/keys`,

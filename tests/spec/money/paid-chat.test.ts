@@ -5,7 +5,6 @@ import { readStream } from '../../support/clients/event-stream.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
-import { promptly } from '../../support/run/pace.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const open = { min_privacy_class: 'public' as const }
@@ -317,7 +316,7 @@ describe('aborted, failed and partial', () => {
 
   test('the prices of the quote stand, whatever the catalogue says when the answer ends', async () => {
     publicNode.setAnswer({
-      firstTokenMs: Math.round(promptly(300)),
+      firstTokenMs: 3_000,
       usage: { prompt_tokens: 5, completion_tokens: 4, total_tokens: 9 },
     })
     const entry = { id: 'paid', prompt_token_price_wei: promptPrice.toString() }

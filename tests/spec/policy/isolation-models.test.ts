@@ -141,7 +141,7 @@ describe('§4: a credential that does not hold never falls back to the public li
     const rotated = await pool.key('A')
     expect(await idsFor(rotated.key)).not.toEqual([])
     await gateway.admin('POST', `/v1/admin/keys/${rotated.keyId}/rotate`, { keep_seconds: 0 })
-    const until = new Date(Date.now() + 300)
+    const until = new Date(Date.now() + 3_000)
     const expired = await pool.key('A', { expires_at: until.toISOString() })
     expect(await idsFor(expired.key)).not.toEqual([])
     await waitFor('its time', () => Date.now() > until.getTime())
