@@ -48,7 +48,7 @@ test('§8: a llama.cpp with all slots taken is ready all the same; a request und
 test('flapping is unhealthy for one period and healthy for the next', () =>
   withFakeNodes(1, {}, async (nodes) => {
     const node = nodeAt(nodes, 0)
-    node.setFaults({ kind: 'flapping', periodMs: 60 })
+    node.setFaults({ kind: 'flapping', periodMs: 700 })
     const seen: number[] = []
     await waitUntil('four periods', async () => {
       const { status } = await fetch(`${node.url}/health`)

@@ -195,7 +195,7 @@ describe('§22: status', () => {
   test('a runtime that goes and comes back, and one that stops being ready, are told at once', async () => {
     const server = startFakeNode({ models: ['m-1'] })
     undo.push(() => server.stop())
-    const times = { pollMs: 20, pollTimeoutMs: 500, connectTimeoutMs: 500 }
+    const times = { pollMs: 20, pollTimeoutMs: 15_000, connectTimeoutMs: 15_000 }
     const agent = await started({ runtimes: [server.url], runtimeTimes: times })
     const runtime = () => agent.node.runtimes.list().find(({ transport }) => transport !== null)
     const changed = () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createDirectTransport } from '../../src/transport/direct.ts'
 import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { waitLimitMs } from '../support/run/limits.ts'
 
 let node: ScriptedNode
 beforeAll(() => {
@@ -14,7 +15,7 @@ afterAll(() => node.stop())
  * Fix: what may be sent once only has a connection of its own, and that is not kept.
  */
 test('mixture rule 1: a request that may be sent once is, over a connection of its own', async () => {
-  const transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: 1_000 })
+  const transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: waitLimitMs })
   const call = (once: boolean) =>
     transport.fetch('/v1/chat/completions', { method: 'POST', body: '{}', signal: new AbortController().signal, once })
   const outcome = (once: boolean) =>

@@ -87,7 +87,7 @@ test.each([
 
 async function answeredBy(chat: Chat, calls: number, isolationKey: (at: number) => string) {
   const node = await startEchoNode(chat)
-  const transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: 1_000 })
+  const transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: waitLimitMs })
   const outcomes: string[] = []
   try {
     for (let at = 0; at < calls; at++) {
@@ -133,7 +133,7 @@ test('§27: a kept connection carries the requests of one customer alone', async
  */
 test('§27: giving up an answer that has ended does not end the next one on its connection', async () => {
   const node = await startEchoNode((socket, marker) => socket.write(echoAnswer(marker)))
-  const transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: 1_000 })
+  const transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: waitLimitMs })
   const marker = newMarker()
   const call = () =>
     transport.fetch('/v1/chat/completions', { method: 'POST', body: marker, signal: AbortSignal.timeout(waitLimitMs) })
@@ -169,7 +169,7 @@ async function answeredEarly(status: string): Promise<string> {
   const transport = createDirectTransport({
     url: `http://127.0.0.1:${server.port}`,
     apiKey: null,
-    connectTimeoutMs: 1_000,
+    connectTimeoutMs: waitLimitMs,
   })
   try {
     const init = { method: 'POST', body: large, signal: AbortSignal.timeout(waitLimitMs) } as const

@@ -20,7 +20,7 @@ test('behind a query that failed among its rows, the next one on its connection 
 })
 
 test('behind a query that ran out of time among its rows, too', async () => {
-  const one = openDatabase({ url: database.url, connectionsMax: 1, statementTimeoutMs: 200 })
+  const one = openDatabase({ url: database.url, connectionsMax: 1, statementTimeoutMs: 1_000 })
   await expect(one.sql`select repeat('x', 10000), pg_sleep(x / 10) from generate_series(1, 20) x`).rejects.toThrow(
     'timeout',
   )

@@ -90,6 +90,10 @@ describe('§30: a line in which everybody comes up', () => {
       expect(served(node).slice(1, 3).sort()).toEqual(['greedy', 'modest'])
       // And so again in the middle of it: whoever has a slot then, and one turn of the other at most, come before.
       await waitFor('some turns', () => node.requests.length >= 5)
+      // So long that the next one is in line before the turn of a slot is over.
+      node.setAnswer({ firstTokenMs: 2_000 })
+      const turns = node.requests.length
+      await waitFor('a long turn', () => node.requests.length > turns)
       const before = node.requests.length
       expect(await ask(modest.key, 'shared', 'modest')).toBe(200)
       expect(served(node).lastIndexOf('modest') - before).toBeLessThanOrEqual(1)

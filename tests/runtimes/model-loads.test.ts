@@ -2,6 +2,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { type ModelWishName, tellRuntime } from '../../src/polling/tell-runtime.ts'
 import type { RuntimeKind } from '../../src/protocol/wire/nodes/node.ts'
 import { createDirectTransport } from '../../src/transport/direct.ts'
+import { waitLimitMs } from '../support/run/limits.ts'
 
 type Asked = readonly [string, unknown]
 
@@ -21,7 +22,7 @@ function serve(answers: Readonly<Record<string, (body: Record<string, unknown>) 
   })
   servers.push(server)
   const url = `http://127.0.0.1:${server.port}`
-  const transport = createDirectTransport({ url, apiKey: null, connectTimeoutMs: 1_000 })
+  const transport = createDirectTransport({ url, apiKey: null, connectTimeoutMs: waitLimitMs })
   const tell = (kind: RuntimeKind, wish: ModelWishName, id: string, modality?: 'embedding') =>
     tellRuntime(transport, kind, wish, { id, ...(modality === undefined ? {} : { modality }) })
   return { asked, tell }

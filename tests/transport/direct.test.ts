@@ -93,7 +93,7 @@ describe('§22 direct transport', () => {
     const url = serve(() => new Response('direct'))
     const script = `
       const { createDirectTransport } = await import('./src/transport/direct.ts')
-      const node = createDirectTransport({ url: '${url}', apiKey: null, connectTimeoutMs: 1000 })
+      const node = createDirectTransport({ url: '${url}', apiKey: null, connectTimeoutMs: 60000 })
       console.log(await (await node.fetch('/', { method: 'GET', signal: new AbortController().signal })).text(100))
       node.close()`
     const proxy = 'http://127.0.0.1:1'
@@ -304,10 +304,10 @@ describe('§5 connect timeout', () => {
 
   test('a node that takes the connection may be slow with its headers', async () => {
     const url = serve(async () => {
-      await lasts(600)
+      await lasts(3_000)
       return new Response('late')
     })
-    const response = await transport(url, { connectTimeoutMs: 100 }).fetch('/', get)
+    const response = await transport(url, { connectTimeoutMs: 1_500 }).fetch('/', get)
     expect(await response.text(1_000_000)).toBe('late')
   })
 })

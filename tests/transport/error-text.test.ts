@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { CallSignal } from '../../src/transport/call-signal.ts'
 import { createDirectTransport } from '../../src/transport/direct.ts'
 import { errorText } from '../../src/transport/error-text.ts'
+import { waitLimitMs } from '../support/run/limits.ts'
 
 /** A server that answers every request with these bytes, and no more. */
 async function answering(bytes: string, work: (url: string) => Promise<void>): Promise<void> {
@@ -26,7 +27,7 @@ test.each([
   ['a body that never ends', `${head(99)}no`, ''],
 ])('§27: the body of a refusal is bounded in bytes and time: %s', async (_name, bytes, expected) => {
   await answering(bytes, async (url) => {
-    const transport = createDirectTransport({ url, apiKey: null, connectTimeoutMs: 1_000 })
+    const transport = createDirectTransport({ url, apiKey: null, connectTimeoutMs: waitLimitMs })
     const signal = new CallSignal()
     const response = await transport.fetch('/x', { method: 'GET', signal })
     expect(await errorText(response, signal)).toBe(expected)

@@ -4,6 +4,7 @@ import { createEndpointRules } from '../../../src/actors/agents/endpoint-address
 import { CallSignal } from '../../../src/transport/call-signal.ts'
 import { createDirectTransport } from '../../../src/transport/direct.ts'
 import { isGlobalAddress } from '../../../src/transport/public-address.ts'
+import { waitLimitMs } from '../../support/run/limits.ts'
 
 const special = `0.1.2.3 10.0.0.1 100.64.0.1 127.0.0.1 169.254.169.254 172.16.0.1 172.31.255.255 192.0.0.1 192.0.2.1
   192.88.99.1 192.168.1.1 198.18.0.1 198.19.255.255 198.51.100.1 203.0.113.1 224.0.0.1 240.0.0.1 255.255.255.255
@@ -64,12 +65,12 @@ test('§22: each new connection goes to the address that was checked, and to non
   const here = createEndpointRules(['127.0.0.0/8'], async () => [address])
   let address = '127.0.0.1'
   const url = `http://agent.example:${server.port}`
-  const transport = createDirectTransport({ url, apiKey: null, connectTimeoutMs: 1_000, resolve: here.resolve })
+  const transport = createDirectTransport({ url, apiKey: null, connectTimeoutMs: waitLimitMs, resolve: here.resolve })
   const first = await transport.fetch('/', { method: 'GET', signal: new CallSignal() })
   expect(await first.text(100)).toBe(`agent.example:${server.port}`)
   transport.close()
   address = '10.0.0.1'
-  const moved = createDirectTransport({ url, apiKey: null, connectTimeoutMs: 1_000, resolve: here.resolve })
+  const moved = createDirectTransport({ url, apiKey: null, connectTimeoutMs: waitLimitMs, resolve: here.resolve })
   await expect(moved.fetch('/', { method: 'GET', signal: new CallSignal() })).rejects.toMatchObject({
     failure: 'refused',
   })

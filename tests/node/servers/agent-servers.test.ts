@@ -17,7 +17,7 @@ async function begin(file: object, times = {}) {
   const folder = modelFolder(file)
   const agent = await startLoneAgent({
     dataDir: folder.path,
-    serverTimes: { healthMs: 10, stopGraceMs: 1_000, backoffMs: 300, yieldMsMin: 100, ...times },
+    serverTimes: { healthMs: 10, stopGraceMs: 15_000, backoffMs: 300, yieldMsMin: 100, ...times },
   })
   open.push({ agent, folder })
   return { agent, folder }

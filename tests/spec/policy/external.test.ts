@@ -4,7 +4,7 @@ import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '
 import { stopwatch } from '../../support/run/stopwatch.ts'
 
 const model = 'm'
-const queueWaitMs = 300
+const queueWaitMs = 3_000
 
 let gateway: TestGateway
 let home: FakeNode
