@@ -1,6 +1,7 @@
-import { expect, test } from 'bun:test'
+import { expect, spyOn, test } from 'bun:test'
 import { resolve } from 'node:path'
 import { Descriptors } from '../../src/host/descriptors.ts'
+import { watchDescriptors } from '../../src/listener/descriptor-watch.ts'
 import { startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { testDatabase } from '../support/run/postgres.ts'
 
@@ -46,4 +47,36 @@ test('above nine tenths they are scarce; what is held back counts for neither', 
   expect([descriptors.scarce, descriptors.held]).toEqual([false, 50])
   descriptors.close()
   expect(descriptors.held).toBe(0)
+})
+
+test('while they are scarce, idle connections close at once and every 5 s, and the log says so once a minute', async () => {
+  let clock = 1_000
+  const now = spyOn(performance, 'now').mockImplementation(() => clock)
+  let looked = () => {}
+  const scarce: Descriptors = new Descriptors(1_000, () => {
+    looked()
+    return 950
+  })
+  const seen = { closed: 0, logged: 0 }
+  const stop = watchDescriptors(scarce, {
+    server: () => ({ closeIdleConnections: () => ++seen.closed }),
+    log: { warn: (event) => (seen.logged += event === 'descriptors_low' ? 1 : 0) },
+  })
+  const lookAt = async (ms: number) => {
+    clock = 1_000 + ms
+    await new Promise<void>((resolve) => {
+      looked = resolve
+    })
+    return { ...seen }
+  }
+  try {
+    expect(seen).toEqual({ closed: 1, logged: 1 })
+    expect(await lookAt(4_999)).toEqual({ closed: 1, logged: 1 })
+    expect(await lookAt(5_000)).toEqual({ closed: 2, logged: 1 })
+    expect(await lookAt(59_999)).toEqual({ closed: 3, logged: 1 })
+    expect(await lookAt(60_000)).toEqual({ closed: 3, logged: 2 })
+  } finally {
+    stop()
+    now.mockRestore()
+  }
 })
