@@ -13,6 +13,9 @@ import type { Storage } from './storage.ts'
 /** A process that ended by itself is started again after this, doubled by each that did not last. */
 const restartMsMin = 250
 const restartMsMax = 30 * secondMs
+/** The wait before the next start, after this many starts in a row that did not last. */
+export const restartWaitMs = (failures: number): number =>
+  Math.min(restartMsMax, restartMsMin * 2 ** Math.max(0, failures - 1))
 /** What has served for so long counts as started well. */
 const lastsMs = 10 * secondMs
 /** Beyond the grace for requests, before a process that does not end is killed. */
@@ -208,8 +211,7 @@ export class Supervisor {
       if (!child.leaving) this.options.log.warn('process_lost', { index, code, signal })
       slot.failures = performance.now() - child.startedMs > lastsMs ? 0 : slot.failures + 1
       if (this.leader === index) this.leadElsewhere()
-      const waitMs = Math.min(restartMsMax, restartMsMin * 2 ** Math.max(0, slot.failures - 1))
-      slot.timer = setTimeout(() => this.restart(index), waitMs)
+      slot.timer = setTimeout(() => this.restart(index), restartWaitMs(slot.failures))
     })
   }
 
