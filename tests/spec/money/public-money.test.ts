@@ -269,6 +269,22 @@ describe('endpoint 10: marketplace', () => {
     } as never)
   })
 
+  test('§9: a model whose nodes are not ready is listed, and says so', async () => {
+    const other = await startTestGateway({ env: { SVC_MARKETPLACE_SEGMENT: 'openrouter' } })
+    const [node] = startFakeNodes(1, () => ({ models: ['tired'], contextLength: 8_192 }))
+    try {
+      const owner = await other.customer()
+      const shared = { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' } as const
+      const drained = await other.node(node?.url ?? '', shared)
+      await other.admin('POST', `/v1/admin/nodes/${drained}/drain`, { reason: 'a new fan' })
+      const { data } = (await (await fetch(`${other.url}/openrouter/models`)).json()) as { data: unknown[] }
+      expect(data).toEqual([expect.objectContaining({ id: 'tired', is_ready: false })])
+    } finally {
+      await other.stop()
+      node?.stop()
+    }
+  })
+
   test('byte-identical for every caller, for 15 s, whatever happens meanwhile', async () => {
     const keys = { authorization: `Bearer ${customer.key}`, 'x-svc-customer-id': customer.customerId }
     const first = await get('/openrouter/models')
