@@ -2,16 +2,15 @@ import { brand } from '../brand.ts'
 import { ask, believable, countOf, type Fields, fieldsOf, listOf, textOf } from './answers.ts'
 import { modalityByName } from './modality.ts'
 import { ollamaLoads } from './model-loads.ts'
-import { idleStatus, type RuntimeModule } from './runtime.ts'
+import { idleStatus, type ProbeFetch, type RuntimeModule } from './runtime.ts'
 
 export const ollama: RuntimeModule = {
   kind: 'ollama',
   ports: [11_434],
   async detect(get) {
     const version = await ask(get, '/api/version')
-    const told = fieldsOf(version.body)
-    // A gateway that speaks as Ollama does is no model server: it might be the one that asks.
-    if (version.status !== 200 || textOf(told.version) === null || told[brand] !== undefined) return false
+    if (version.status !== 200 || textOf(fieldsOf(version.body).version) === null) return false
+    if (await isOllamaOfGateway(get)) return false
     const tags = await ask(get, '/api/tags')
     return tags.status === 200 && isModelList(tags.body)
   },
@@ -35,6 +34,12 @@ export const ollama: RuntimeModule = {
     return { ...idleStatus('ollama', 'down'), state: 'ready', models: believable(models) }
   },
   loads: ollamaLoads,
+}
+
+/** A gateway that speaks as Ollama does is no model server, of no kind: it might be the one that asks. */
+export async function isOllamaOfGateway(get: ProbeFetch): Promise<boolean> {
+  const { body } = await ask(get, '/api/version')
+  return fieldsOf(body)[brand] !== undefined
 }
 
 const mebibyte = 2 ** 20

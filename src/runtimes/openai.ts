@@ -1,6 +1,7 @@
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import { ask, believable, countOf, type Fields, modelListOf, textOf } from './answers.ts'
 import { modalityByName, modalityByTask } from './modality.ts'
+import { isOllamaOfGateway } from './ollama.ts'
 import { jinaDialect, servedAs } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
 
@@ -8,7 +9,7 @@ import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, typ
 export const openai: RuntimeModule = {
   kind: 'openai',
   ports: [],
-  detect: async (get) => modelListOf(await ask(get, '/v1/models')) !== null,
+  detect: async (get) => modelListOf(await ask(get, '/v1/models')) !== null && !(await isOllamaOfGateway(get)),
   probe: (get) => probeModelList('openai', get),
   rerank: jinaDialect,
 }

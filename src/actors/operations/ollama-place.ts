@@ -11,9 +11,10 @@ export const ollamaPlace = {
   bases: [ollamaBase],
   envelope: 'ollama',
   streamType: 'application/x-ndjson',
-  /** Its clients write `latest` behind every name, and a name without a tag for it, whatever server has the model. */
-  otherName: (model: string): string | null => withoutLatest(model) ?? withLatest(model),
 } as const
+
+/** Ollama's clients write `latest` behind every name, and a name without a tag for it, whatever server has the model. */
+export const otherTag = (model: string): string | null => withoutLatest(model) ?? withLatest(model)
 
 /** A request for nothing: Ollama would load the model, or with `keep_alive` 0 unload it. */
 export function refuseIdle({ keep_alive: keepAlive, svc }: Pick<OllamaChatRequest, 'keep_alive' | 'svc'>): void {

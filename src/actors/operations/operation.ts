@@ -107,8 +107,6 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   readonly envelope: Envelope
   /** Absent: its streams are event streams, in which comments may stand. */
   readonly streamType?: string
-  /** Another name by which its clients may mean the same model, where the one that they sent is not known; null: none. */
-  readonly otherName?: (model: string) => string | null
   /** Its answer grows with `max_tokens`; else only the prompt is metered. */
   readonly generates: boolean
   /** Of the ids of its answers. */

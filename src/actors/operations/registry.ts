@@ -31,6 +31,16 @@ export const operations: readonly Operation[] = [
 /** Of Ollama's interface, on its own listener. */
 export const ollamaOperations: readonly Operation[] = [ollamaChat, ollamaGenerate, ollamaEmbed, ollamaEmbeddings]
 
+/** All that is asked there: an Ollama has these of OpenAI's and Anthropic's as well. None is a form, which any page may post. */
+export const ollamaListens: readonly Operation[] = [
+  ...ollamaOperations,
+  chat,
+  completions,
+  embeddings,
+  messages,
+  responses,
+]
+
 /** Below each of them stands every operation of the gateway's own listener; the first is canonical (§28). */
 export const basePaths = ['/v1/api', '/v1'] as const
 

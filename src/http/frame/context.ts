@@ -31,20 +31,22 @@ export interface HttpContext {
   readonly base: Readonly<Record<string, string>>
   readonly clientAddress: (request: Request, server: PeerDirectory | null) => string
   readonly connections: ConnectionClock
-  /** Whose clients call here, whatever the route; null: each route knows. */
+  /** Whose clients call here where the route does not say it; null: nobody's in particular. */
   readonly speaks: Envelope | null
   /** The gateway key of callers without a credential; null: they are refused. */
   readonly keyless: string | null
+  /** Another name by which a caller may mean a model, where the one that it sent is not known; null: there is none. */
+  readonly otherName: ((model: string) => string | null) | null
 }
 
 /** What a listener of its own has otherwise. */
-export type ContextOptions = Partial<Pick<HttpContext, 'speaks' | 'keyless'>>
+export type ContextOptions = Partial<Pick<HttpContext, 'speaks' | 'keyless' | 'otherName'>>
 
 /** `server`: null until it listens. */
 export function createHttpContext(
   gateway: GatewayHandle,
   server: () => TimedServer | null,
-  { speaks = null, keyless = null }: ContextOptions = {},
+  { speaks = null, keyless = null, otherName = null }: ContextOptions = {},
 ): HttpContext {
   return {
     gateway,
@@ -53,6 +55,7 @@ export function createHttpContext(
     connections: new ConnectionClock(server),
     speaks,
     keyless,
+    otherName,
   }
 }
 

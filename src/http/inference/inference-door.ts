@@ -134,9 +134,9 @@ export class InferenceDoor implements InferencePlace {
 
   /** Puts the name in place that its client means. A mixture has names of its own, and one that is no more than a label. */
   private name(access: Access, body: { model: string }): void {
-    const { otherName } = this.operation
-    const table = this.context.gateway.router.table()
-    if (otherName === undefined && !table.latest.has(body.model)) return
+    const { otherName, gateway } = this.context
+    const table = gateway.router.table()
+    if (otherName === null && !table.latest.has(body.model)) return
     body.model = meantModel({ table, access, name: body.model, otherName })
   }
 

@@ -1,7 +1,7 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
-import { modelsElsewhere, ollamaBase } from '../../actors/operations/ollama-place.ts'
-import { ollamaOperations } from '../../actors/operations/registry.ts'
+import { modelsElsewhere, ollamaBase, otherTag } from '../../actors/operations/ollama-place.ts'
+import { ollamaListens } from '../../actors/operations/registry.ts'
 import { idleSeconds } from '../../listener/connection-clock.ts'
 import { createHttpContext, type HttpContext } from '../frame/context.ts'
 import { RouteTable } from '../frame/route-table.ts'
@@ -9,7 +9,9 @@ import { gatewayDoor } from '../gateway-door.ts'
 import { inferenceDoors } from '../inference/inference-door.ts'
 import { problems } from '../plugins/problems.ts'
 import { requestId } from '../plugins/request-id.ts'
+import { countTokensRoutes } from '../routes/count-tokens.ts'
 import { inferenceRoutes } from '../routes/inference.ts'
+import { modelRoutes } from '../routes/models.ts'
 import { hostFault } from './allowed-hosts.ts'
 import { ollamaModels } from './ollama-models.ts'
 
@@ -30,16 +32,20 @@ const management = (context: HttpContext) => {
     .post(`${ollamaBase}/blobs/:digest`, elsewhere, { parse: 'none' })
 }
 
-/** Ollama's interface to the same gateway (§28). `hostname`: where it listens. */
+/** Ollama's interface to the same gateway, and what an Ollama has of OpenAI's and Anthropic's (§28). `hostname`: where it listens. */
 export function createOllamaApp(gateway: GatewayHandle, hostname: string): AnyElysia {
   const { SVC_OLLAMA_KEY: keyless, SVC_ALLOWED_HOSTS: allowed } = gateway.config
-  const context = createHttpContext(gateway, () => app.server, { speaks: 'ollama', keyless })
+  const context = createHttpContext(gateway, () => app.server, {
+    speaks: 'ollama',
+    keyless,
+    otherName: otherTag,
+  })
   let mounted: RouteTable | null = null
   const table = (): RouteTable => {
     mounted ??= new RouteTable(app)
     return mounted
   }
-  const doors = inferenceDoors(context, ollamaOperations)
+  const doors = inferenceDoors(context, ollamaListens)
   const posts = new Map(
     [...doors].map(([path, door]) => [path, (request: Request) => door.handle(request, app.server)]),
   )
@@ -53,6 +59,8 @@ export function createOllamaApp(gateway: GatewayHandle, hostname: string): AnyEl
     .wrap(wrap as never)
     .use(problems(context, table))
     .use(inferenceRoutes(doors))
+    .use(countTokensRoutes(context))
+    .use(modelRoutes(context))
     .use(ollamaModels(context))
     .use(management(context))
   return app

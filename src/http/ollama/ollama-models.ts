@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { Elysia } from 'elysia'
-import { ollamaBase, ollamaPlace } from '../../actors/operations/ollama-place.ts'
+import { ollamaBase, otherTag } from '../../actors/operations/ollama-place.ts'
 import { brand, product } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { readBody } from '../../protocol/json/json-body.ts'
@@ -77,7 +77,7 @@ async function show(context: HttpContext, asked: Asked) {
   const { request } = asked
   const { model, name } = await context.connections.body(request, readBody(request, OllamaShowRequest))
   const wanted = model ?? name ?? ''
-  const found = models.find(({ id }) => id === wanted) ?? models.find(({ id }) => id === ollamaPlace.otherName(wanted))
+  const found = models.find(({ id }) => id === wanted) ?? models.find(({ id }) => id === otherTag(wanted))
   if (found === undefined) {
     const detail = noSuchModel(
       wanted,

@@ -50,7 +50,7 @@ export function respondToFailure(
   if (found === null) {
     return { problem: found, response: new Response(null, { status: clientClosedStatus, headers: base }) }
   }
-  const own = speaks ?? envelopeOf(place.route)
+  const own = envelopeOf(place.route) ?? speaks
   const problem = withCredentialKind(found, place.sent, place.route, own !== null)
   const envelope = place.envelope ?? own
   const helpBase = gateway.baseUrl()

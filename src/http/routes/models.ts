@@ -45,7 +45,7 @@ async function visible(
   emptyPublicly: boolean,
 ): Promise<readonly Model[]> {
   const { gateway } = context
-  const token = sentKey(request)
+  const token = sentKey(request) ?? context.keyless
   set.headers.vary = 'Authorization'
   if (token !== null) {
     set.headers['cache-control'] = keyedCache
@@ -80,13 +80,13 @@ function anthropicList(models: readonly Model[]): AnthropicModelList {
 }
 
 /** An id may have slashes in it, encoded or not, and be meant without its tag. */
-function oneOf({ gateway }: HttpContext, models: readonly Model[], path: string): Model {
+function oneOf({ gateway, otherName }: HttpContext, models: readonly Model[], path: string): Model {
   const named = decoded(path)
-  const tagged = gateway.router.table().latest.get(named)?.[0]?.modelId
-  const model = models.find(({ id }) => id === named) ?? models.find(({ id }) => id === tagged)
+  const names = [named, gateway.router.table().latest.get(named)?.[0]?.modelId, otherName?.(named)]
+  const [model] = names.flatMap((name) => models.find(({ id }) => id === name) ?? [])
   if (model === undefined) {
-    const names = models.map(({ id }) => id)
-    throw new Problem('model_not_found', { param: 'model', detail: noSuchModel(named, names) })
+    const known = models.map(({ id }) => id)
+    throw new Problem('model_not_found', { param: 'model', detail: noSuchModel(named, known) })
   }
   return model
 }

@@ -160,7 +160,7 @@ export interface NamedModel {
   /** Only own nodes count. */
   readonly ownOnly?: boolean
   /** A further name that its clients may mean; null: none. */
-  readonly otherName?: ((name: string) => string | null) | undefined
+  readonly otherName?: ((name: string) => string | null) | null
 }
 
 /**

@@ -423,10 +423,10 @@ describe('§28: the rest of Ollama’s interface', () => {
     expect([lost.status, typeof ((await lost.json()) as { error: unknown }).error]).toEqual([404, 'string'])
     const wrong = await fetch(`${url}/api/chat`)
     expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, 'POST, OPTIONS'])
-    const wide = await fetch(`${url}/v1/chat/completions`, { method: 'POST' })
+    const wide = await fetch(`${url}/v1/rerank`, { method: 'POST' })
     expect([wide.status, await wide.json()]).toMatchObject([
       404,
-      { error: { message: expect.stringContaining(`${gateway.url}/v1/chat/completions is there`) } },
+      { error: { message: expect.stringContaining(`${gateway.url}/v1/rerank is there`) } },
     ])
   })
 
