@@ -4,9 +4,9 @@ import { OllamaStream } from '../../protocol/dialects/ollama/stream.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { OllamaChatRequest } from '../../protocol/wire/inference/ollama.ts'
 import { asChat } from './chat.ts'
-import { ollamaPlace, refuseIdle } from './ollama-place.ts'
+import { ollamaPlace, readOllamaBody, refuseIdle } from './ollama-place.ts'
 import type { Operation } from './operation.ts'
-import { readRequestBody, refuseRouting } from './request-body.ts'
+import { refuseRouting } from './request-body.ts'
 
 /** Ollama's chat: a chat for the node, and lines of JSON for the client. */
 export const ollamaChat: Operation<ChatRequest> = {
@@ -18,7 +18,7 @@ export const ollamaChat: Operation<ChatRequest> = {
   description: 'Ollama’s interface, whole and streamed, with tools, pictures, thoughts and structured output.',
   schema: OllamaChatRequest,
   read(text) {
-    const asked = readRequestBody(text, OllamaChatRequest)
+    const asked = readOllamaBody(text, OllamaChatRequest)
     refuseRouting(asked, true)
     const body = chatOfOllama(asked)
     if (body.messages.length === 0) refuseIdle(asked)

@@ -2,9 +2,9 @@ import { embedText } from '../../protocol/dialects/ollama/answer.ts'
 import type { EmbeddingsRequest } from '../../protocol/wire/inference/embeddings.ts'
 import { OllamaEmbedRequest, OllamaEmbedResponse } from '../../protocol/wire/inference/ollama.ts'
 import { type EmbeddingsAnswer, embeddings } from './embeddings.ts'
-import { ollamaPlace } from './ollama-place.ts'
+import { ollamaPlace, readOllamaBody } from './ollama-place.ts'
 import type { Operation } from './operation.ts'
-import { readRequestBody, refuseRouting } from './request-body.ts'
+import { refuseRouting } from './request-body.ts'
 
 /** Ollama's embeddings: OpenAI's for the node. */
 export const ollamaEmbed: Operation<EmbeddingsRequest> = {
@@ -17,7 +17,7 @@ export const ollamaEmbed: Operation<EmbeddingsRequest> = {
   schema: OllamaEmbedRequest,
   response: OllamaEmbedResponse,
   read(text) {
-    const asked = readRequestBody(text, OllamaEmbedRequest)
+    const asked = readOllamaBody(text, OllamaEmbedRequest)
     refuseRouting(asked, false)
     const { model, input, dimensions, svc } = asked
     return { model, input, ...(dimensions == null ? {} : { dimensions }), ...(svc === undefined ? {} : { svc }) }

@@ -2,9 +2,9 @@ import { embeddingText } from '../../protocol/dialects/ollama/answer.ts'
 import type { EmbeddingsRequest } from '../../protocol/wire/inference/embeddings.ts'
 import { OllamaEmbeddingsRequest, OllamaEmbeddingsResponse } from '../../protocol/wire/inference/ollama.ts'
 import { type EmbeddingsAnswer, embeddings } from './embeddings.ts'
-import { ollamaPlace } from './ollama-place.ts'
+import { ollamaPlace, readOllamaBody } from './ollama-place.ts'
 import type { Operation } from './operation.ts'
-import { readRequestBody, refuseRouting } from './request-body.ts'
+import { refuseRouting } from './request-body.ts'
 
 /** The embedding of one text, as Ollama had it before `/api/embed`. */
 export const ollamaEmbeddings: Operation<EmbeddingsRequest> = {
@@ -17,7 +17,7 @@ export const ollamaEmbeddings: Operation<EmbeddingsRequest> = {
   schema: OllamaEmbeddingsRequest,
   response: OllamaEmbeddingsResponse,
   read(text) {
-    const asked = readRequestBody(text, OllamaEmbeddingsRequest)
+    const asked = readOllamaBody(text, OllamaEmbeddingsRequest)
     refuseRouting(asked, false)
     const { model, prompt, svc } = asked
     return { model, input: prompt, ...(svc === undefined ? {} : { svc }) }

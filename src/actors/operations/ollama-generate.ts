@@ -4,9 +4,9 @@ import { OllamaStream } from '../../protocol/dialects/ollama/stream.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { OllamaGenerateRequest } from '../../protocol/wire/inference/ollama.ts'
 import { asChat } from './chat.ts'
-import { ollamaPlace, refuseIdle } from './ollama-place.ts'
+import { ollamaPlace, readOllamaBody, refuseIdle } from './ollama-place.ts'
 import type { Operation } from './operation.ts'
-import { readRequestBody, refuseFilled, refuseRouting } from './request-body.ts'
+import { refuseFilled, refuseRouting } from './request-body.ts'
 
 /** Ollama's answer to one prompt: a chat of one message for the node. */
 export const ollamaGenerate: Operation<ChatRequest> = {
@@ -18,7 +18,7 @@ export const ollamaGenerate: Operation<ChatRequest> = {
   description: 'Ollama’s interface, whole and streamed, with pictures, thoughts and structured output.',
   schema: OllamaGenerateRequest,
   read(text) {
-    const asked = readRequestBody(text, OllamaGenerateRequest)
+    const asked = readOllamaBody(text, OllamaGenerateRequest)
     refuseRouting(asked, true)
     refuseFilled(asked, ['raw', 'suffix'], 'POST /v1/completions of the gateway completes a text as it stands')
     refuseFilled(asked, ['template'], 'the model’s own template is applied where it runs')

@@ -1,7 +1,10 @@
+import type { Static, TSchema } from '@sinclair/typebox'
 import { Problem } from '../../errors.ts'
 import { withLatest, withoutLatest } from '../../protocol/dialects/ollama/model-tags.ts'
 import { unloads } from '../../protocol/dialects/ollama/request.ts'
+import type { Json } from '../../protocol/json/json-object.ts'
 import type { OllamaChatRequest } from '../../protocol/wire/inference/ollama.ts'
+import { readRequestBody } from './request-body.ts'
 
 /** Below it stands every path of Ollama's interface. */
 export const ollamaBase = '/api'
@@ -15,6 +18,19 @@ export const ollamaPlace = {
 
 /** Ollama's clients write `latest` behind every name, and a name without a tag for it, whatever server has the model. */
 export const otherTag = (model: string): string | null => withoutLatest(model) ?? withLatest(model)
+
+const absent = (value: unknown) => value === undefined || value === null || value === ''
+
+/** Older clients say `name`, and some of Ollama's own say both, of which one is empty. */
+function named(body: Json): Json {
+  const { model, ...rest } = body
+  if (!absent(model)) return body
+  return absent(rest.name) ? rest : { ...rest, model: rest.name }
+}
+
+/** The body of a request to Ollama's interface; see `readRequestBody`. */
+export const readOllamaBody = <S extends TSchema>(text: string, schema: S): Static<S> =>
+  readRequestBody(text, schema, named)
 
 /** A request for nothing: Ollama would load the model, or with `keep_alive` 0 unload it. */
 export function refuseIdle({ keep_alive: keepAlive, svc }: Pick<OllamaChatRequest, 'keep_alive' | 'svc'>): void {

@@ -4,6 +4,7 @@ import type { ProblemCode } from '../../errors.ts'
 import { newId, type RequestId } from '../../ids.ts'
 import { ConnectionClock, type TimedServer } from '../../listener/connection-clock.ts'
 import type { AdminAction } from '../../machines/rules/approval-policy.ts'
+import type { JsonTypes } from '../../protocol/json/json-body.ts'
 import { baseHeaders, type Envelope } from '../../protocol/json/problem-response.ts'
 import { createClientAddress, type PeerDirectory } from './client-address.ts'
 import { clientRequestId, logRequest } from './request-log.ts'
@@ -35,18 +36,19 @@ export interface HttpContext {
   readonly speaks: Envelope | null
   /** The gateway key of callers without a credential; null: they are refused. */
   readonly keyless: string | null
+  readonly jsonTypes: JsonTypes
   /** Another name by which a caller may mean a model, where the one that it sent is not known; null: there is none. */
   readonly otherName: ((model: string) => string | null) | null
 }
 
 /** What a listener of its own has otherwise. */
-export type ContextOptions = Partial<Pick<HttpContext, 'speaks' | 'keyless' | 'otherName'>>
+export type ContextOptions = Partial<Pick<HttpContext, 'speaks' | 'keyless' | 'jsonTypes' | 'otherName'>>
 
 /** `server`: null until it listens. */
 export function createHttpContext(
   gateway: GatewayHandle,
   server: () => TimedServer | null,
-  { speaks = null, keyless = null, otherName = null }: ContextOptions = {},
+  { speaks = null, keyless = null, jsonTypes = 'json', otherName = null }: ContextOptions = {},
 ): HttpContext {
   return {
     gateway,
@@ -55,6 +57,7 @@ export function createHttpContext(
     connections: new ConnectionClock(server),
     speaks,
     keyless,
+    jsonTypes,
     otherName,
   }
 }

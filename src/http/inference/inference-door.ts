@@ -82,7 +82,8 @@ export class InferenceDoor implements InferencePlace {
       const access = found instanceof Promise ? await found : found
       line.access = access
       if (this.operation.form !== undefined) return await this.answerForm(request, line, access, this.operation.form)
-      const text = await connections.arriving(request, readJsonText(request, gateway.config.SVC_CHAT_BODY_BYTES_MAX))
+      const { SVC_CHAT_BODY_BYTES_MAX: bytesMax } = gateway.config
+      const text = await connections.arriving(request, readJsonText(request, bytesMax, context.jsonTypes))
       // A model may think for minutes. From here to the answer the deadlines are ours.
       connections.lift(request)
       const answered = await this.complete(this.commandOf(line, access, request, text))

@@ -38,6 +38,7 @@ export function createOllamaApp(gateway: GatewayHandle, hostname: string): AnyEl
   const context = createHttpContext(gateway, () => app.server, {
     speaks: 'ollama',
     keyless,
+    jsonTypes: 'any of programs',
     otherName: otherTag,
   })
   let mounted: RouteTable | null = null

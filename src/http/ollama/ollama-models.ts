@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import { Elysia } from 'elysia'
-import { ollamaBase, otherTag } from '../../actors/operations/ollama-place.ts'
+import { ollamaBase, otherTag, readOllamaBody } from '../../actors/operations/ollama-place.ts'
 import { brand, product } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
-import { readBody } from '../../protocol/json/json-body.ts'
+import { readJsonText } from '../../protocol/json/json-body.ts'
 import { noSuchModel } from '../../protocol/validation/missing-model.ts'
 import type { Model } from '../../protocol/wire/inference/models.ts'
 import { OllamaShowRequest } from '../../protocol/wire/inference/ollama.ts'
@@ -17,6 +17,8 @@ import { callableRoutes, modelsOf } from '../views/visible-models.ts'
 const spokenVersion = '0.13.0'
 /** No model leaves the memory by a time that anybody here knows. */
 const never = '9999-12-31T23:59:59Z'
+/** Of a request to describe a model. Its clients send more than a name. */
+const showBytesMax = 16 * 1024
 /** What Ollama has a word for. */
 const capabilities: Partial<Record<Model['svc']['modality'], readonly string[]>> = {
   chat: ['completion', 'tools'],
@@ -75,8 +77,8 @@ const shown = ({ created, svc }: Model) => ({
 async function show(context: HttpContext, asked: Asked) {
   const models = await visible(context, asked)
   const { request } = asked
-  const { model, name } = await context.connections.body(request, readBody(request, OllamaShowRequest))
-  const wanted = model ?? name ?? ''
+  const text = await context.connections.body(request, readJsonText(request, showBytesMax, context.jsonTypes))
+  const { model: wanted } = readOllamaBody(text, OllamaShowRequest)
   const found = models.find(({ id }) => id === wanted) ?? models.find(({ id }) => id === otherTag(wanted))
   if (found === undefined) {
     const detail = noSuchModel(

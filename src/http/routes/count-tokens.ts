@@ -19,7 +19,8 @@ async function count(context: HttpContext, exchange: HttpExchange, request: Requ
   exchange.keyId = access.keyId
   exchange.proved = true
   if (access.accountStatus !== 'active') throw new Problem('account_suspended')
-  const text = await connections.body(request, readJsonText(request, gateway.config.SVC_CHAT_BODY_BYTES_MAX))
+  const { SVC_CHAT_BODY_BYTES_MAX: bytesMax } = gateway.config
+  const text = await connections.body(request, readJsonText(request, bytesMax, context.jsonTypes))
   const asked = readRequestBody(text, CountTokensRequest)
   return { input_tokens: promptTokens(chatOfMessages({ ...asked, max_tokens: 1 })) }
 }

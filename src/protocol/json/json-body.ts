@@ -18,10 +18,19 @@ const tooLarge = (bytesMax: number) =>
 const strictUtf8 = () => new TextDecoder('utf-8', { fatal: true })
 const replacement = '\ufffd'
 
+/** Which content types a listener takes for JSON. `any of programs`: whatever a program says of its body (§28). */
+export type JsonTypes = 'json' | 'any of programs'
+
+/**
+ * A page may post a body to another origin unasked, as long as its type is none of JSON. Browsers say for each such request
+ * where it comes from.
+ */
+const isBrowser = (headers: Headers) => headers.has('origin') || headers.has('sec-fetch-site')
+
 /** Checks the headers that describe the body. JSON is always UTF-8 (RFC 8259). */
-function checkForm({ headers }: Request): void {
+function checkForm({ headers }: Request, types: JsonTypes): void {
   const type = headers.get('content-type') ?? ''
-  if (type !== plainJsonType) checkType(type)
+  if (type !== plainJsonType && (types === 'json' || isBrowser(headers))) checkType(type)
   const coding = headers.get('content-encoding')
   if (coding !== null && coding !== 'identity') {
     throw new Problem('unsupported_media_type', { detail: 'Compressed bodies are not accepted' })
@@ -61,8 +70,8 @@ function decodedStrictly(body: ArrayBuffer): string {
  * is out of reach and this one speaks for it. Throws `unsupported_media_type`, `payload_too_large`, and `invalid_json` for
  * what is no UTF-8.
  */
-export function readJsonText(request: Request, bytesMax: number): Promise<string> {
-  checkForm(request)
+export function readJsonText(request: Request, bytesMax: number, types: JsonTypes = 'json'): Promise<string> {
+  checkForm(request, types)
   const length = request.headers.get('content-length')
   if (length === null) return readUnmeasured(request, bytesMax)
   if (Number(length) > bytesMax) throw tooLarge(bytesMax)

@@ -491,7 +491,8 @@ describe('§28: the rest of Ollama’s interface', () => {
     expect(allowed(await preflight('https://chat.example'))).toBe('https://chat.example')
     expect(allowed(await preflight('https://evil.example'))).toBeNull()
     const before = node.calls
-    const simple = await ask('/api/chat', { model, messages }, { headers: { 'content-type': 'text/plain' } })
+    const page = { origin: 'https://evil.example', 'content-type': 'text/plain' }
+    const simple = await ask('/api/chat', { model, messages }, { headers: page })
     expect([simple.status, node.calls]).toEqual([415, before])
   })
 

@@ -121,11 +121,5 @@ export const OllamaEmbeddingsRequest = Type.Object({ ...shared, prompt: Type.Str
 
 export const OllamaEmbeddingsResponse = Type.Object({ embedding: vector, svc: ChatMetadata })
 
-/** `POST /api/show`. `name`: as older clients say it. */
-export const OllamaShowRequest = Type.Object(
-  {
-    model: Type.Optional(modelName),
-    name: Type.Optional(modelName),
-  },
-  open,
-)
+/** `POST /api/show`. */
+export const OllamaShowRequest = Type.Object({ model: modelName }, open)
