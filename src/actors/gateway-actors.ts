@@ -28,6 +28,9 @@ import { createPrivateJobs } from './jobs/private-jobs.ts'
 import { createWebhooks } from './jobs/webhooks.ts'
 import { createFailedLogins } from './limits/failed-logins.ts'
 import { GatewayLimits } from './limits/limits.ts'
+import { ModelWishes } from './loading/model-wishes.ts'
+import { OwnModels } from './loading/own-models.ts'
+import { ToldServers } from './loading/told-servers.ts'
 import { Mixtures } from './mixture/mixture.ts'
 import { createMixtureRecords } from './mixture/mixture-records.ts'
 import { createBilling } from './money/billing.ts'
@@ -39,7 +42,6 @@ import { createSettlementView } from './money/settlement-view.ts'
 import { SharedPlacements } from './placement/shared-placements.ts'
 import { liveNode } from './pool/live-node.ts'
 import { createLocalNodes } from './pool/local-nodes.ts'
-import { ModelWishes } from './pool/model-wishes.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
 import { PoolRouter } from './pool/pool-router.ts'
@@ -199,7 +201,9 @@ function createPool(
   })
   router.subscribe(({ owners }) => serverStates.keep(owners))
   const poolFeed = createPoolFeed(router, db, feed, log)
-  const modelWishes = new ModelWishes({ db, log, trail: audit, pool, router })
+  const servers = new ToldServers({ router, log })
+  const modelWishes = new ModelWishes({ db, trail: audit, pool, router, servers })
+  const ownModels = new OwnModels(servers)
   const localNodes = createLocalNodes({
     config,
     pool,
@@ -208,7 +212,7 @@ function createPool(
     log,
     ownDoors: () => doorsOf(config, listener.port),
   })
-  return { pool, agents, placements, router, poolFeed, localNodes, modelWishes }
+  return { pool, agents, placements, router, poolFeed, localNodes, modelWishes, ownModels }
 }
 
 /** null if no blockchain is configured. */
@@ -281,11 +285,12 @@ function createJobs(parts: GatewayParts, { metrics, inspector }: Watching, keepi
 /** What answers inference requests. */
 function createCalls(parts: GatewayParts, actors: Watching & Keeping & Pool & Money, baseUrl: () => string) {
   const { config, log } = parts
-  const { metrics, inspector, decisions, router, limits, receipts, ledger, idempotency } = actors
+  const { metrics, inspector, decisions, router, limits, receipts, ledger, idempotency, ownModels } = actors
   const chatPort: ChatPort = {
     config,
     router,
     limits,
+    ownModels,
     ticker: new Ticker(),
     baseUrl,
     decided: (command, decision, again) => decisions.record(command, decision, again),

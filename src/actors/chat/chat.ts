@@ -1,4 +1,5 @@
 import { problemFor } from '../../db/outage.ts'
+import { NoAnswer, within } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
 import { inSession, type Prompt } from '../../machines/placement/blocks.ts'
 import { tokensAboveBound } from '../../machines/refusals/token-bound.ts'
@@ -10,7 +11,7 @@ import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import { Roster } from '../durable/roster.ts'
 import type { Admission } from '../limits/limits.ts'
-import type { PartedOperation } from '../operations/operation.ts'
+import type { Idle, PartedOperation } from '../operations/operation.ts'
 import { type ChatAnswer, type ChatCommand, outputAsked } from './chat-command.ts'
 import { dispatch, refusal } from './dispatch.ts'
 import { type ChatPort, Exchange } from './exchange.ts'
@@ -121,15 +122,32 @@ function dispatchWhole(exchange: Exchange, request: PlacementRequest, ceiling: n
   return dispatch(exchange, request, (route) => tryWhole(exchange, route, bodyFor(exchange, route, ceiling)))
 }
 
-/** Of a request that no node has to be asked for: it must be one that a node may serve. null: it is not of this kind. */
-function unasked(exchange: Exchange, request: PlacementRequest): ChatAnswer | null {
-  const { command, table } = exchange
-  const body = command.operation.unasked?.(exchange.identity(), command.body) ?? null
-  if (body === null) return null
-  const placement = place(table, request)
-  if (placement.kind === 'refused') throw refusal(command, { table, request }, placement.code)
+/** Of a request that asks a model nothing: it must be one that may be asked, but for one's own that is to leave the memory. */
+async function tended(exchange: Exchange, request: PlacementRequest, { wish, answer }: Idle): Promise<ChatAnswer> {
+  const { command, table, port } = exchange
+  const { ownModels, limits } = port
+  const wanted = { table, request }
+  const placement = wish === 'unload' && ownModels.has(wanted) ? null : place(table, request)
+  if (placement?.kind === 'refused') throw refusal(command, wanted, placement.code)
+  const admission = await limits.admit(command.access, 0)
+  exchange.admission = admission
+  await whileWanted(exchange, ownModels[wish](wanted))
   exchange.finish(200, null, null, null)
-  return { kind: 'whole', body, headers: noHeaders }
+  return { kind: 'whole', body: answer, headers: admission.headers ?? noHeaders }
+}
+
+/** A load goes on when its client has left or the gateway stops, but nothing here waits for it any more. */
+async function whileWanted(exchange: Exchange, done: Promise<void>): Promise<void> {
+  const ended = Promise.withResolvers<never>()
+  const end = () => ended.reject(new Problem('server_shutdown'))
+  exchange.ending.addEventListener('abort', end)
+  try {
+    await within(exchange.callsUntilMs - performance.now(), Promise.race([done, ended.promise]))
+  } catch (error) {
+    throw error instanceof NoAnswer ? new Problem('model_loading') : error
+  } finally {
+    exchange.ending.removeEventListener('abort', end)
+  }
 }
 
 /** The relay hears how it went. */
@@ -193,8 +211,8 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
   checkPolicy(command)
   const prompt = (table.byModel.get(body.model)?.length ?? 0) > 1 ? promptFor(exchange) : null
   const request = placementRequest(exchange, prompt)
-  const free = unasked(exchange, request)
-  if (free !== null) return free
+  const idle = operation.idle?.(exchange.identity(), body) ?? null
+  if (idle !== null) return tended(exchange, request, idle)
   const ceiling = outputCeiling(exchange)
   const admitted = admit(exchange, request, ceiling)
   if (admitted !== null) await admitted

@@ -13,6 +13,7 @@ import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
 import type { Roster } from '../durable/roster.ts'
 import type { Admission, Limits } from '../limits/limits.ts'
+import type { OwnModels } from '../loading/own-models.ts'
 import type { CallStart } from '../telemetry/tracing.ts'
 import { Attempt, type AttemptFailure } from './attempt.ts'
 import { type ChatCommand, outputAsked } from './chat-command.ts'
@@ -26,6 +27,7 @@ export interface ChatPort extends DispatchPort {
   readonly ledger: PaidCallPort['ledger']
   readonly idempotency: PaidCallPort['idempotency']
   readonly limits: Limits
+  readonly ownModels: Pick<OwnModels, 'has' | 'load' | 'unload'>
   readonly ticker: Ticker
   readonly baseUrl: () => string
   readonly receipt: (receipt: NewReceipt) => void

@@ -1,10 +1,10 @@
-import { answerText, asMessage, loadedText } from '../../protocol/dialects/ollama/answer.ts'
+import { answerText, asMessage } from '../../protocol/dialects/ollama/answer.ts'
 import { chatOfOllama } from '../../protocol/dialects/ollama/request.ts'
 import { OllamaStream } from '../../protocol/dialects/ollama/stream.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { OllamaChatRequest } from '../../protocol/wire/inference/ollama.ts'
 import { asChat } from './chat.ts'
-import { ollamaPlace, readOllamaBody, refuseIdle } from './ollama-place.ts'
+import { asIdle, idleBy, ollamaPlace, readOllamaBody } from './ollama-place.ts'
 import type { Operation } from './operation.ts'
 import { refuseRouting } from './request-body.ts'
 
@@ -20,11 +20,9 @@ export const ollamaChat: Operation<ChatRequest> = {
   read(text) {
     const asked = readOllamaBody(text, OllamaChatRequest)
     refuseRouting(asked, true)
-    const body = chatOfOllama(asked)
-    if (body.messages.length === 0) refuseIdle(asked)
-    return body
+    return asIdle(asked, chatOfOllama(asked))
   },
-  unasked: (identity, { messages }) => (messages.length === 0 ? loadedText(asMessage, identity) : null),
+  idle: idleBy(asMessage),
   written: JSON.stringify,
   writeWhole: (identity, { choices }, end) => answerText(asMessage, identity, choices, end),
   writer: (identity) => new OllamaStream(identity, asMessage),

@@ -1,10 +1,10 @@
-import { answerText, asResponse, loadedText } from '../../protocol/dialects/ollama/answer.ts'
+import { answerText, asResponse } from '../../protocol/dialects/ollama/answer.ts'
 import { chatOfPrompt } from '../../protocol/dialects/ollama/request.ts'
 import { OllamaStream } from '../../protocol/dialects/ollama/stream.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { OllamaGenerateRequest } from '../../protocol/wire/inference/ollama.ts'
 import { asChat } from './chat.ts'
-import { ollamaPlace, readOllamaBody, refuseIdle } from './ollama-place.ts'
+import { asIdle, idleBy, ollamaPlace, readOllamaBody } from './ollama-place.ts'
 import type { Operation } from './operation.ts'
 import { refuseFilled, refuseRouting } from './request-body.ts'
 
@@ -24,11 +24,9 @@ export const ollamaGenerate: Operation<ChatRequest> = {
     refuseFilled(asked, ['template'], 'the model’s own template is applied where it runs')
     refuseFilled(asked, ['context'], 'nothing is kept between requests: POST /api/chat takes a conversation')
     refuseFilled(asked, ['width', 'height', 'steps'], 'this path draws no pictures')
-    const body = chatOfPrompt(asked)
-    if (body.messages.length === 0) refuseIdle(asked)
-    return body
+    return asIdle(asked, chatOfPrompt(asked))
   },
-  unasked: (identity, { messages }) => (messages.length === 0 ? loadedText(asResponse, identity) : null),
+  idle: idleBy(asResponse),
   written: JSON.stringify,
   writeWhole: (identity, { choices }, end) => answerText(asResponse, identity, choices, end),
   writer: (identity) => new OllamaStream(identity, asResponse),

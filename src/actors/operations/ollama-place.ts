@@ -1,9 +1,13 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { Problem } from '../../errors.ts'
+import type { ChunkIdentity } from '../../protocol/chat/chunk-reader.ts'
+import { idleText, type Saying } from '../../protocol/dialects/ollama/answer.ts'
 import { withLatest, withoutLatest } from '../../protocol/dialects/ollama/model-tags.ts'
 import { unloads } from '../../protocol/dialects/ollama/request.ts'
 import type { Json } from '../../protocol/json/json-object.ts'
+import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import type { OllamaChatRequest } from '../../protocol/wire/inference/ollama.ts'
+import type { Idle } from './operation.ts'
 import { readRequestBody } from './request-body.ts'
 
 /** Below it stands every path of Ollama's interface. */
@@ -32,11 +36,29 @@ function named(body: Json): Json {
 export const readOllamaBody = <S extends TSchema>(text: string, schema: S): Static<S> =>
   readRequestBody(text, schema, named)
 
-/** A request for nothing: Ollama would load the model, or with `keep_alive` 0 unload it. */
-export function refuseIdle({ keep_alive: keepAlive, svc }: Pick<OllamaChatRequest, 'keep_alive' | 'svc'>): void {
-  if (unloads(keepAlive)) throw modelsElsewhere()
-  if (svc?.mixture !== undefined) throw new Problem('invalid_request', { param: 'messages', detail: nothingAsked })
-}
 const nothingAsked = 'A mixture has to be asked something'
+
+/** A chat that stands for a request to Ollama. `unloads`: it asks nothing, and the model is to leave the memory. */
+export interface OllamaChat extends ChatRequest {
+  readonly unloads?: true
+}
+
+/** Without a message a model is loaded, or with `keep_alive` 0 unloaded. */
+export function asIdle(asked: Pick<OllamaChatRequest, 'keep_alive' | 'svc'>, body: ChatRequest): OllamaChat {
+  if (body.messages.length > 0) return body
+  if (asked.svc?.mixture !== undefined) {
+    throw new Problem('invalid_request', { param: 'messages', detail: nothingAsked })
+  }
+  return unloads(asked.keep_alive) ? { ...body, unloads: true } : body
+}
+
+/** See `idle` of an operation. */
+export const idleBy =
+  (saying: Saying) =>
+  (identity: ChunkIdentity, { messages, unloads: ends }: OllamaChat): Idle | null => {
+    if (messages.length > 0) return null
+    const wish = ends === true ? 'unload' : 'load'
+    return { wish, answer: idleText(saying, identity, wish) }
+  }
 
 export const modelsElsewhere = () => new Problem('models_managed_elsewhere')

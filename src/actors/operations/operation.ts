@@ -1,6 +1,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { BlockHash, Prompt } from '../../machines/placement/blocks.ts'
 import type { ServingRoute } from '../../machines/rules/routing.ts'
+import type { ModelWishName } from '../../polling/tell-runtime.ts'
 import type { Accepted, ChunkIdentity, SettledEnd } from '../../protocol/chat/chunk-reader.ts'
 import type { PublicChoice } from '../../protocol/chat/completion.ts'
 import type { PromptEstimate } from '../../protocol/chat/token-estimate.ts'
@@ -66,6 +67,12 @@ export interface StreamWriter {
   failure(error: object): string
 }
 
+/** What is to become of a model that is asked nothing, and the whole answer when that is done. */
+export interface Idle {
+  readonly wish: ModelWishName
+  readonly answer: string
+}
+
 /** How a request is cut for many nodes, and their answers put together. */
 export interface OperationParts<B extends InferenceRequest = InferenceRequest> {
   /** Units that can be done apart. */
@@ -121,8 +128,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   read(text: string, sent?: SentForm): B
   /** The body as the text that everything behind the door works with; absent: as the client wrote it. */
   written?(body: B): string
-  /** The whole answer to a request for which no node has to be asked; null: one has. */
-  unasked?(identity: ChunkIdentity, body: B): string | null
+  /** Of a request that asks its model nothing; null: it asks something. */
+  idle?(identity: ChunkIdentity, body: B): Idle | null
   estimate(body: B): PromptEstimate
   /** Tokens that the prompt surely has (§27). */
   tokensLeast(body: B): number

@@ -144,6 +144,8 @@ export function createRehearsal(
     config,
     router: new SoleNode(soleRoute(model, customerId), transport),
     limits: { admit: () => ({ settle: () => {} }) },
+    // A rehearsal asks its model something.
+    ownModels: { has: () => false, load: () => Promise.resolve(), unload: () => Promise.resolve() },
     ticker: new Ticker(),
     baseUrl: real.baseUrl,
     decided: (command, decision, again) => decisions.record(command, decision, again),

@@ -380,7 +380,7 @@ describe('§28: the rest of Ollama’s interface', () => {
     expect(await (await fetch(url)).text()).toBe('Ollama is running')
   })
 
-  test('a request for nothing says that the model is there, and asks no node', async () => {
+  test('a request for nothing says that the model is there, and asks no node that cannot be told', async () => {
     const before = node.calls
     expect(await client.generate({ model, prompt: '' })).toMatchObject({
       response: '',
@@ -389,7 +389,7 @@ describe('§28: the rest of Ollama’s interface', () => {
     })
     expect(await client.chat({ model, messages: [] })).toMatchObject({ done: true, done_reason: 'load' })
     expect(await failureOf(client.chat({ model: 'nothing' }))).toMatchObject({ status_code: 404 })
-    expect(await failureOf(client.generate({ model, prompt: '', keep_alive: 0 }))).toMatchObject({ status_code: 501 })
+    expect(await failureOf(client.generate({ model, prompt: '', keep_alive: 0 }))).toMatchObject({ status_code: 409 })
     expect(node.calls).toBe(before)
   })
 

@@ -3,7 +3,7 @@ export interface OllamaNode {
   readonly url: string
   /** Models in memory. */
   readonly loaded: ReadonlySet<string>
-  /** Chats that wait for a load. */
+  /** Chats, and wishes for a load, that wait for it. */
   readonly waiting: number
   /** Ends the loads that are under way, and those that come. */
   finishLoads(): void
@@ -43,8 +43,8 @@ export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
   const details = cachedTokens === undefined ? {} : { prompt_tokens_details: { cached_tokens: cachedTokens } }
   const usage = { prompt_tokens: promptTokens, completion_tokens: 2, total_tokens: promptTokens + 2, ...details }
 
-  const chat = async ({ model, stream }: { readonly model: string; readonly stream?: boolean }) => {
-    chats++
+  /** null: the model is in memory now. */
+  const load = async (model: string): Promise<Response | null> => {
     if (!loaded.has(model) && held !== null) {
       waiting++
       await held.promise
@@ -52,6 +52,13 @@ export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
     }
     if (!loaded.has(model) && failing) return Response.json({ error: 'out of memory' }, { status: 500 })
     loaded.add(model)
+    return null
+  }
+
+  const chat = async ({ model, stream }: { readonly model: string; readonly stream?: boolean }) => {
+    chats++
+    const fault = await load(model)
+    if (fault !== null) return fault
     const base = { id: 'chatcmpl-1', created: 0, model }
     if (stream !== true) {
       const message = { role: 'assistant', content: 'two words' }
@@ -72,10 +79,11 @@ export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
   }
 
   /** Without a prompt: the model is loaded, or let go where it is to be kept for no time. */
-  const told = ({ model, keep_alive }: { readonly model: string; readonly keep_alive?: number }) => {
+  const told = async ({ model, keep_alive }: { readonly model: string; readonly keep_alive?: number }) => {
     if (!models.includes(model)) return Response.json({ error: 'model not found' }, { status: 404 })
+    const fault = keep_alive === 0 ? null : await load(model)
+    if (fault !== null) return fault
     if (keep_alive === 0) loaded.delete(model)
-    else loaded.add(model)
     const reason = keep_alive === 0 ? 'unload' : 'load'
     return Response.json({ model, response: '', done: true, done_reason: reason })
   }
@@ -99,6 +107,7 @@ export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
       if (pathname === '/api/generate') return told(body)
       if (pathname === '/v1/chat/completions') return chat(body)
       if (pathname === '/v1/completions') return Response.json({ choices: [{ index: 0, text: 'two words' }], usage })
+      if (pathname === '/api/embed') return (await load(body.model)) ?? Response.json({ embeddings: [] })
       if (pathname === '/v1/embeddings') return Response.json({ data: [{ index: 0, embedding: [0.5] }], usage })
       return new Response(null, { status: 404 })
     },

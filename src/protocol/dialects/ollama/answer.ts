@@ -103,9 +103,9 @@ export function answerText(
   })
 }
 
-/** Of a request that asks for nothing: to load the model, which its first request does. */
-export const loadedText = (saying: Saying, identity: ChunkIdentity): string =>
-  JSON.stringify({ ...headOf(identity), ...saying({ text: '', thought: '' }), done: true, done_reason: 'load' })
+/** Of a request that asks for nothing: the model was loaded, or has left the memory. */
+export const idleText = (saying: Saying, identity: ChunkIdentity, reason: 'load' | 'unload'): string =>
+  JSON.stringify({ ...headOf(identity), ...saying({ text: '', thought: '' }), done: true, done_reason: reason })
 
 /** Vectors of a list of texts. Each is JSON already. */
 export function embedText(

@@ -1,0 +1,70 @@
+import { Problem } from '../../errors.ts'
+import { isAllowed, isOwn, isVisible, type PlacementRequest } from '../../machines/rules/eligibility.ts'
+import { place } from '../../machines/rules/placement.ts'
+import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
+import { cannotBeTold, wouldNot } from './model-wishes.ts'
+import type { ToldServers } from './told-servers.ts'
+
+/** A model, as a request for it would be placed now. */
+export interface WantedModel {
+  readonly table: RoutingTable
+  readonly request: PlacementRequest
+}
+
+const answers = ({ nodeState }: Route) => nodeState === 'ready' || nodeState === 'live' || nodeState === 'draining'
+
+/** The routes of the caller's own nodes that its policy lets it use, whether they can serve now or not. */
+function ownRoutes({ table, request: { modelId, access } }: WantedModel): readonly Route[] {
+  const { customerId, policy } = access
+  return (table.byModel.get(modelId) ?? []).filter(
+    (route) =>
+      isOwn(route, customerId) &&
+      isVisible(route, access) &&
+      isAllowed(route, access) &&
+      policy.allows(route.policyNames),
+  )
+}
+
+/** Who owns nodes has models loaded and unloaded there, as Ollama's clients do it (§28). */
+export class OwnModels {
+  constructor(private readonly servers: Pick<ToldServers, 'canTell' | 'tell'>) {}
+
+  has(wanted: WantedModel): boolean {
+    return ownRoutes(wanted).length > 0
+  }
+
+  /**
+   * Resolves when the model is in memory on one of the caller's nodes. Where no server can be told, or none is the caller's, the
+   * model's first request loads it, and nothing is done here. Refuses with `upstream_error` where the server would not.
+   */
+  async load(wanted: WantedModel): Promise<void> {
+    const { table, request } = wanted
+    const own = ownRoutes(wanted).filter(({ ready, modality }) => ready && modality === request.modality)
+    if (own.some(({ loaded }) => loaded === true)) return
+    const able = own.filter((route) => this.servers.canTell(route))
+    const placement = place(table, { ...request, ownOnly: true })
+    const placed = placement.kind === 'placed' ? able.find((route) => route === placement.route) : undefined
+    const chosen = placed ?? able[0]
+    if (chosen !== undefined && (await this.servers.tell(chosen, 'load')) === 'refused') throw wouldNot()
+  }
+
+  /**
+   * Resolves when each of the caller's nodes was told to let the model go: what is known of a node's memory may be a poll old.
+   * Refuses with `own_nodes_only` where none is the caller's, `no_route_available` where none answers, `invalid_state` where
+   * no server can be told, and `upstream_error`.
+   */
+  async unload(wanted: WantedModel): Promise<void> {
+    const own = ownRoutes(wanted)
+    if (own.length === 0) throw new Problem('own_nodes_only', { param: 'keep_alive', detail: notYours })
+    const there = own.filter(answers)
+    if (there.length === 0) throw new Problem('no_route_available')
+    const told = await Promise.all(
+      there.map(async (route) => ({ route, told: await this.servers.tell(route, 'unload') })),
+    )
+    if (told.every((each) => each.told === 'untellable')) throw cannotBeTold()
+    // A server may refuse to let go what it does not hold.
+    if (told.some((each) => each.told === 'refused' && each.route.loaded !== false)) throw wouldNot()
+  }
+}
+
+const notYours = 'A model can be unloaded only from nodes of your own, and none of them has this one.'

@@ -1,0 +1,56 @@
+import { failureName, type Log } from '../../log.ts'
+import type { Route } from '../../machines/rules/routing.ts'
+import { probeBytesMax } from '../../polling/runtime-probe.ts'
+import { canBeTold, type ModelWishName, tellRuntime } from '../../polling/tell-runtime.ts'
+import { nodeModelsPath } from '../../protocol/wire/nodes/agent.ts'
+import { secondMs } from '../../time.ts'
+import type { NodeTransport } from '../../transport/transport.ts'
+import type { PoolRouter } from '../pool/pool-router.ts'
+
+/** `untellable`: the server has no such interface. `refused`: it would not, or did not answer. */
+export type Told = 'done' | 'refused' | 'untellable'
+
+/** An agent only takes note of a wish. */
+const agentTimeoutMs = 10 * secondMs
+
+/** Tells the servers of models what to have in memory, whether the gateway or an agent reaches them. */
+export class ToldServers {
+  constructor(private readonly options: { readonly router: PoolRouter; readonly log: Log }) {}
+
+  /** False where the server of this route has no such interface. An agent is asked. */
+  canTell({ nodeId, agent, runtimeKind }: Route): boolean {
+    return this.options.router.transport(nodeId) !== null && (agent !== null || canBeTold(runtimeKind))
+  }
+
+  /** Resolves when the server has done it and the node was asked how it is; an agent may still be at it. Never rejects. */
+  async tell(route: Route, wish: ModelWishName): Promise<Told> {
+    const { router, log } = this.options
+    const transport = router.transport(route.nodeId)
+    if (transport === null || !this.canTell(route)) return 'untellable'
+    const model = { id: route.upstreamModelId, modality: route.modality }
+    try {
+      if (route.agent !== null) return await tellAgent(transport, wish, model.id)
+      return (await tellRuntime(transport, route.runtimeKind, wish, model)) ? 'done' : 'refused'
+    } catch (error) {
+      log.warn('model_not_told', { node_id: route.nodeId, wish, failure: failureName(error) })
+      return 'refused'
+    } finally {
+      await router.pollNow(route.nodeId)
+    }
+  }
+}
+
+/** What an agent answers where none of its servers can be told, or none has the model any more. */
+const untellable: ReadonlySet<number> = new Set([404, 409])
+
+async function tellAgent(transport: NodeTransport, wish: ModelWishName, id: string): Promise<Told> {
+  const path = `${nodeModelsPath}/${encodeURIComponent(id)}/${wish}`
+  const response = await transport.fetch(path, {
+    method: 'POST',
+    body: '',
+    signal: AbortSignal.timeout(agentTimeoutMs),
+  })
+  await response.text(probeBytesMax)
+  if (response.status === 202) return 'done'
+  return untellable.has(response.status) ? 'untellable' : 'refused'
+}
