@@ -1,5 +1,5 @@
 import { detectRuntime } from '../runtimes/registry.ts'
-import type { ProbeFetch, RuntimeModule, RuntimeStatus } from '../runtimes/runtime.ts'
+import type { ProbeFetch, RuntimeModel, RuntimeModule, RuntimeStatus } from '../runtimes/runtime.ts'
 import type { NodeTransport } from '../transport/transport.ts'
 import type { Probe } from './node-watch.ts'
 
@@ -15,10 +15,11 @@ export function probeFetch(transport: NodeTransport, signal: AbortSignal): Probe
   }
 }
 
-/** A model whose name holds the node's own key is none: everybody would read it. */
+/** A model whose name or description holds the node's own key is none: everybody would read it. */
 function withoutConfided(status: RuntimeStatus, { confided }: NodeTransport): RuntimeStatus {
   if (confided === undefined) return status
-  return { ...status, models: status.models.filter(({ id }) => !confided.isIn(id)) }
+  const said = ({ id, file }: RuntimeModel) => [id, ...Object.values(file ?? {})].join('\n')
+  return { ...status, models: status.models.filter((model) => !confided.isIn(said(model))) }
 }
 
 /** Asks a model server by its own signs. `modules`: in the order in which they are tried; the first that knows its own wins. */

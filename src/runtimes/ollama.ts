@@ -1,8 +1,11 @@
 import { brand } from '../brand.ts'
+import { given } from '../protocol/json/json-object.ts'
+import { labelOf, labelsOf, type ModelFile } from '../protocol/wire/nodes/model-facts.ts'
+import { isoTime } from '../time.ts'
 import { ask, believable, countOf, type Fields, fieldsOf, listOf, textOf } from './answers.ts'
 import { modalityByName } from './modality.ts'
 import { ollamaLoads } from './model-loads.ts'
-import { idleStatus, type ProbeFetch, type RuntimeModule } from './runtime.ts'
+import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule } from './runtime.ts'
 
 export const ollama: RuntimeModule = {
   kind: 'ollama',
@@ -27,6 +30,7 @@ export const ollama: RuntimeModule = {
         contextLength: countOf(loaded?.context_length),
         ready: true,
         loaded: loaded !== undefined,
+        file: fileOf(entry),
         ...memoryOf(loaded),
       }
       return embeds(entry) ? { ...model, modality: 'embedding' as const } : model
@@ -43,11 +47,33 @@ export async function isOllamaOfGateway(get: ProbeFetch): Promise<boolean> {
 }
 
 const mebibyte = 2 ** 20
+const latestMs = Date.parse('9999-12-31T23:59:59.999Z')
 
 /** Of a model that is in memory, on the card and beside it. */
-function memoryOf(loaded: Fields | undefined): { readonly memoryMb?: number } {
+function memoryOf(loaded: Fields | undefined): Pick<RuntimeModel, 'memoryMb' | 'memory'> {
   const bytes = countOf(loaded?.size)
-  return bytes === null || bytes === 0 ? {} : { memoryMb: Math.ceil(bytes / mebibyte) }
+  if (bytes === null) return {}
+  const video = loaded?.size_vram
+  const onCard = typeof video === 'number' && Number.isSafeInteger(video) && video >= 0
+  return { memoryMb: Math.ceil(bytes / mebibyte), memory: { bytes, ...(onCard ? { video_bytes: video } : {}) } }
+}
+
+/** Of nothing that is made up: what the list does not say is absent. */
+function fileOf(entry: Fields): ModelFile {
+  const details = fieldsOf(entry.details)
+  const digest = textOf(entry.digest)?.replace(/^sha256:/, '') ?? ''
+  const modifiedMs = Date.parse(textOf(entry.modified_at) ?? '')
+  return given({
+    size_bytes: countOf(entry.size),
+    digest: /^[0-9a-f]{64}$/.test(digest) ? digest : null,
+    modified_at: modifiedMs >= 0 && modifiedMs <= latestMs ? isoTime(modifiedMs) : null,
+    format: labelOf(details.format),
+    family: labelOf(details.family),
+    families: labelsOf(details.families),
+    parameter_size: labelOf(details.parameter_size),
+    quantization_level: labelOf(details.quantization_level),
+    capabilities: labelsOf(entry.capabilities),
+  }) as ModelFile
 }
 
 /** A server without a model says `null` or an empty list. */

@@ -1,5 +1,6 @@
 import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
 import type { Modality, ModelServerState } from '../protocol/wire/nodes/agent.ts'
+import type { ModelFile, ModelMemory } from '../protocol/wire/nodes/model-facts.ts'
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import type { RankingTraits, RerankDialect } from './ranking.ts'
 
@@ -30,6 +31,10 @@ export interface RuntimeModel {
   readonly loadingSinceMs?: number | null
   /** What it takes of the memory of its computer, where a file of its owner says so. */
   readonly memoryMb?: number
+  /** Absent: its server says nothing of its files. */
+  readonly file?: ModelFile
+  /** Measured by its server. Absent: it is not in memory, or the server does not say. */
+  readonly memory?: ModelMemory
   /** To load it, another model would have to leave memory. Absent: the server does not say. */
   readonly evicts?: boolean
   /** Of an agent's own model server. */

@@ -1,4 +1,5 @@
 import type { RuntimeStatus } from '../../src/runtimes/runtime.ts'
+import { recordedFiles as files } from './recorded-files.ts'
 
 const model = (id: string, contextLength: number | null, ready: boolean, loaded: boolean | null) => ({
   id,
@@ -25,6 +26,7 @@ const llamaAndAdapter = (cacheTokens: number | null) => [
   cached(model('meta-llama/Llama-3.1-8B-Instruct', 4_096, true, true), cacheTokens),
   cached(model('sql-lora-v3', null, true, true), cacheTokens),
 ]
+const inMemory = { memoryMb: 4_900, memory: { bytes: 5_137_025_024, video_bytes: 5_137_025_024 } }
 const silent = { slotsTotal: null, slotsFree: null, queueDepth: null }
 const llama31 = 'Meta-Llama-3.1-8B-Instruct-Q4_K_M'
 
@@ -197,10 +199,10 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
     kind: 'ollama',
     state: 'ready',
     models: [
-      model('codellama:13b', null, true, false),
-      { ...model('mistral:latest', 4_096, true, true), memoryMb: 4_900 },
-      embedder('nomic-embed-text:latest', null, true, false),
-      embedder('acme/semantic-search:0.6b', null, true, false),
+      { ...model('codellama:13b', null, true, false), file: files.codellama },
+      { ...model('mistral:latest', 4_096, true, true), file: files.mistral, ...inMemory },
+      { ...embedder('nomic-embed-text:latest', null, true, false), file: files.nomic },
+      { ...embedder('acme/semantic-search:0.6b', null, true, false), file: files.semantic },
     ],
     ...silent,
   },
@@ -208,9 +210,9 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
     kind: 'ollama',
     state: 'ready',
     models: [
-      model('codellama:13b', null, true, false),
-      { ...model('mistral:latest', 4_096, true, true), memoryMb: 4_900 },
-      embedder('nomic-embed-text:latest', null, true, false),
+      { ...model('codellama:13b', null, true, false), file: files.earlierCodellama },
+      { ...model('mistral:latest', 4_096, true, true), file: files.earlierMistral, ...inMemory },
+      { ...embedder('nomic-embed-text:latest', null, true, false), file: files.earlierNomic },
     ],
     ...silent,
   },
@@ -218,10 +220,10 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
     kind: 'ollama',
     state: 'ready',
     models: [
-      model('codellama:13b', null, true, false),
-      model('mistral:latest', null, true, false),
-      embedder('nomic-embed-text:latest', null, true, false),
-      embedder('acme/semantic-search:0.6b', null, true, false),
+      { ...model('codellama:13b', null, true, false), file: files.codellama },
+      { ...model('mistral:latest', null, true, false), file: files.mistral },
+      { ...embedder('nomic-embed-text:latest', null, true, false), file: files.nomic },
+      { ...embedder('acme/semantic-search:0.6b', null, true, false), file: files.semantic },
     ],
     ...silent,
   },

@@ -60,6 +60,8 @@ function reportOf(runtime: AgentRuntime, sentAtMs: number): RuntimeReport {
     ready: model.ready,
     loaded: model.loaded,
     ...(model.cache_tokens === undefined ? {} : { cacheTokens: model.cache_tokens }),
+    ...(model.file === undefined ? {} : { file: model.file }),
+    ...(model.memory === undefined ? {} : { memory: model.memory }),
     ...servedModel(model, sentAtMs),
   }))
   return {

@@ -109,7 +109,9 @@ export class PoolRuntime implements RoutedRuntime {
   /** The part of the runtime that routes show. */
   signature(): unknown {
     const models = [...this.profiles.values()].map(({ model }) =>
-      model === null ? 0 : [model.ready, model.contextLength, model.loaded, modalityOf(model), model.ranking ?? null],
+      model === null
+        ? 0
+        : [model.ready, model.contextLength, model.loaded, modalityOf(model), model.ranking, model.file, model.memory],
     )
     return [this.runtimeId, this.kind, this.slotsTotal, models]
   }

@@ -121,6 +121,8 @@ function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, cat
     priced: model !== undefined && model.prices !== null,
     prices: model?.prices ?? null,
     loaded: profile.model?.loaded ?? null,
+    file: profile.model?.file ?? null,
+    memory: profile.model?.memory ?? null,
     knownAt: Math.floor((model ?? profile).knownAt.getTime() / secondMs),
     load: profile.load,
   }

@@ -52,6 +52,8 @@ function soleRoute(modelId: string, customerId: CustomerId): Route {
     priced: false,
     prices: null,
     loaded: true,
+    file: null,
+    memory: null,
     knownAt: 0,
     load: {
       inFlight: 0,

@@ -3,11 +3,14 @@ import { Elysia } from 'elysia'
 import { ollamaBase, otherTag, readOllamaBody } from '../../actors/operations/ollama-place.ts'
 import { brand, product } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
+import { isOwn } from '../../machines/rules/eligibility.ts'
+import type { Route } from '../../machines/rules/routing.ts'
 import { readJsonText } from '../../protocol/json/json-body.ts'
 import { noSuchModel } from '../../protocol/validation/missing-model.ts'
 import type { Model } from '../../protocol/wire/inference/models.ts'
 import { OllamaShowRequest } from '../../protocol/wire/inference/ollama.ts'
-import { secondMs } from '../../time.ts'
+import type { ModelFile, ModelMemory } from '../../protocol/wire/nodes/model-facts.ts'
+import { isoTime, secondMs } from '../../time.ts'
 import type { HttpContext, HttpExchange } from '../frame/context.ts'
 import { inferenceAccess } from '../inference/inference-access.ts'
 import { requestId } from '../plugins/request-id.ts'
@@ -19,7 +22,7 @@ const spokenVersion = '0.13.0'
 const never = '9999-12-31T23:59:59Z'
 /** Of a request to describe a model. Its clients send more than a name. */
 const showBytesMax = 16 * 1024
-/** What Ollama has a word for. */
+/** What Ollama has a word for, where the server itself says nothing. */
 const capabilities: Partial<Record<Model['svc']['modality'], readonly string[]>> = {
   chat: ['completion', 'tools'],
   embedding: ['embedding'],
@@ -30,63 +33,110 @@ interface Asked {
   readonly request: Request
 }
 
-async function visible(context: HttpContext, { exchange, request }: Asked): Promise<readonly Model[]> {
+/** A model of the list, and the routes that have it. */
+interface Listed {
+  readonly model: Model
+  readonly routes: readonly Route[]
+}
+
+async function visible(context: HttpContext, { exchange, request }: Asked): Promise<readonly Listed[]> {
   const { router } = context.gateway
   const access = await inferenceAccess(context, request, exchange.address)
   exchange.keyId = access.keyId
   exchange.proved = true
   if (access.accountStatus !== 'active') throw new Problem('account_suspended')
-  const routes = callableRoutes(router.table(), access, Date.now())
-  return modelsOf(routes, access.customerId).filter(({ svc }) => svc.modality in capabilities)
+  // What own nodes say of a model comes before what others say of theirs.
+  const routes = callableRoutes(router.table(), access, Date.now()).toSorted(
+    (a, b) => Number(isOwn(b, access.customerId)) - Number(isOwn(a, access.customerId)),
+  )
+  const byId = Map.groupBy(routes, ({ modelId }) => modelId)
+  return modelsOf(routes, access.customerId)
+    .filter(({ svc }) => svc.modality in capabilities)
+    .map((model) => ({ model, routes: byId.get(model.id) ?? [] }))
 }
 
-/** Nodes do not say what a model is made of. */
-const details = { parent_model: '', format: '', family: '', families: [], parameter_size: '', quantization_level: '' }
-/** Clients tell models apart by it. */
-const digestOf = (id: string) => hash('sha256', id)
+/** Of one server alone: size and digest of two would describe no model. */
+const fileOf = ({ routes }: Listed): ModelFile => routes.find(({ file }) => file !== null)?.file ?? {}
 
-const listed = ({ id, created }: Model) => ({
+/** Clients expect these members; what no server says is empty. */
+const detailsOf = ({ format, family, families, parameter_size, quantization_level }: ModelFile) => ({
+  parent_model: '',
+  format: format ?? '',
+  family: family ?? '',
+  families: families ?? [],
+  parameter_size: parameter_size ?? '',
+  quantization_level: quantization_level ?? '',
+})
+/** Clients tell models apart by a digest, and Ollama's own program ends without one. */
+const digestOf = (id: string, { digest }: ModelFile) => digest ?? hash('sha256', id)
+
+const modifiedAt = ({ created }: Model, { modified_at: at }: ModelFile) => at ?? isoTime(created * secondMs)
+
+const named = ({ id }: Model, file: ModelFile) => ({
   name: id,
   model: id,
-  modified_at: new Date(created * secondMs).toISOString(),
-  size: 0,
-  digest: digestOf(id),
-  details,
+  digest: digestOf(id, file),
+  details: detailsOf(file),
 })
 
-const running = (model: Model) => {
-  const { modified_at: _, ...rest } = listed(model)
-  return { ...rest, expires_at: never, size_vram: 0, context_length: model.svc.context_length ?? 0 }
+/** A size that no server says is absent: 0 would be one. */
+function listed(entry: Listed) {
+  const { model } = entry
+  const file = fileOf(entry)
+  const { size_bytes: size } = file
+  return { ...named(model, file), modified_at: modifiedAt(model, file), ...(size === undefined ? {} : { size }) }
 }
 
-const architecture = 'unknown'
+/** On the server where it takes most. */
+function memoryOf({ routes }: Listed): ModelMemory | null {
+  const told = routes.flatMap(({ loaded, memory }) => (loaded === true && memory !== null ? [memory] : []))
+  return told.toSorted((a, b) => b.bytes - a.bytes)[0] ?? null
+}
 
-const shown = ({ created, svc }: Model) => ({
-  modelfile: '',
-  parameters: '',
-  template: '',
-  details,
-  model_info: {
-    'general.architecture': architecture,
-    ...(svc.context_length === null ? {} : { [`${architecture}.context_length`]: svc.context_length }),
-  },
-  capabilities: capabilities[svc.modality],
-  modified_at: new Date(created * secondMs).toISOString(),
-})
+function running(entry: Listed) {
+  const { model } = entry
+  const { context_length: context } = model.svc
+  const memory = memoryOf(entry)
+  return {
+    ...named(model, fileOf(entry)),
+    ...(memory === null ? {} : { size: memory.bytes }),
+    ...(memory?.video_bytes === undefined ? {} : { size_vram: memory.video_bytes }),
+    ...(context === null ? {} : { context_length: context }),
+    expires_at: never,
+  }
+}
+
+/** Clients look for the length under the name of the architecture. */
+const architectureUnknown = 'unknown'
+
+function shown(entry: Listed) {
+  const { model } = entry
+  const { svc } = model
+  const file = fileOf(entry)
+  const architecture = file.family ?? architectureUnknown
+  return {
+    modelfile: '',
+    parameters: '',
+    template: '',
+    details: detailsOf(file),
+    model_info: {
+      'general.architecture': architecture,
+      ...(svc.context_length === null ? {} : { [`${architecture}.context_length`]: svc.context_length }),
+    },
+    capabilities: file.capabilities ?? capabilities[svc.modality],
+    modified_at: modifiedAt(model, file),
+  }
+}
 
 async function show(context: HttpContext, asked: Asked) {
   const models = await visible(context, asked)
   const { request } = asked
   const text = await context.connections.body(request, readJsonText(request, showBytesMax, context.jsonTypes))
   const { model: wanted } = readOllamaBody(text, OllamaShowRequest)
-  const found = models.find(({ id }) => id === wanted) ?? models.find(({ id }) => id === otherTag(wanted))
+  const [found] = [wanted, otherTag(wanted)].flatMap((name) => models.find(({ model }) => model.id === name) ?? [])
   if (found === undefined) {
-    const detail = noSuchModel(
-      wanted,
-      models.map(({ id }) => id),
-      `${ollamaBase}/tags`,
-    )
-    throw new Problem('model_not_found', { param: 'model', detail })
+    const known = models.map(({ model }) => model.id)
+    throw new Problem('model_not_found', { param: 'model', detail: noSuchModel(wanted, known, `${ollamaBase}/tags`) })
   }
   return shown(found)
 }
@@ -102,6 +152,6 @@ export const ollamaModels = (context: HttpContext) =>
     .get(`${ollamaBase}/tags`, async (asked) => ({ models: (await visible(context, asked)).map(listed) }))
     .get(`${ollamaBase}/ps`, async (asked) => {
       const models = await visible(context, asked)
-      return { models: models.filter(({ svc }) => svc.loaded === true).map(running) }
+      return { models: models.filter(({ model }) => model.svc.loaded === true).map(running) }
     })
     .post(`${ollamaBase}/show`, (asked) => show(context, asked), { parse: 'none' })

@@ -1,6 +1,7 @@
 import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import type { Modality } from '../../protocol/wire/nodes/agent.ts'
+import type { ModelFile, ModelMemory } from '../../protocol/wire/nodes/model-facts.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import type { Reading } from '../placement/reading.ts'
 
@@ -70,6 +71,9 @@ export interface Route {
   readonly prices: { readonly promptTokenWei: bigint; readonly completionTokenWei: bigint } | null
   /** True if the model is already in memory. null if the server does not say. */
   readonly loaded: boolean | null
+  /** What its server says of its files and of the memory that it takes; null: nothing. */
+  readonly file: ModelFile | null
+  readonly memory: ModelMemory | null
   /** When `modelId` was first known here, Unix seconds. It never changes. */
   readonly knownAt: number
   readonly load: RouteLoad

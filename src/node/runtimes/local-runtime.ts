@@ -199,6 +199,8 @@ export function agentRuntime(runtime: LocalRuntime, stopping: boolean): AgentRun
       loaded: model.loaded,
       context_length: model.contextLength,
       ...(model.cacheTokens == null ? {} : { cache_tokens: model.cacheTokens }),
+      ...(model.file === undefined ? {} : { file: model.file }),
+      ...(model.memory === undefined ? {} : { memory: model.memory }),
       ...(model.serverState === undefined ? {} : servedModel(model)),
     })),
     slots_total: runtime.slotsTotal,

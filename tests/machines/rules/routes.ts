@@ -30,6 +30,8 @@ export function route(name: string, change: RouteChange = {}): Route {
     runtimeKind: 'openai',
     modality: 'chat',
     loaded: null,
+    file: null,
+    memory: null,
     ranking: null,
     agent: null,
     customerId: 'me',

@@ -57,6 +57,7 @@ export interface NodeOptions {
   readonly visibility?: 'private' | 'public'
   readonly privacyClass?: 'public' | 'trusted' | 'private'
   readonly nodeClass?: string
+  readonly apiKey?: string
   /** Do not wait until it is ready. */
   readonly unready?: boolean
 }
@@ -166,6 +167,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
         visibility: node.visibility ?? 'private',
         privacy_class: node.privacyClass ?? 'private',
         node_class: node.nodeClass ?? 'gpu',
+        ...(node.apiKey === undefined ? {} : { api_key: node.apiKey }),
       })
       const { node_id: nodeId } = made
       if (node.unready !== true) {

@@ -22,6 +22,8 @@ export interface OllamaNodeOptions {
   readonly memoryBytes?: number
   /** Of that, on the card; absent: all. */
   readonly videoBytes?: number
+  /** Further members of a model's entry in the list. */
+  readonly entries?: Readonly<Record<string, object>>
   /** On the disk. */
   readonly fileBytes?: number
   /** Of every prompt, as the server says. */
@@ -32,7 +34,7 @@ export interface OllamaNodeOptions {
 }
 
 export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
-  const { models, memoryBytes = 5_000_000_000, promptTokens = 1_000, cachedTokens, fileBytes } = options
+  const { models, memoryBytes = 5_000_000_000, promptTokens = 1_000, cachedTokens, fileBytes, entries = {} } = options
   const { videoBytes = memoryBytes } = options
   const calls: { path: string; body: Record<string, unknown> }[] = []
   const loaded = new Set<string>()
@@ -95,7 +97,8 @@ export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
       const { pathname } = new URL(request.url)
       if (pathname === '/api/version') return Response.json({ version: '0.0.0-test' })
       if (pathname === '/api/tags') {
-        return Response.json({ models: models.map((model) => ({ name: model, model, size: fileBytes })) })
+        const listed = models.map((model) => ({ name: model, model, size: fileBytes, ...entries[model] }))
+        return Response.json({ models: listed })
       }
       if (pathname === '/api/ps') {
         const running = [...loaded].map((model) => ({ name: model, model, size_vram: videoBytes, size: memoryBytes }))

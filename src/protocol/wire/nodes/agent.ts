@@ -15,6 +15,7 @@ import {
   text,
 } from '../shapes.ts'
 import { workKinds } from '../work-kinds.ts'
+import { ModelFile, ModelMemory } from './model-facts.ts'
 import { runtimeKinds } from './node.ts'
 
 /** What the node agent and the gateway say to each other beyond chat (§22). Unknown members are refused. */
@@ -138,6 +139,8 @@ export const AgentModel = Type.Object(
     memory_mb: Type.Optional(Type.Integer({ minimum: 1, description: 'What it takes of the memory of its computer' })),
     evicts: Type.Optional(Type.Boolean({ description: 'To load it, another model would have to leave memory' })),
     server_state: Type.Optional(literals(modelServerStates)),
+    file: Type.Optional(ModelFile),
+    memory: Type.Optional(ModelMemory),
   },
   strict,
 )
