@@ -45,7 +45,9 @@ export class ModelWishes {
     const metadata = { model: route.upstreamModelId }
     await db.transaction((tx) => trail.record(tx, audit, { targetId: row.nodeId, metadata }))
     // A load that takes its time was not refused.
-    const told = await within(refusalWaitMs, servers.tell(route, wish)).catch((): Told => 'done')
+    const telling = servers.tell(route, wish)
+    void telling.then(() => servers.look(route, wish))
+    const told = await within(refusalWaitMs, telling).catch((): Told => 'done')
     if (told === 'untellable') throw cannotBeTold()
     if (told === 'refused') throw wouldNot()
   }

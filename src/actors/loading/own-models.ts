@@ -2,8 +2,9 @@ import { Problem } from '../../errors.ts'
 import { isAllowed, isOwn, isVisible, type PlacementRequest } from '../../machines/rules/eligibility.ts'
 import { place } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
+import type { ModelWishName } from '../../polling/tell-runtime.ts'
 import { cannotBeTold, wouldNot } from './model-wishes.ts'
-import type { ToldServers } from './told-servers.ts'
+import type { Told, ToldServers } from './told-servers.ts'
 
 /** A model, as a request for it would be placed now. */
 export interface WantedModel {
@@ -27,7 +28,7 @@ function ownRoutes({ table, request: { modelId, access } }: WantedModel): readon
 
 /** Who owns nodes has models loaded and unloaded there, as Ollama's clients do it (§28). */
 export class OwnModels {
-  constructor(private readonly servers: Pick<ToldServers, 'canTell' | 'tell'>) {}
+  constructor(private readonly servers: Pick<ToldServers, 'canTell' | 'tell' | 'look'>) {}
 
   has(wanted: WantedModel): boolean {
     return ownRoutes(wanted).length > 0
@@ -45,7 +46,7 @@ export class OwnModels {
     const placement = place(table, { ...request, ownOnly: true })
     const placed = placement.kind === 'placed' ? able.find((route) => route === placement.route) : undefined
     const chosen = placed ?? able[0]
-    if (chosen !== undefined && (await this.servers.tell(chosen, 'load')) === 'refused') throw wouldNot()
+    if (chosen !== undefined && (await this.tell(chosen, 'load')) === 'refused') throw wouldNot()
   }
 
   /**
@@ -58,12 +59,17 @@ export class OwnModels {
     if (own.length === 0) throw new Problem('own_nodes_only', { param: 'keep_alive', detail: notYours })
     const there = own.filter(answers)
     if (there.length === 0) throw new Problem('no_route_available')
-    const told = await Promise.all(
-      there.map(async (route) => ({ route, told: await this.servers.tell(route, 'unload') })),
-    )
+    const told = await Promise.all(there.map(async (route) => ({ route, told: await this.tell(route, 'unload') })))
     if (told.every((each) => each.told === 'untellable')) throw cannotBeTold()
     // A server may refuse to let go what it does not hold.
     if (told.some((each) => each.told === 'refused' && each.route.loaded !== false)) throw wouldNot()
+  }
+
+  /** The caller may ask at once what is in memory. */
+  private async tell(route: Route, wish: ModelWishName): Promise<Told> {
+    const told = await this.servers.tell(route, wish)
+    if (told === 'done') await this.servers.look(route, wish)
+    return told
   }
 }
 

@@ -13,6 +13,9 @@ export type Told = 'done' | 'refused' | 'untellable'
 /** An agent only takes note of a wish. */
 const agentTimeoutMs = 10 * secondMs
 
+const looksMax = 10
+const lookMs = 100
+
 /** Tells the servers of models what to have in memory, whether the gateway or an agent reaches them. */
 export class ToldServers {
   constructor(private readonly options: { readonly router: PoolRouter; readonly log: Log }) {}
@@ -22,7 +25,7 @@ export class ToldServers {
     return this.options.router.transport(nodeId) !== null && (agent !== null || canBeTold(runtimeKind))
   }
 
-  /** Resolves when the server has done it and the node was asked how it is; an agent may still be at it. Never rejects. */
+  /** Resolves when the server says that it has done it; an agent may still be at it. Never rejects. */
   async tell(route: Route, wish: ModelWishName): Promise<Told> {
     const { router, log } = this.options
     const transport = router.transport(route.nodeId)
@@ -34,8 +37,20 @@ export class ToldServers {
     } catch (error) {
       log.warn('model_not_told', { node_id: route.nodeId, wish, failure: failureName(error) })
       return 'refused'
-    } finally {
-      await router.pollNow(route.nodeId)
+    }
+  }
+
+  /**
+   * Asks the node how it is, until its memory is as it was told or for a second: an Ollama answers before a model has left it, and
+   * an agent before it has begun.
+   */
+  async look({ nodeId, profileId }: Route, wish: ModelWishName): Promise<void> {
+    const { router } = this.options
+    for (let looks = 0; looks < looksMax; looks++) {
+      if (looks > 0) await Bun.sleep(lookMs)
+      await router.pollNow(nodeId)
+      const { loaded = null } = router.table().routes.find((route) => route.profileId === profileId) ?? {}
+      if (loaded === null || loaded === (wish === 'load')) return
     }
   }
 }

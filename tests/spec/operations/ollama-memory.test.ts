@@ -81,6 +81,14 @@ describe('§28: what asks nothing with keep_alive 0 unloads a model from one’s
     expect(node.chats).toBe(0)
   })
 
+  test('an Ollama that answers before the model is gone is asked again until it is', async () => {
+    await endNode()
+    await startNode({ saysLoadedFor: 2 })
+    await client.generate({ model: 'writer', prompt: '' })
+    await client.generate({ model: 'writer', prompt: '', keep_alive: 0 })
+    expect(await inMemory()).toEqual([])
+  })
+
   test('right after a chat, which loaded it: what the last poll saw of the memory does not decide', async () => {
     await client.chat({ model: 'writer', messages })
     expect([...node.loaded]).toEqual(['writer:latest'])

@@ -29,15 +29,18 @@ export interface OllamaNodeOptions {
   /** Of every prompt, as the server says. */
   readonly cachedTokens?: number
   readonly promptTokens?: number
+  /** So many times it still says that a model is in memory that it has let go. */
+  readonly saysLoadedFor?: number
   /** True: loads end when the test says so. */
   readonly holdLoads?: boolean
 }
 
 export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
-  const { models, memoryBytes = 5_000_000_000, promptTokens = 1_000, cachedTokens, fileBytes, entries = {} } = options
+  const { models, memoryBytes = 5_000_000_000, promptTokens = 1_000, cachedTokens, fileBytes, entries = {}, saysLoadedFor = 0 } = options
   const { videoBytes = memoryBytes } = options
   const calls: { path: string; body: Record<string, unknown> }[] = []
   const loaded = new Set<string>()
+  const leaving = new Map<string, number>()
   let chats = 0
   let waiting = 0
   let failing = false
@@ -85,7 +88,7 @@ export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
     if (!models.includes(model)) return Response.json({ error: 'model not found' }, { status: 404 })
     const fault = keep_alive === 0 ? null : await load(model)
     if (fault !== null) return fault
-    if (keep_alive === 0) loaded.delete(model)
+    if (keep_alive === 0 && loaded.delete(model)) leaving.set(model, saysLoadedFor)
     const reason = keep_alive === 0 ? 'unload' : 'load'
     return Response.json({ model, response: '', done: true, done_reason: reason })
   }
@@ -101,7 +104,10 @@ export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
         return Response.json({ models: listed })
       }
       if (pathname === '/api/ps') {
-        const running = [...loaded].map((model) => ({ name: model, model, size_vram: videoBytes, size: memoryBytes }))
+        const last = [...leaving].filter(([, times]) => times > 0)
+        for (const [model, times] of last) leaving.set(model, times - 1)
+        const held = new Set([...loaded, ...last.map(([model]) => model)])
+        const running = [...held].map((model) => ({ name: model, model, size_vram: videoBytes, size: memoryBytes }))
         return Response.json({ models: running })
       }
       if (request.method !== 'POST') return new Response(null, { status: 404 })
