@@ -1,6 +1,8 @@
 import { modelIdPattern } from '../ids.ts'
 import { foreignJson } from '../protocol/json/foreign-json.ts'
+import { given } from '../protocol/json/json-object.ts'
 import { cacheTokensMax } from '../protocol/wire/nodes/agent.ts'
+import type { ModelFile } from '../protocol/wire/nodes/model-facts.ts'
 import type { ProbeFetch, RuntimeModel } from './runtime.ts'
 
 /**
@@ -40,6 +42,14 @@ export function textOf(value: unknown): string | null {
 /** A whole number of at least 1, such as a context length or a number of slots. */
 export function countOf(value: unknown): number | null {
   return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : null
+}
+
+/** What a server says of a model's files, without what it does not say (null); nothing where that is all. */
+export function fileOf(said: { readonly [Name in keyof ModelFile]: ModelFile[Name] | null }): {
+  readonly file?: ModelFile
+} {
+  const file = given(said) as ModelFile
+  return Object.keys(file).length === 0 ? {} : { file }
 }
 
 /** What a server says of its cache; null: nothing that can be. */

@@ -1,4 +1,5 @@
 import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
+import { labelOf } from '../protocol/wire/nodes/model-facts.ts'
 import {
   type Answer,
   ask,
@@ -7,6 +8,7 @@ import {
   countOf,
   type Fields,
   fieldsOf,
+  fileOf,
   listOf,
   modelListOf,
   textOf,
@@ -65,6 +67,10 @@ function workOf(model: RuntimeModel, isRanker: boolean, embeds: boolean): Runtim
   return embeds || named === 'embedding' ? { ...model, modality: 'embedding' } : model
 }
 
+/** Of the weights; a router says it of no model that is not in memory. */
+const describedBy = ({ size, ftype }: Fields) =>
+  fileOf({ size_bytes: countOf(size), quantization_level: labelOf(ftype) })
+
 function isLoading(answer: Answer): boolean {
   const error = fieldsOf(fieldsOf(answer.body).error)
   return error.type === 'unavailable_error' && error.message === 'Loading model'
@@ -84,6 +90,7 @@ async function singleStatus(get: ProbeFetch, list: readonly Fields[], props: Fie
       ready: true,
       loaded: !sleeping,
       cacheTokens: cacheTokensOf(slotsTotal, contextLength),
+      ...describedBy(fieldsOf(entry.meta)),
     }
     return workOf(model, false, false)
   })
@@ -139,6 +146,7 @@ function routerStatus(list: readonly Fields[]): RuntimeStatus {
       contextLength: countOf(fieldsOf(entry.meta).n_ctx) ?? countOf(fieldsOf(entry.meta).n_ctx_train),
       ready: ['loaded', 'sleeping', 'unloaded'].includes(value) && status.failed !== true,
       loaded: value === 'loaded',
+      ...describedBy(fieldsOf(entry.meta)),
     }
     return workOf(model, startedWith(status, rankingFlags), startedWith(status, embeddingFlags))
   })

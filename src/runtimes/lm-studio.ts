@@ -1,4 +1,5 @@
-import { type Answer, ask, believable, countOf, type Fields, modelListOf, textOf } from './answers.ts'
+import { labelOf } from '../protocol/wire/nodes/model-facts.ts'
+import { type Answer, ask, believable, countOf, type Fields, fileOf, modelListOf, textOf } from './answers.ts'
 import { lmStudioLoads } from './model-loads.ts'
 import { idleStatus, type RuntimeModule } from './runtime.ts'
 
@@ -22,6 +23,11 @@ export const lmStudio: RuntimeModule = {
         contextLength: countOf(entry.loaded_context_length) ?? countOf(entry.max_context_length),
         ready: entry.state === 'loaded' || (entry.state === 'not-loaded' && served.has(entry.id)),
         loaded: entry.state === 'loaded',
+        ...fileOf({
+          format: labelOf(entry.compatibility_type),
+          family: labelOf(entry.arch),
+          quantization_level: labelOf(entry.quantization),
+        }),
         ...(modalityOf(entry) === 'embedding' ? { modality: 'embedding' as const } : {}),
       }))
     return { ...idleStatus('lmstudio', 'down'), state: 'ready', models: believable(models) }

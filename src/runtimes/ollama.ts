@@ -1,8 +1,7 @@
 import { brand } from '../brand.ts'
-import { given } from '../protocol/json/json-object.ts'
-import { labelOf, labelsOf, type ModelFile } from '../protocol/wire/nodes/model-facts.ts'
+import { labelOf, labelsOf } from '../protocol/wire/nodes/model-facts.ts'
 import { isoTime } from '../time.ts'
-import { ask, believable, countOf, type Fields, fieldsOf, listOf, textOf } from './answers.ts'
+import { ask, believable, countOf, type Fields, fieldsOf, fileOf, listOf, textOf } from './answers.ts'
 import { modalityByName } from './modality.ts'
 import { ollamaLoads } from './model-loads.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule } from './runtime.ts'
@@ -30,7 +29,7 @@ export const ollama: RuntimeModule = {
         contextLength: countOf(loaded?.context_length),
         ready: true,
         loaded: loaded !== undefined,
-        file: fileOf(entry),
+        ...describedBy(entry),
         ...memoryOf(loaded),
       }
       return embeds(entry) ? { ...model, modality: 'embedding' as const } : model
@@ -59,11 +58,11 @@ function memoryOf(loaded: Fields | undefined): Pick<RuntimeModel, 'memoryMb' | '
 }
 
 /** Of nothing that is made up: what the list does not say is absent. */
-function fileOf(entry: Fields): ModelFile {
+function describedBy(entry: Fields): Pick<RuntimeModel, 'file'> {
   const details = fieldsOf(entry.details)
   const digest = textOf(entry.digest)?.replace(/^sha256:/, '') ?? ''
   const modifiedMs = Date.parse(textOf(entry.modified_at) ?? '')
-  return given({
+  return fileOf({
     size_bytes: countOf(entry.size),
     digest: /^[0-9a-f]{64}$/.test(digest) ? digest : null,
     modified_at: modifiedMs >= 0 && modifiedMs <= latestMs ? isoTime(modifiedMs) : null,
@@ -73,7 +72,7 @@ function fileOf(entry: Fields): ModelFile {
     parameter_size: labelOf(details.parameter_size),
     quantization_level: labelOf(details.quantization_level),
     capabilities: labelsOf(entry.capabilities),
-  }) as ModelFile
+  })
 }
 
 /** A server without a model says `null` or an empty list. */

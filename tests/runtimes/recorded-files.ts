@@ -47,3 +47,18 @@ export const recordedFiles = {
   earlierMistral: earlier('llama', ['7.2B', 'Q4_0']),
   earlierNomic: earlier('nomic-bert', ['137M', 'F16']),
 } satisfies Readonly<Record<string, ModelFile>>
+
+/** What llama.cpp says of the weights that it has in memory. */
+export const weights = { size_bytes: 4_912_898_304, quantization_level: 'Q4_K - Medium' }
+
+const studio = (family: string, format: string, quantization: string) => ({
+  family,
+  format,
+  quantization_level: quantization,
+})
+/** What LM Studio says. */
+export const studioFiles = {
+  qwen: studio('qwen2_vl', 'mlx', '4bit'),
+  llama: studio('llama', 'gguf', 'Q4_K_M'),
+  nomic: studio('nomic-bert', 'gguf', 'Q4_0'),
+}

@@ -1,5 +1,5 @@
 import type { RuntimeStatus } from '../../src/runtimes/runtime.ts'
-import { recordedFiles as files } from './recorded-files.ts'
+import { recordedFiles as files, studioFiles, weights } from './recorded-files.ts'
 
 const model = (id: string, contextLength: number | null, ready: boolean, loaded: boolean | null) => ({
   id,
@@ -22,6 +22,7 @@ const embedder = (id: string, contextLength: number | null, ready: boolean, load
   modality: 'embedding' as const,
 })
 const cached = <M extends object>(of: M, cacheTokens: number | null) => ({ ...of, cacheTokens })
+const weighed = <M extends object>(of: M) => ({ ...of, file: weights })
 const llamaAndAdapter = (cacheTokens: number | null) => [
   cached(model('meta-llama/Llama-3.1-8B-Instruct', 4_096, true, true), cacheTokens),
   cached(model('sql-lora-v3', null, true, true), cacheTokens),
@@ -35,7 +36,7 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-ready': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [cached(model('unsloth/Qwen3.6-35B-A3B-GGUF', 65_536, true, true), 4 * 65_536)],
+    models: [weighed(cached(model('unsloth/Qwen3.6-35B-A3B-GGUF', 65_536, true, true), 4 * 65_536))],
     slotsTotal: 4,
     slotsFree: 3,
     queueDepth: null,
@@ -43,7 +44,7 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-path-id': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [cached(model(llama31, 1_024, true, true), 1_024)],
+    models: [weighed(cached(model(llama31, 1_024, true, true), 1_024))],
     slotsTotal: 1,
     slotsFree: null,
     queueDepth: null,
@@ -52,7 +53,7 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-no-slot': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [cached(model(llama31, 65_536, true, true), 2 * 65_536)],
+    models: [weighed(cached(model(llama31, 65_536, true, true), 2 * 65_536))],
     slotsTotal: 2,
     slotsFree: 0,
     queueDepth: null,
@@ -60,7 +61,7 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-metrics': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [cached(model(llama31, 65_536, true, true), 2 * 65_536)],
+    models: [weighed(cached(model(llama31, 65_536, true, true), 2 * 65_536))],
     slotsTotal: 2,
     slotsFree: 0,
     queueDepth: 3,
@@ -68,7 +69,7 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-sleeping': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [cached(model(llama31, 4_096, true, false), 2 * 4_096)],
+    models: [weighed(cached(model(llama31, 4_096, true, false), 2 * 4_096))],
     slotsTotal: 2,
     slotsFree: 2,
     queueDepth: 0,
@@ -97,7 +98,7 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-reranker': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [cached(ranker('bge-reranker-v2-m3-Q8_0', 1_024, 'logit'), 1_024)],
+    models: [weighed(cached(ranker('bge-reranker-v2-m3-Q8_0', 1_024, 'logit'), 1_024))],
     slotsTotal: 1,
     slotsFree: null,
     queueDepth: null,
@@ -232,9 +233,9 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
     kind: 'lmstudio',
     state: 'ready',
     models: [
-      model('qwen2-vl-7b-instruct', 32_768, true, false),
-      model('meta-llama-3.1-8b-instruct', 8_192, true, true),
-      embedder('text-embedding-nomic-embed-text-v1.5', 2_048, true, false),
+      { ...model('qwen2-vl-7b-instruct', 32_768, true, false), file: studioFiles.qwen },
+      { ...model('meta-llama-3.1-8b-instruct', 8_192, true, true), file: studioFiles.llama },
+      { ...embedder('text-embedding-nomic-embed-text-v1.5', 2_048, true, false), file: studioFiles.nomic },
     ],
     ...silent,
   },
@@ -242,9 +243,9 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
     kind: 'lmstudio',
     state: 'ready',
     models: [
-      model('qwen2-vl-7b-instruct', 32_768, true, false),
-      model('meta-llama-3.1-8b-instruct', 131_072, true, false),
-      embedder('text-embedding-nomic-embed-text-v1.5', 2_048, true, false),
+      { ...model('qwen2-vl-7b-instruct', 32_768, true, false), file: studioFiles.qwen },
+      { ...model('meta-llama-3.1-8b-instruct', 131_072, true, false), file: studioFiles.llama },
+      { ...embedder('text-embedding-nomic-embed-text-v1.5', 2_048, true, false), file: studioFiles.nomic },
     ],
     ...silent,
   },
@@ -252,9 +253,9 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
     kind: 'lmstudio',
     state: 'ready',
     models: [
-      model('qwen2-vl-7b-instruct', 32_768, false, false),
-      model('meta-llama-3.1-8b-instruct', 8_192, true, true),
-      embedder('text-embedding-nomic-embed-text-v1.5', 2_048, false, false),
+      { ...model('qwen2-vl-7b-instruct', 32_768, false, false), file: studioFiles.qwen },
+      { ...model('meta-llama-3.1-8b-instruct', 8_192, true, true), file: studioFiles.llama },
+      { ...embedder('text-embedding-nomic-embed-text-v1.5', 2_048, false, false), file: studioFiles.nomic },
     ],
     ...silent,
   },
@@ -262,9 +263,9 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
     kind: 'lmstudio',
     state: 'ready',
     models: [
-      model('qwen2-vl-7b-instruct', 32_768, true, false),
-      model('meta-llama-3.1-8b-instruct', 131_072, false, false),
-      embedder('text-embedding-nomic-embed-text-v1.5', 2_048, true, false),
+      { ...model('qwen2-vl-7b-instruct', 32_768, true, false), file: studioFiles.qwen },
+      { ...model('meta-llama-3.1-8b-instruct', 131_072, false, false), file: studioFiles.llama },
+      { ...embedder('text-embedding-nomic-embed-text-v1.5', 2_048, true, false), file: studioFiles.nomic },
     ],
     ...silent,
   },
