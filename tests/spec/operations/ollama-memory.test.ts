@@ -228,6 +228,10 @@ describe('§28: what asks nothing loads a model on one’s own node, and is answ
       await waitFor('the load', () => inner.loaded.size === 1)
       await client.generate({ model: 'deep:4b', prompt: '', keep_alive: 0 })
       await waitFor('the end', () => inner.loaded.size === 0)
+      // An agent that cannot tell its server says so, to an operator as well.
+      const wish = gateway.admin('POST', `/v1/admin/nodes/${agent.nodeId}/models/load`, { model: 'plain' })
+      await expect(wish).rejects.toThrow(/409.*invalid_state/s)
+      expect(await client.generate({ model: 'plain', prompt: '' })).toMatchObject({ done_reason: 'load' })
     } finally {
       await agent.remove()
       inner.stop()

@@ -36,7 +36,15 @@ export interface OllamaNodeOptions {
 }
 
 export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
-  const { models, memoryBytes = 5_000_000_000, promptTokens = 1_000, cachedTokens, fileBytes, entries = {}, saysLoadedFor = 0 } = options
+  const {
+    models,
+    memoryBytes = 5_000_000_000,
+    promptTokens = 1_000,
+    cachedTokens,
+    fileBytes,
+    entries = {},
+    saysLoadedFor = 0,
+  } = options
   const { videoBytes = memoryBytes } = options
   const calls: { path: string; body: Record<string, unknown> }[] = []
   const loaded = new Set<string>()

@@ -24,7 +24,7 @@ async function run(command: readonly string[], env: Readonly<Record<string, stri
 async function fetchMiniaudio(): Promise<boolean> {
   const folder = mkdtempSync(join(tmpdir(), 'penstock-miniaudio-'))
   try {
-    const download = ['pip', 'download', '-q', '--no-deps', '--no-binary', ':all:', '-d', folder, miniaudio]
+    const download = ['pip', 'download', '-q', '--no-deps', '--no-binary', 'miniaudio', '-d', folder, miniaudio]
     if (!(await run(['python3', '-m', ...download]))) return false
     const [archive] = new Bun.Glob('miniaudio-*.tar.gz').scanSync({ cwd: folder })
     if (archive === undefined || !(await run(['tar', 'xzf', join(folder, archive), '-C', folder]))) return false
