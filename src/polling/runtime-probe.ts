@@ -15,7 +15,7 @@ export function probeFetch(transport: NodeTransport, signal: AbortSignal): Probe
   }
 }
 
-/** A model whose name or description holds the node's own key is none: everybody would read it. */
+/** Hides a model whose name or description contains the node's own key: every client of the model would read it. */
 function withoutConfided(status: RuntimeStatus, { confided }: NodeTransport): RuntimeStatus {
   if (confided === undefined) return status
   const said = ({ id, file }: RuntimeModel) => [id, ...Object.values(file ?? {})].join('\n')

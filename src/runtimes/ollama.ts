@@ -39,7 +39,7 @@ export const ollama: RuntimeModule = {
   loads: ollamaLoads,
 }
 
-/** A gateway that speaks as Ollama does is no model server, of no kind: it might be the one that asks. */
+/** A gateway's Ollama listener is no model server: it might belong to the gateway that asks. */
 export async function isOllamaOfGateway(get: ProbeFetch): Promise<boolean> {
   const { body } = await ask(get, '/api/version')
   return fieldsOf(body)[brand] !== undefined
@@ -57,7 +57,7 @@ function memoryOf(loaded: Fields | undefined): Pick<RuntimeModel, 'memoryMb' | '
   return { memoryMb: Math.ceil(bytes / mebibyte), memory: { bytes, ...(onCard ? { video_bytes: video } : {}) } }
 }
 
-/** Of nothing that is made up: what the list does not say is absent. */
+/** What the list says of a model's files. */
 function describedBy(entry: Fields): Pick<RuntimeModel, 'file'> {
   const details = fieldsOf(entry.details)
   const digest = textOf(entry.digest)?.replace(/^sha256:/, '') ?? ''

@@ -122,7 +122,7 @@ function dispatchWhole(exchange: Exchange, request: PlacementRequest, ceiling: n
   return dispatch(exchange, request, (route) => tryWhole(exchange, route, bodyFor(exchange, route, ceiling)))
 }
 
-/** Of a request that asks a model nothing: it must be one that may be asked, but for one's own that is to leave the memory. */
+/** A request without a prompt loads or unloads its model. It is refused as a prompt would be, except that an owner may unload any model. */
 async function tended(exchange: Exchange, request: PlacementRequest, { wish, answer }: Idle): Promise<ChatAnswer> {
   const { command, table, port } = exchange
   const { ownModels, limits } = port

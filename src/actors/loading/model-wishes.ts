@@ -29,7 +29,7 @@ export class ModelWishes {
 
   /**
    * Resolves when the node has been told; a load may still be under way. Refuses with `node_not_found`, `model_not_found`
-   * for a model that the node does not name, `invalid_state` where nobody can tell its server, and `upstream_error`.
+   * for a model that the node does not name, `invalid_state` where its server cannot be told, and `upstream_error`.
    */
   async tell(audit: AuditContext, nodeId: string, wish: ModelWishName, modelId: string): Promise<void> {
     const { db, trail, pool, router, servers } = this.options

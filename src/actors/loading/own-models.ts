@@ -26,7 +26,7 @@ function ownRoutes({ table, request: { modelId, access } }: WantedModel): readon
   )
 }
 
-/** Who owns nodes has models loaded and unloaded there, as Ollama's clients do it (§28). */
+/** The owner of a node loads and unloads its models, by what Ollama's clients send (§28). */
 export class OwnModels {
   constructor(private readonly servers: Pick<ToldServers, 'canTell' | 'tell' | 'look'>) {}
 

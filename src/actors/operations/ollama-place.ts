@@ -38,7 +38,7 @@ export const readOllamaBody = <S extends TSchema>(text: string, schema: S): Stat
 
 const nothingAsked = 'A mixture has to be asked something'
 
-/** A chat that stands for a request to Ollama. `unloads`: it asks nothing, and the model is to leave the memory. */
+/** The chat that a request to Ollama becomes. `unloads`: it has no prompt, and the model shall leave the memory. */
 export interface OllamaChat extends ChatRequest {
   readonly unloads?: true
 }
@@ -52,7 +52,7 @@ export function asIdle(asked: Pick<OllamaChatRequest, 'keep_alive' | 'svc'>, bod
   return unloads(asked.keep_alive) ? { ...body, unloads: true } : body
 }
 
-/** See `idle` of an operation. */
+/** Makes `idle` of an operation. */
 export const idleBy =
   (saying: Saying) =>
   (identity: ChunkIdentity, { messages, unloads: ends }: OllamaChat): Idle | null => {

@@ -67,7 +67,7 @@ export interface StreamWriter {
   failure(error: object): string
 }
 
-/** What is to become of a model that is asked nothing, and the whole answer when that is done. */
+/** A request without a prompt: what it wants of its model, and the whole answer when that is done. */
 export interface Idle {
   readonly wish: ModelWishName
   readonly answer: string
@@ -128,7 +128,7 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   read(text: string, sent?: SentForm): B
   /** The body as the text that everything behind the door works with; absent: as the client wrote it. */
   written?(body: B): string
-  /** Of a request that asks its model nothing; null: it asks something. */
+  /** null: the request has a prompt. Absent: it always has one. */
   idle?(identity: ChunkIdentity, body: B): Idle | null
   estimate(body: B): PromptEstimate
   /** Tokens that the prompt surely has (§27). */

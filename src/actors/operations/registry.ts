@@ -31,7 +31,7 @@ export const operations: readonly Operation[] = [
 /** Of Ollama's interface, on its own listener. */
 export const ollamaOperations: readonly Operation[] = [ollamaChat, ollamaGenerate, ollamaEmbed, ollamaEmbeddings]
 
-/** All that is asked there: an Ollama has these of OpenAI's and Anthropic's as well. None is a form, which any page may post. */
+/** All operations of that listener: an Ollama has these of OpenAI's and Anthropic's too. No form is among them, because any web page may post one. */
 export const ollamaListens: readonly Operation[] = [
   ...ollamaOperations,
   chat,

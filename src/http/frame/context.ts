@@ -32,12 +32,12 @@ export interface HttpContext {
   readonly base: Readonly<Record<string, string>>
   readonly clientAddress: (request: Request, server: PeerDirectory | null) => string
   readonly connections: ConnectionClock
-  /** Whose clients call here where the route does not say it; null: nobody's in particular. */
+  /** The error format where the route has none of its own; null: RFC 9457. */
   readonly speaks: Envelope | null
   /** The gateway key of callers without a credential; null: they are refused. */
   readonly keyless: string | null
   readonly jsonTypes: JsonTypes
-  /** Another name by which a caller may mean a model, where the one that it sent is not known; null: there is none. */
+  /** Gives another name to try where the one that a caller sent is unknown; null: there is no other. */
   readonly otherName: ((model: string) => string | null) | null
 }
 

@@ -20,7 +20,7 @@ import { callableRoutes, modelsOf } from '../views/visible-models.ts'
 const spokenVersion = '0.13.0'
 /** No model leaves the memory by a time that anybody here knows. */
 const never = '9999-12-31T23:59:59Z'
-/** Of a request to describe a model. Its clients send more than a name. */
+/** Clients send more than a name when they ask for one model. */
 const showBytesMax = 16 * 1024
 /** What Ollama has a word for, where the server itself says nothing. */
 const capabilities: Partial<Record<Model['svc']['modality'], readonly string[]>> = {
@@ -55,7 +55,7 @@ async function visible(context: HttpContext, { exchange, request }: Asked): Prom
     .map((model) => ({ model, routes: byId.get(model.id) ?? [] }))
 }
 
-/** Of one server alone: size and digest of two would describe no model. */
+/** From one server: the size of one and the digest of another would describe no model. */
 const fileOf = ({ routes }: Listed): ModelFile => routes.find(({ file }) => file !== null)?.file ?? {}
 
 /** Clients expect these members; what no server says is empty. */
@@ -87,7 +87,7 @@ function listed(entry: Listed) {
   return { ...named(model, file), modified_at: modifiedAt(model, file), ...(size === undefined ? {} : { size }) }
 }
 
-/** On the server where it takes most. */
+/** The memory on the server where the model takes most. */
 function memoryOf({ routes }: Listed): ModelMemory | null {
   const told = routes.flatMap(({ loaded, memory }) => (loaded === true && memory !== null ? [memory] : []))
   return told.toSorted((a, b) => b.bytes - a.bytes)[0] ?? null

@@ -71,7 +71,7 @@ export interface Route {
   readonly prices: { readonly promptTokenWei: bigint; readonly completionTokenWei: bigint } | null
   /** True if the model is already in memory. null if the server does not say. */
   readonly loaded: boolean | null
-  /** What its server says of its files and of the memory that it takes; null: nothing. */
+  /** What its server tells about its files and its memory; null: nothing. */
   readonly file: ModelFile | null
   readonly memory: ModelMemory | null
   /** When `modelId` was first known here, Unix seconds. It never changes. */

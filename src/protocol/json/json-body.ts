@@ -18,12 +18,12 @@ const tooLarge = (bytesMax: number) =>
 const strictUtf8 = () => new TextDecoder('utf-8', { fatal: true })
 const replacement = '\ufffd'
 
-/** Which content types a listener takes for JSON. `any of programs`: whatever a program says of its body (§28). */
+/** Which content types a listener takes for JSON. `any of programs`: a browser must say JSON, a program may say anything (§28). */
 export type JsonTypes = 'json' | 'any of programs'
 
 /**
- * A page may post a body to another origin unasked, as long as its type is none of JSON. Browsers say for each such request
- * where it comes from.
+ * A web page can post to another origin without asking first, unless the content type is JSON. Browsers mark each such request
+ * with its origin.
  */
 const isBrowser = (headers: Headers) => headers.has('origin') || headers.has('sec-fetch-site')
 

@@ -4,7 +4,7 @@ import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { waitFor } from '../gateways/gateway.ts'
 
-/** The version these tests were run with. Nobody publishes a build where only packages can be had, so that Go builds it. */
+/** The version these tests were run with. No package registry has a build of it, so Go builds it. */
 const version = '0.12.0'
 const miniaudio = 'miniaudio==1.71'
 const home = join(tmpdir(), `penstock-ollama-${version}`)
@@ -38,7 +38,7 @@ async function fetchMiniaudio(): Promise<boolean> {
   }
 }
 
-/** Ollama's own program, built at the first call, which takes minutes; else why there is none. */
+/** Ollama's own program, built at the first call, which takes minutes; or what is missing for that. */
 export async function ollamaProgram(): Promise<{ readonly binary: string } | { readonly missing: string }> {
   if (existsSync(binary)) return { binary }
   for (const tool of ['go', 'c++', 'python3', 'tar']) {

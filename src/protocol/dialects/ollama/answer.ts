@@ -103,7 +103,7 @@ export function answerText(
   })
 }
 
-/** Of a request that asks for nothing: the model was loaded, or has left the memory. */
+/** The answer to a request without a prompt: the model was loaded, or has left the memory. */
 export const idleText = (saying: Saying, identity: ChunkIdentity, reason: 'load' | 'unload'): string =>
   JSON.stringify({ ...headOf(identity), ...saying({ text: '', thought: '' }), done: true, done_reason: reason })
 

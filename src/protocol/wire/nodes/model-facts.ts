@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { formed, strict } from '../shapes.ts'
 
-/** As a model server says them. Each member stands where the server tells it, and is passed on as it is. */
+/** Facts that a model server tells about a model. A member that it does not tell is absent. */
 
 const labelsMax = 16
 /** Longer words describe no model. */
@@ -42,11 +42,11 @@ export const ModelMemory = Type.Object(
 export type ModelMemory = Static<typeof ModelMemory>
 
 const isLabel = new RegExp(labelForm)
-/** One word of a server about a model; null: it is none. */
+/** A server's word about a model; null: it is too long, or no printable text. */
 export const labelOf = (value: unknown): string | null =>
   typeof value === 'string' && isLabel.test(value) ? value : null
 
-/** At least one; null: it says none. */
+/** Several of them; null: the server says none. */
 export function labelsOf(value: unknown): string[] | null {
   const all = (Array.isArray(value) ? value.slice(0, labelsMax) : []).flatMap((each) => labelOf(each) ?? [])
   return all.length === 0 ? null : all
