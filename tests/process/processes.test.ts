@@ -95,62 +95,50 @@ describe('§33: npm start with SVC_PROCESSES', () => {
     testLimitMs,
   )
 
-  npmTest(
-    'SIGHUP replaces the processes one after the other, and none of them is missed',
-    async () => {
-      const first = begin({ SVC_LOG_LEVEL: 'warn' })
-      await first.ready()
-      const { gateway } = processesOf(dataDir)
-      const programs = () =>
-        childrenOf(gateway ?? 0).filter((pid) => readFileSync(`/proc/${pid}/cmdline`).includes('main.ts'))
-      const before = programs()
-      expect(before).toHaveLength(2)
-      process.kill(gateway ?? 0, 'SIGHUP')
-      const statuses = new Set<number>()
-      await waitFor(
-        'other processes',
-        async () => {
-          statuses.add((await fetch(`http://127.0.0.1:${port}/readyz`, fresh)).status)
-          const now = programs()
-          return now.length === 2 && now.every((pid) => !before.includes(pid))
-        },
-        startMs,
-      )
-      expect([...statuses]).toEqual([200])
-      expect(await ask()).toBe(200)
-      expect([processesOf(dataDir).gateway, before.filter(isAlive)]).toEqual([gateway, []])
-    },
-    2 * startMs,
-  )
+  npmTest('SIGHUP replaces the processes one after the other, and none of them is missed', async () => {
+    const first = begin({ SVC_LOG_LEVEL: 'warn' })
+    await first.ready()
+    const { gateway } = processesOf(dataDir)
+    const programs = () =>
+      childrenOf(gateway ?? 0).filter((pid) => readFileSync(`/proc/${pid}/cmdline`).includes('main.ts'))
+    const before = programs()
+    expect(before).toHaveLength(2)
+    process.kill(gateway ?? 0, 'SIGHUP')
+    const statuses = new Set<number>()
+    await waitFor('other processes', async () => {
+      statuses.add((await fetch(`http://127.0.0.1:${port}/readyz`, fresh)).status)
+      const now = programs()
+      return now.length === 2 && now.every((pid) => !before.includes(pid))
+    })
+    expect([...statuses]).toEqual([200])
+    expect(await ask()).toBe(200)
+    expect([processesOf(dataDir).gateway, before.filter(isAlive)]).toEqual([gateway, []])
+  })
 
-  npmTest(
-    'in a terminal SIGHUP ends all of them: the terminal is gone',
-    async () => {
-      const child = Bun.spawn([process.execPath, join(import.meta.dir, '../../src/main.ts')], {
-        terminal: { data: () => {} },
-        env: {
-          PATH: process.env.PATH ?? '',
-          HOME: process.env.HOME ?? '/',
-          BUN_CONFIG_MAX_HTTP_REQUESTS: '65535',
-          SVC_DATA_DIR: dataDir,
-          SVC_PORT: String(port),
-          SVC_PROCESSES: '2',
-          SVC_DISCOVER: 'false',
-          SVC_SHUTDOWN_GRACE_MS: '1500',
-        },
-      })
-      await waitFor('readiness', async () => {
-        const response = await fetch(`http://127.0.0.1:${port}/readyz`, fresh).catch(() => null)
-        return response?.status === 200
-      })
-      const children = childrenOf(child.pid)
-      child.kill('SIGHUP')
-      expect(await child.exited).toBe(0)
-      // The keeper of the database sees a moment later that the gateway has ended.
-      await waitFor('the end of all', () => children.every((pid) => !isAlive(pid)))
-    },
-    startMs,
-  )
+  npmTest('in a terminal SIGHUP ends all of them: the terminal is gone', async () => {
+    const child = Bun.spawn([process.execPath, join(import.meta.dir, '../../src/main.ts')], {
+      terminal: { data: () => {} },
+      env: {
+        PATH: process.env.PATH ?? '',
+        HOME: process.env.HOME ?? '/',
+        BUN_CONFIG_MAX_HTTP_REQUESTS: '65535',
+        SVC_DATA_DIR: dataDir,
+        SVC_PORT: String(port),
+        SVC_PROCESSES: '2',
+        SVC_DISCOVER: 'false',
+        SVC_SHUTDOWN_GRACE_MS: '1500',
+      },
+    })
+    await waitFor('readiness', async () => {
+      const response = await fetch(`http://127.0.0.1:${port}/readyz`, fresh).catch(() => null)
+      return response?.status === 200
+    })
+    const children = childrenOf(child.pid)
+    child.kill('SIGHUP')
+    expect(await child.exited).toBe(0)
+    // The keeper of the database sees a moment later that the gateway has ended.
+    await waitFor('the end of all', () => children.every((pid) => !isAlive(pid)))
+  })
 
   npmTest(
     'a supervisor that is killed takes its processes with it, and the next one starts',
