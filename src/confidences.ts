@@ -52,11 +52,18 @@ type Rule = readonly [pattern: RegExp, by: string]
 const named = '\\b(?:bearer|basic|authorization|api[-_ ]?key|token|secret|password)'
 const between = '(?:[\\s"\'`:=\\\\+]|%3a|%20|%22){1,12}'
 
+/** A longer run of what base64 is written with is no word: it may be a signature, without its name. */
+const runCharsMin = 40
+const escaped = '(?:%|\\\\{1,8}u00)[\\da-f]{2}'
+/** Only runs with an escape in them, not far from where they begin: `cleanMessage` knows the others. */
+const escapedRun = `(?=[\\w-]{0,${2 * runCharsMin}}${escaped})(?:[\\w-]|${escaped}){${runCharsMin},}`
+
 /** What is no key of ours as far as anybody knows, and yet looks like one: another node's, or the router's signature. */
 const alwaysTelling: readonly Rule[] = [
   [/\b(bearer(?:[\s"'`:=\\+]|%20){1,12})(?=[^\s"'`]{0,512}[0-9_.~+/=-])[\w.~+/=-]{8,}/gi, `$1${struck}`],
   [/\bkid(?:=|%3d|\\{1,8}u003d)[^\s"'`<>]+/gi, struck],
   [/\b((?:nonce|sig)(?:=|%3d|\\{1,8}u003d))[\w-]{8,}/gi, `$1${struck}`],
+  [new RegExp(escapedRun, 'gi'), struck],
 ]
 
 /**
