@@ -22,6 +22,6 @@ afterAll(async () => {
 })
 
 test('whatever bytes nodes send, everybody hears their own answer or an error, and nothing is left', async () => {
-  const untilMs = msFromNow(15_000)
+  const untilMs = msFromNow(9_000)
   await expectHarmless(gateway, lanes, { seed: 1, casesMax: casesAsked(2_000), casesMin: 100, untilMs, restEvery: 700 })
 })

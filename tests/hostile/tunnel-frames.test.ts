@@ -16,6 +16,6 @@ afterAll(async () => {
 })
 
 test('whatever frames nodes send, everybody hears their own answer or an error, and nothing is left', async () => {
-  const untilMs = msFromNow(12_000)
+  const untilMs = msFromNow(8_000)
   await expectHarmless(gateway, lanes, { seed: 1, casesMax: casesAsked(2_000), casesMin: 100, untilMs, restEvery: 700 })
 })

@@ -1,10 +1,11 @@
 import type { ChunkStyle, Compression, Endless, Framing, JsonPlace, Second, Twist } from './node-twists.ts'
 import { oddText } from './odd-json.ts'
+import { type Quote, type QuotePlaceText, quoted, quotePlaces, type Told } from './quoting.ts'
 
 /** What a request asks for; the model list is what a poll asks for. */
 export type Wanted = 'whole' | 'stream' | 'models'
 
-/** An answer that is right until twists change it. Texts are latin1, `§` stands for the marker. */
+/** An answer that is right until twists change it. Texts are latin1; what `§`, `¶` and `¬` stand for, `filled` says. */
 export interface Draft {
   before: string
   start: string
@@ -22,6 +23,9 @@ export interface Draft {
   pieces: Extract<Twist, { kind: 'in pieces' }> | null
   endless: Endless | null
   early: boolean
+  quote: Quote | null
+  /** The name of one model more. */
+  model: string | null
 }
 
 const usage = '{"prompt_tokens":5,"completion_tokens":7,"total_tokens":12}'
@@ -79,7 +83,25 @@ function applyTwist(draft: Draft, twist: Twist): void {
       break
     case 'early answer':
       draft.early = true
+      break
+    case 'quoting':
+      // Of a name that is cut off nothing is promised: what is left of the key is a name like others.
+      draft.quote =
+        twist.where === 'the name of a model' && twist.form === 'cut off' ? { ...twist, form: 'the value' } : twist
+      quoteAt(draft, quotePlaces[twist.where])
   }
+}
+
+function quoteAt(draft: Draft, place: QuotePlaceText): void {
+  const { start, body, event, header, trailer, usage, svc, model = null } = place
+  draft.model = model
+  if (start !== undefined) draft.start = start
+  if (body !== undefined) draft.body = body
+  if (event !== undefined) draft.events.push({ at: 2, text: event })
+  if (header !== undefined) draft.headers.push(header)
+  if (trailer !== undefined) draft.trailers += `${trailer}\r\n`
+  if (usage !== undefined) draft.members.usage = usage
+  if (svc !== undefined) draft.members.svc = svc
 }
 
 function wholeBody({ members }: Draft): string {
@@ -122,7 +144,7 @@ function streamBody({ members, events }: Draft): string {
   return all.map((event) => `${event}\n\n`).join('')
 }
 
-function modelsBody({ members }: Draft): string {
+function modelsBody({ members, model }: Draft): string {
   const {
     index = '1',
     content = '"m"',
@@ -132,22 +154,31 @@ function modelsBody({ members }: Draft): string {
     svc = '{}',
     usage: said = '1',
   } = members
-  return `{"object":"list","data":[{"id":${content},"max_model_len":${said},"meta":${message},"status":${choice},"n":${index}}],"models":${svc},"x":${top}}`
+  const more = model === null ? '' : `{"id":"${model}"},`
+  return `{"object":"list","data":[${more}{"id":${content},"max_model_len":${said},"meta":${message},"status":${choice},"n":${index}}],"models":${svc},"x":${top}}`
 }
 
 const bodies = { whole: wholeBody, stream: streamBody, models: modelsBody }
 
-/** `§` is the marker. */
-export const filled = (text: string, marker: string) => Buffer.from(text.replaceAll('§', marker), 'latin1')
+/** Writes the bytes of a text: `§` is the marker, `¶` what is quoted, `¬` the same within a text of JSON. */
+export type Fill = (text: string) => Buffer
 
-/** Before it is compressed or framed. */
-export function plainBody(draft: Draft, wanted: Wanted, marker: string): Buffer {
-  return filled(draft.body ?? bodies[wanted](draft), marker)
+export function fillOf({ quote }: Draft, { marker, confided }: Told): Fill {
+  const said = quote === null || confided === null ? '' : quoted(quote, confided)
+  const inJson = JSON.stringify(said).slice(1, -1)
+  return (text) =>
+    Buffer.from(
+      text
+        .replaceAll('§', marker)
+        .replaceAll('¶', () => said)
+        .replaceAll('¬', () => inJson),
+      'latin1',
+    )
 }
 
-/** The body of such an answer, as it is before anything is framed. */
-export function bodyOf(twists: readonly Twist[], wanted: Wanted, marker: string): Buffer {
-  return plainBody(drafted(twists, wanted), wanted, marker)
+/** Before it is compressed or framed. */
+export function plainBody(draft: Draft, wanted: Wanted, fill: Fill): Buffer {
+  return fill(draft.body ?? bodies[wanted](draft))
 }
 
 /** The answer that is twisted so. */
@@ -169,6 +200,8 @@ export function drafted(twists: readonly Twist[], wanted: Wanted): Draft {
     pieces: null,
     endless: null,
     early: false,
+    quote: null,
+    model: null,
   }
   for (const twist of twists) applyTwist(draft, twist)
   return draft

@@ -6,6 +6,8 @@ import { type Answer, readAnswers } from './answers.ts'
 export interface Place {
   readonly hostname: string
   readonly port: number
+  /** In the place of both: a Unix socket. */
+  readonly unix?: string
 }
 
 /** Bytes for a gateway, one write after the other. */
@@ -69,23 +71,21 @@ class Conversation {
     private readonly done: (heard: Heard) => void,
   ) {}
 
-  begin({ hostname, port }: Place): void {
-    Bun.connect({
-      hostname,
-      port,
-      socket: {
-        open: (socket) => {
-          this.socket = socket
-          this.deafen(socket)
-          void this.say()
-        },
-        data: (_, bytes) => this.hear(bytes),
-        drain: () => this.flush(),
-        end: () => this.end('closed'),
-        close: () => this.end('closed'),
-        error: () => this.end('closed'),
+  begin({ hostname, port, unix }: Place): void {
+    const socket: Bun.SocketHandler<undefined> = {
+      open: (opened) => {
+        this.socket = opened
+        this.deafen(opened)
+        void this.say()
       },
-    }).catch(() => this.end('closed'))
+      data: (_, bytes) => this.hear(bytes),
+      drain: () => this.flush(),
+      end: () => this.end('closed'),
+      close: () => this.end('closed'),
+      error: () => this.end('closed'),
+    }
+    const connected = unix === undefined ? Bun.connect({ hostname, port, socket }) : Bun.connect({ unix, socket })
+    connected.catch(() => this.end('closed'))
   }
 
   private deafen(socket: Socket): void {

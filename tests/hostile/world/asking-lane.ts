@@ -5,7 +5,7 @@ import type { Wanted } from './answer-draft.ts'
 import { chatBytes, type Heard, type Place, speak } from './asker.ts'
 import type { Lane } from './lanes.ts'
 import { markersOf, newMarker } from './markers.ts'
-import { chatFaults, type Fault, isRight } from './verdict.ts'
+import { amplified, chatFaults, type Fault, isRight, secretFaults } from './verdict.ts'
 
 /** A node that answers a request with twists, where it was told some, and as it should otherwise. */
 export interface TwistedNode<T> {
@@ -15,6 +15,10 @@ export interface TwistedNode<T> {
    */
   plan(marker: string, twists: readonly T[], wanted: Wanted): boolean
   forget(marker: string): void
+  /** Bytes that it has written in answer to the request with this marker. */
+  wrote(marker: string): number
+  /** What it was told in confidence with this request, but for its API key. */
+  confidedWith(marker: string): readonly string[]
   /** True: from now on no request of a twisted answer is on its way. */
   quiet(now: boolean): void
   /** What is idle. */
@@ -135,15 +139,21 @@ export class AskingLane<T extends { readonly kind: string }> implements Lane<Ask
       ...(leaveAfterMs === null ? {} : { leaveAfterMs }),
       ...(deafMs === null ? {} : { deafMs }),
     })
-    node.forget(marker)
     if (!stream) this.note(heard)
-    return this.faults(heard, marker, one.customer)
+    const faults = this.faults(heard, marker, one.customer)
+    node.forget(marker)
+    return faults
   }
 
   private faults(heard: Heard, marker: string, customer: number): readonly Fault[] {
     const twice = this.twice.get(this.key(customer)) ?? []
     if (markersOf(heard.text).some((seen) => seen !== marker && twice.includes(seen))) this.outOfStep++
-    return chatFaults(heard, [marker, ...twice])
+    const { node } = this.options
+    return [
+      ...chatFaults(heard, [marker, ...twice]),
+      ...secretFaults(heard.text, node.confidedWith(marker)),
+      ...amplified(heard.text.length, node.wrote(marker)),
+    ]
   }
 
   private note({ answers: [answer], end }: Heard): void {
@@ -160,6 +170,7 @@ export class AskingLane<T extends { readonly kind: string }> implements Lane<Ask
       const marker = newMarker()
       const heard = await speak(gateway, { writes: [this.chat(at, marker, (at + tries) % 2 === 0)], after })
       const faults = this.faults(heard, marker, at)
+      this.options.node.forget(marker)
       if (faults.length > 0) return faults
       if (isRight(heard, marker)) return []
       last = heard.text.slice(0, 400)

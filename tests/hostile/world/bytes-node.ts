@@ -1,5 +1,6 @@
 import type { Socket } from 'bun'
 import { markersOf } from './markers.ts'
+import type { Confided, Told } from './quoting.ts'
 
 /** What a node does with its connection, in order. */
 export type Move =
@@ -13,8 +14,8 @@ export type Move =
   | { readonly do: 'reset' }
 
 export interface Play {
-  /** By the marker of the request that is answered. */
-  moves(marker: string): readonly Move[]
+  /** By what it was told in the request that is answered. */
+  moves(told: Told): readonly Move[]
   /** Before the body of the request has come whole. */
   readonly early: boolean
 }
@@ -28,6 +29,8 @@ export interface BytesNode {
   /** What is done for the request with this marker; without it the request is answered as it should be. */
   plan(marker: string, play: Play): void
   forget(marker: string): void
+  /** Bytes written in answer to requests with this marker, until it is forgotten. */
+  wrote(marker: string): number
   /** What its polls are answered with; null: as it should be. */
   polls(play: Play | null): void
   /** See `Move`. Until the next call no request is on its way. */
@@ -73,6 +76,7 @@ class Listener implements BytesNode {
   pollPlay: Play | null = null
   isQuiet = true
   readonly plans = new Map<string, Play>()
+  readonly written = new Map<string, number>()
   readonly lines = new Set<Line>()
   readonly waiting = new Set<() => void>()
   private readonly server
@@ -124,6 +128,11 @@ class Listener implements BytesNode {
 
   forget(marker: string): void {
     this.plans.delete(marker)
+    this.written.delete(marker)
+  }
+
+  wrote(marker: string): number {
+    return this.written.get(marker) ?? 0
   }
 
   polls(play: Play | null): void {
@@ -138,6 +147,7 @@ class Listener implements BytesNode {
   }
 
   closeAll(): void {
+    this.written.clear()
     for (const line of this.lines) line.close()
   }
 
@@ -145,6 +155,12 @@ class Listener implements BytesNode {
     this.closeAll()
     this.server.stop(true)
   }
+}
+
+/** The gateway writes its headers in small letters. */
+function confidedBy(request: string): Confided | null {
+  const value = /\r\nauthorization: ([^\r]*)/.exec(request)?.[1]
+  return value === undefined ? null : { name: 'authorization', value, secret: value.replace('Bearer ', '') }
 }
 
 /** No form of ours has it within. */
@@ -158,6 +174,8 @@ class Line {
   /** Of the request at the beginning of `text`: it was begun to be answered before it was whole. */
   private begun = false
   private answering: Promise<void> = Promise.resolve()
+  /** Of the request that is being answered. */
+  private marker = ''
 
   constructor(
     private readonly node: Listener,
@@ -193,13 +211,15 @@ class Line {
   private begin(request: string, whole: boolean): boolean {
     if (request.startsWith('GET')) {
       this.node.wasPolled()
-      this.next(this.node.pollPlay?.moves('') ?? [{ do: 'write', bytes: this.pollAnswer(request) }])
+      const told = { marker: '', confided: confidedBy(request) }
+      this.next('', this.node.pollPlay?.moves(told) ?? [{ do: 'write', bytes: this.pollAnswer(request) }])
       return true
     }
     const [marker = ''] = markersOf(request)
     const play = this.node.plans.get(marker)
     if (!whole && play?.early !== true) return false
-    this.next(play?.moves(marker) ?? [{ do: 'write', bytes: goodAnswer(request, marker) }])
+    const told = { marker, confided: confidedBy(request) }
+    this.next(marker, play?.moves(told) ?? [{ do: 'write', bytes: goodAnswer(request, marker) }])
     return true
   }
 
@@ -208,8 +228,9 @@ class Line {
     return Buffer.from('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n')
   }
 
-  private next(moves: readonly Move[]): void {
+  private next(marker: string, moves: readonly Move[]): void {
     this.answering = this.answering.then(async () => {
+      this.marker = marker
       for (const move of moves) {
         if (this.closed) return
         await this.make(move)
@@ -241,6 +262,7 @@ class Line {
   }
 
   private write(bytes: Buffer): Promise<void> | void {
+    if (this.marker !== '') this.node.written.set(this.marker, this.node.wrote(this.marker) + bytes.length)
     const sent = this.socket.write(bytes)
     if (sent < 0 || sent >= bytes.length) return
     return new Promise((resolve) => {

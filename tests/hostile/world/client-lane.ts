@@ -10,6 +10,7 @@ import { cutWrites } from './cut-writes.ts'
 import type { HostileGateway } from './hostile-gateway.ts'
 import type { Lane } from './lanes.ts'
 import { markersOf, newMarker } from './markers.ts'
+import { newSecret } from './secrets.ts'
 import { twistOf } from './twists.ts'
 import { chatFaults, crossed, type Fault, isRight } from './verdict.ts'
 
@@ -118,6 +119,6 @@ export async function openClientLane(gateway: HostileGateway, at: number): Promi
   const policies = { policy: abroad, keyPolicy: abroad }
   const customers = await Promise.all([1, 2, 3].map(() => gateway.customer(policies)))
   const owner = customers[0]?.customerId ?? ''
-  await gateway.node(node.url, { customerId: owner, visibility: 'public', privacyClass: 'public' })
+  await gateway.join({ url: node.url, apiKey: newSecret(), owner, visibility: 'public' })
   return new ClientLane(model, gateway, node, customers)
 }

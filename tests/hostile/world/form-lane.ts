@@ -9,6 +9,7 @@ import { type FormTwist, formBytes, formTwists } from './form-twists.ts'
 import type { HostileGateway } from './hostile-gateway.ts'
 import type { Lane } from './lanes.ts'
 import { markersOf, newMarker } from './markers.ts'
+import { newSecret } from './secrets.ts'
 import { twistOf } from './twists.ts'
 import { crossed, type Fault } from './verdict.ts'
 
@@ -110,7 +111,9 @@ export async function openFormLane(gateway: HostileGateway, at: number): Promise
   const owners = await Promise.all(
     [1, 2, 3].map(async (): Promise<Owner> => {
       const [customer, node] = [await gateway.customer(), startBytesNode(model)]
-      await gateway.node(node.url, { customerId: customer.customerId })
+      const whose = { owner: customer.customerId, visibility: 'private' } as const
+      // Agents carry no forms.
+      await gateway.join({ url: node.url, apiKey: newSecret(), ...whose }, 'http')
       return { customer, node }
     }),
   )

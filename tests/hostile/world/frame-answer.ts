@@ -1,8 +1,9 @@
 import { payloadBytesMax, windowBytes } from '../../../src/protocol/tunnel/tunnel-frames.ts'
-import { bodyOf, type Wanted } from './answer-draft.ts'
+import { drafted, fillOf, plainBody, type Wanted } from './answer-draft.ts'
 import type { FrameTarget, FrameTwist, LateFrames, OddMessage } from './frame-twists.ts'
 import type { Twist } from './node-twists.ts'
 import { oddText } from './odd-json.ts'
+import type { Confided } from './quoting.ts'
 
 /** What a node that has dialled in does, in order. */
 export type FrameMove =
@@ -41,6 +42,7 @@ interface Answering {
   readonly id: number
   readonly marker: string
   readonly wanted: Wanted
+  readonly confided: Confided | null
 }
 
 function ordered(twist: FrameTwist | undefined, begin: Buffer, said: readonly Buffer[], id: number): readonly Buffer[] {
@@ -130,7 +132,10 @@ function lateOf(how: LateFrames, { id, marker }: Answering): readonly Buffer[] {
       return [begin, said, frame(end, id)]
     case 'next stream':
       // Without a marker: the stream may be opened before this is read, and then a node has answered its request.
-      return [1, 2, 3].flatMap((more) => lateOf('whole answer', { id: id + more, marker: 'early', wanted: 'whole' }))
+      return [1, 2, 3].flatMap((more) => {
+        const early = { id: id + more, marker: 'early', wanted: 'whole', confided: null } as const
+        return lateOf('whole answer', early)
+      })
   }
 }
 
@@ -141,10 +146,13 @@ export function frameMoves(twists: readonly FrameTwist[], answering: Answering):
     twists.find((one): one is Extract<FrameTwist, { kind: K }> => one.kind === kind)
   const inside: readonly Twist[] = twists.flatMap((one) => (one.kind === 'framed body' ? [one.twist] : []))
   const type = wanted === 'stream' ? 'text/event-stream' : 'application/json'
-  const text = find('frame head')?.text ?? `{"status":200,"headers":{"content-type":"${type}"}}`
+  const draft = drafted(inside, wanted)
+  const fill = fillOf(draft, answering)
+  const status = / ([0-9]{3})/.exec(draft.start)?.[1] ?? '200'
+  const text = find('frame head')?.text ?? `{"status":${status},"headers":{"content-type":"${type}"}}`
   const begin = frame(head, id, text.replaceAll('§', marker))
   const all: (Buffer | string)[] = [
-    ...ordered(find('frame order'), begin, piecesOf(id, bodyOf(inside, wanted, marker)), id),
+    ...ordered(find('frame order'), begin, piecesOf(id, plainBody(draft, wanted, fill)), id),
   ]
   all.splice(1, 0, ...twists.flatMap((one) => between(one, answering)))
   const moves: FrameMove[] = all.map((message) => ({ do: 'send', message }))

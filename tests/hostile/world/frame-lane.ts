@@ -23,18 +23,19 @@ interface FrameNodeAsked {
 
 /** A node that has enrolled and dialled in, and that can be called. */
 export async function openFrameNode(
-  gateway: TestGateway,
+  gateway: TestGateway & Partial<Pick<HostileGateway, 'dialUrl'>>,
   { owner, visibility, model }: FrameNodeAsked,
 ): Promise<{ readonly node: FrameNode; readonly nodeId: string }> {
   const token = await enrollmentToken(gateway, owner, { visibility, privacyClass: 'public' })
   const identity = newIdentity()
-  const response = await fetch(`${gateway.url}/v1/node-agent/enroll`, {
+  const { dialUrl = gateway.url } = gateway
+  const response = await fetch(`${dialUrl}/v1/node-agent/enroll`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(enrollBody(identity, token.enrollment_token)),
   })
   const { node_id: nodeId, router_public_keys: keys } = (await response.json()) as Enrolled
-  const node = new FrameNode({ gatewayUrl: gateway.url, identity, nodeId, routerKid: keys[0]?.kid ?? '', model })
+  const node = new FrameNode({ gatewayUrl: dialUrl, identity, nodeId, routerKid: keys[0]?.kid ?? '', model })
   await waitFor(`node ${nodeId}`, async () => {
     return (await gateway.admin<{ state: string }>('GET', `/v1/admin/nodes/${nodeId}`)).state === 'ready'
   })

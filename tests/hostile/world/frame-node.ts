@@ -11,6 +11,7 @@ import { goodCompletion, goodStream } from './bytes-node.ts'
 import { type FrameMove, frame, frameMoves, frameTypes } from './frame-answer.ts'
 import type { FrameTwist } from './frame-twists.ts'
 import { markersOf } from './markers.ts'
+import type { Confided } from './quoting.ts'
 
 export interface FrameNodeOptions {
   readonly gatewayUrl: string
@@ -32,6 +33,8 @@ interface Planned {
 /** A node that dials in, proves who it is, says truly how it is, and answers chats by whatever frames it was told. */
 export class FrameNode implements TwistedNode<FrameTwist> {
   private readonly plans = new Map<string, Planned>()
+  readonly written = new Map<string, number>()
+  readonly signatures = new Map<string, string>()
   private readonly links = new Set<Link>()
   private readonly waiting = new Set<() => void>()
   /** No two nodes may have one in common. */
@@ -71,6 +74,17 @@ export class FrameNode implements TwistedNode<FrameTwist> {
 
   forget(marker: string): void {
     this.plans.delete(marker)
+    this.written.delete(marker)
+    this.signatures.delete(marker)
+  }
+
+  wrote(marker: string): number {
+    return this.written.get(marker) ?? 0
+  }
+
+  confidedWith(marker: string): readonly string[] {
+    const signature = this.signatures.get(marker)
+    return signature === undefined ? [] : [signature]
   }
 
   quiet(now: boolean): void {
@@ -86,7 +100,10 @@ export class FrameNode implements TwistedNode<FrameTwist> {
     return new Promise((resolve) => void this.waiting.add(() => resolve(true)))
   }
 
-  rest(): void {}
+  rest(): void {
+    this.written.clear()
+    this.signatures.clear()
+  }
 
   stop(): void {
     this.stopped = true
@@ -101,9 +118,18 @@ export class FrameNode implements TwistedNode<FrameTwist> {
   }
 }
 
+const signatureHeader = 'x-svc-router-signature'
+
+function confidedBy(headers: Readonly<Record<string, string>>): Confided | null {
+  const value = headers[signatureHeader]
+  return value === undefined ? null : { name: signatureHeader, value, secret: /sig=(.*)$/.exec(value)?.[1] ?? value }
+}
+
 /** One tunnel. */
 class Link {
   closed = false
+  /** Of the request that is being answered. */
+  private marker = ''
   private readonly requests = new Map<number, { readonly head: OpenHead; body: string }>()
 
   constructor(
@@ -136,10 +162,14 @@ class Link {
     if (path === '/svc/v1/status') return this.say(id, this.node.statusText(headers['x-svc-status-nonce'] ?? ''))
     const [marker = ''] = markersOf(body)
     const plan = this.node.planned(marker)
+    this.marker = marker
     if (plan === undefined) {
       return this.say(id, body.includes('"stream":true') ? goodStream(marker) : goodCompletion(marker))
     }
-    for (const move of frameMoves(plan.twists, { id, marker, wanted: plan.wanted })) {
+    const confided = confidedBy(headers)
+    if (confided !== null) this.node.signatures.set(marker, confided.secret)
+    for (const move of frameMoves(plan.twists, { id, marker, wanted: plan.wanted, confided })) {
+      this.marker = marker
       if (this.closed || !(await this.make(move))) return
     }
   }
@@ -160,6 +190,7 @@ class Link {
   }
 
   private send(message: Buffer | string): void {
+    if (this.marker !== '') this.node.written.set(this.marker, this.node.wrote(this.marker) + message.length)
     if (!this.closed && this.ws.readyState === WebSocket.OPEN) this.ws.send(message as Buffer<ArrayBuffer>)
   }
 }

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { jsonPlaces, type Twist } from './node-twists.ts'
+import { jsonPlaces, quoting, type Twist } from './node-twists.ts'
 import { bodies, eventLines, usages } from './node-words.ts'
 import { type OddValue, oddValue } from './odd-json.ts'
 import { type Kinds, twistsOf } from './twists.ts'
@@ -78,6 +78,7 @@ const bodyTwist: fc.Arbitrary<Twist> = fc.oneof(
   fc.record({ kind: fc.constant('event lines' as const), text: fc.constantFrom(...eventLines), at: fc.nat(5) }),
   fc.record({ kind: fc.constant('usage lie' as const), usage: fc.constantFrom(...usages) }),
   fc.record({ kind: fc.constant('JSON shape' as const), where: fc.constantFrom(...jsonPlaces), value: oddValue(0) }),
+  fc.record({ kind: fc.constant('quoting' as const), ...quoting }),
 )
 
 const payload = fc.oneof(
@@ -89,7 +90,7 @@ const payload = fc.oneof(
 )
 const few = fc.oneof({ weight: 9, arbitrary: fc.integer({ min: 1, max: 3 }) }, fc.integer({ min: 1, max: 500 }))
 
-/** How often each comes, in about 100, and what it may be. */
+/** How often each comes, in about 110, and what it may be. */
 const kinds: Kinds<FrameTwist> = {
   'frame order': [18, { how: fc.constantFrom(...frameOrders) }],
   'frame head': [14, { text: fc.constantFrom(...heads) }],
@@ -98,7 +99,7 @@ const kinds: Kinds<FrameTwist> = {
   'status frame': [6, { value: oddValue(0), times: few }],
   'large status frame': [1, { value: oddValue(1) }],
   'odd message': [6, { how: fc.constantFrom(...oddMessages) }],
-  'framed body': [18, { twist: bodyTwist }],
+  'framed body': [28, { twist: bodyTwist }],
   'data sizes': [6, { bytes: fc.constantFrom(1, 100, 16_384, 65_535, 65_536, 65_537), times: few }],
   'late frames': [10, { how: fc.constantFrom(...lateFrames) }],
   'tunnel end': [5, { how: fc.constantFrom('close', 'terminate', 'go away', 'second tunnel') }],

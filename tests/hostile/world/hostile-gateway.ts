@@ -1,27 +1,55 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
-import { startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
-import { residentBytes } from '../../support/gateways/gateway-process.ts'
-import type { FromGateway, Pulse, ToGateway } from './gateway-words.ts'
+import { resolve } from 'node:path'
+import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { firstMatch } from '../../support/gateways/gateway-process.ts'
+import { enrollmentToken } from '../../support/nodes/agents.ts'
+import { clusterSecret, freePort } from '../../support/peer-gateway.ts'
+import { promptly } from '../../support/run/pace.ts'
+import { AgentHost } from './agent-host.ts'
+import { readEventsForLeaks } from './leaks.ts'
 import type { Stall } from './loop-monitor.ts'
-import { MarkerWatch } from './markers.ts'
+import { ProcessWatch } from './process-watch.ts'
+import type { Pulse } from './process-words.ts'
+import { type Connection, connectionOf, type Way } from './ways.ts'
 
-/** The gateway as shipped, in a process of its own, and all that it shows of itself. */
+/** The gateway as shipped, in processes of its own, and all that it shows of itself. */
 export interface HostileGateway extends TestGateway {
   readonly hostname: string
   readonly port: number
   readonly pid: number
+  readonly way: Way
+  /** Every gateway on its database. */
+  readonly urls: readonly string[]
+  /** Where nodes dial in. */
+  readonly dialUrl: string
+  /** Where its processes listen for each other: a folder of sockets below this one. */
+  readonly folder: string
+  /** Connects a model server, by its way unless another connection is named, and waits until it can be called. */
+  join(node: Joining, connection?: Connection): Promise<Joined>
   readonly stalls: readonly Stall[]
-  /** Markers in its log, and its lines of the level `error`. */
+  /** What should not be in a log or on the console's stream, and lines of the level `error`. */
   readonly logFaults: string[]
-  /** Ended although nobody asked for it. */
+  /** A process has ended although nobody asked for it. */
   readonly dead: boolean
   /** After this, what has stalled until now is in `stalls`. */
   pulse(options?: { readonly collect: boolean }): Promise<Pulse>
   descriptors(): number
   residentBytes(): number
-  /** Processor time of the process so far, ms. */
+  /** Processor time of all processes so far, ms. */
   cpuMs(): number
+}
+
+export interface Joining {
+  readonly url: string
+  readonly apiKey: string
+  /** The customer's id. */
+  readonly owner: string
+  readonly visibility: 'private' | 'public'
+}
+
+export interface Joined {
+  readonly nodeId: string
+  /** Of the agent before it; null: there is none. */
+  readonly agentUrl: string | null
 }
 
 /** The shortest deadlines that may be set: a hostile node is mostly one that makes others wait. */
@@ -45,126 +73,109 @@ export const impatient = {
   SVC_AUTH_FAILURES_PER_MINUTE: '10000',
 }
 
-const root = resolve(import.meta.dir, '..', '..', '..')
-const main = join(import.meta.dir, 'gateway-main.ts')
-/** A frozen gateway answers late; the stall itself is the finding. */
-const pulseMsMax = 120_000
+/** Where the processor is shared, a node that behaves may be as late as one that does not: then the deadlines are longer. */
+const deadlines = [
+  'SVC_PROBE_TIMEOUT_MS',
+  'SVC_TTFT_TIMEOUT_MS',
+  'SVC_TOTAL_TIMEOUT_MS',
+  'SVC_INTER_CHUNK_TIMEOUT_MS',
+] as const
+const timesMax = 3
 
-export function startHostileGateway(): Promise<HostileGateway> {
-  return startGatewayWithPulse(impatient)
+function pacedDeadlines(): Readonly<Record<string, string>> {
+  const times = Math.min(timesMax, promptly(1))
+  return Object.fromEntries(deadlines.map((name) => [name, String(Math.round(Number(impatient[name]) * times))]))
 }
 
-export async function startGatewayWithPulse(env: Readonly<Record<string, string>>): Promise<HostileGateway> {
-  const watched = new WatchedProcess()
-  const gateway = await startTestGateway({ env, launch: (given) => watched.launch(given) })
+const main = resolve(import.meta.dir, '../../../src/main.ts')
+const urlLine = /OpenAI base (http:\/\/\S+)\/v1\/api/
+
+export async function startHostileGateway(way: Way = 'direct'): Promise<HostileGateway> {
+  const gateway = await startGatewayWithPulse({ ...impatient, ...pacedDeadlines() }, way)
+  await watchConsole(gateway)
+  return gateway
+}
+
+const ownEnv = (way: Way): Readonly<Record<string, string>> => {
+  if (way === 'processes') return { SVC_PROCESSES: '2' }
+  if (way !== 'peer') return {}
+  const port = freePort()
+  const url = `http://127.0.0.1:${port}`
+  return { SVC_PORT: String(port), SVC_PUBLIC_URL: url, SVC_PEER_URL: url, SVC_CLUSTER_SECRET: clusterSecret }
+}
+
+export async function startGatewayWithPulse(
+  env: Readonly<Record<string, string>>,
+  way: Way = 'direct',
+): Promise<HostileGateway> {
+  const watch = new ProcessWatch()
+  const launch = async (given: Readonly<Record<string, string>>) => {
+    const ollamaUrl = `http://127.0.0.1:${freePort()}`
+    const child = watch.spawn(main, { SVC_OLLAMA_LISTEN: new URL(ollamaUrl).host, ...given })
+    const url = (await firstMatch(child.stdout, urlLine))[1] ?? ''
+    return { url, ollamaUrl, stop: () => Promise.resolve() }
+  }
+  const gateway = await startTestGateway({ env: { ...env, ...ownEnv(way) }, launch })
+  const beside = { env: { ...env, ...ownEnv(way) }, launch, beside: gateway }
+  const other = way === 'peer' ? await startTestGateway(beside) : null
+  return watched(gateway, other, way, watch)
+}
+
+function watched(gateway: TestGateway, other: TestGateway | null, way: Way, watch: ProcessWatch): HostileGateway {
   const { hostname, port } = new URL(gateway.url)
+  const [pid = 0] = watch.pids
+  const dialUrl = (other ?? gateway).url
   return {
     ...gateway,
     hostname,
     port: Number(port),
-    stalls: watched.stalls,
-    logFaults: watched.logFaults,
+    pid,
+    way,
+    urls: other === null ? [gateway.url] : [gateway.url, other.url],
+    dialUrl,
+    folder: watch.folder,
+    join: joins(gateway, dialUrl, way, new AgentHost(watch)),
+    stalls: watch.stalls,
+    logFaults: watch.logFaults,
     get dead() {
-      return watched.dead
+      return watch.dead
     },
-    pulse: (options) => watched.pulse(options?.collect ?? false),
-    descriptors: () => readdirSync(`/proc/${watched.pid}/fd`).length,
-    residentBytes: () => residentBytes(watched.pid),
-    cpuMs: () => cpuMs(watched.pid),
-    get pid() {
-      return watched.pid
+    pulse: (options) => watch.pulse(options?.collect ?? false),
+    descriptors: () => watch.descriptors(),
+    residentBytes: () => watch.residentBytes(),
+    cpuMs: () => watch.cpuMs(),
+    stop: async () => {
+      await watch.stop()
+      await gateway.stop()
     },
   }
 }
 
-/** The system counts hundredths of a second. */
-const ticksMs = 10
-
-function cpuMs(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]?.split(' ') ?? []
-  return (Number(fields[11]) + Number(fields[12])) * ticksMs
-}
-
-type Child = Bun.Subprocess<'ignore', 'inherit', 'pipe'>
-
-class WatchedProcess {
-  readonly stalls: Stall[] = []
-  readonly logFaults: string[] = []
-  dead = false
-  private child: Child | null = null
-  private stopping = false
-  private asked = 0
-  private readonly waiting = new Map<number, (pulse: Pulse) => void>()
-  private listening: (url: string) => void = () => {}
-
-  get pid(): number {
-    return this.child?.pid ?? 0
+function joins(gateway: TestGateway, dialUrl: string, way: Way, agents: AgentHost): HostileGateway['join'] {
+  let joined = 0
+  const byHttp = async ({ url, apiKey, owner, visibility }: Joining): Promise<Joined> => {
+    const whose = { customer_id: owner, visibility, privacy_class: 'public', node_class: 'gpu' }
+    const made = await gateway.admin<{ node_id: string }>('POST', '/v1/admin/nodes', { url, api_key: apiKey, ...whose })
+    return { nodeId: made.node_id, agentUrl: null }
   }
-
-  async launch(env: Readonly<Record<string, string>>): Promise<{ url: string; stop(): Promise<void> }> {
-    const listening = new Promise<string>((resolve) => {
-      this.listening = resolve
-    })
-    const child = Bun.spawn([process.execPath, main], {
-      cwd: root,
-      stdio: ['ignore', 'inherit', 'pipe'],
-      env: { PATH: process.env.PATH ?? '', ...env },
-      ipc: (word: FromGateway) => this.hear(word),
-    })
-    this.child = child
-    const reading = this.readLog(child.stderr)
-    void child.exited.then(() => {
-      this.dead = !this.stopping
-    })
-    const url = await Promise.race([
-      listening,
-      child.exited.then((code) => Promise.reject(new Error(`ended: ${code}`))),
-    ])
-    return {
-      url,
-      stop: async () => {
-        this.stopping = true
-        child.kill('SIGTERM')
-        await child.exited
-        await reading
-      },
-    }
+  const byAgent = async ({ url, apiKey, owner, visibility }: Joining): Promise<Joined> => {
+    const { enrollment_token: token } = await enrollmentToken(gateway, owner, { visibility, privacyClass: 'public' })
+    const { nodeId, url: agentUrl } = await agents.start({ gatewayUrl: dialUrl, token, runtimeUrl: url, apiKey })
+    return { nodeId, agentUrl }
   }
-
-  private hear(word: FromGateway): void {
-    if (word.kind === 'listening') this.listening(word.url)
-    else if (word.kind === 'stall') this.stalls.push(word.stall)
-    else this.waiting.get(word.id)?.(word.pulse)
-  }
-
-  pulse(collect: boolean): Promise<Pulse> {
-    const id = ++this.asked
-    return new Promise((resolve, reject) => {
-      const giveUp = setTimeout(() => reject(new Error('the gateway has no pulse')), pulseMsMax)
-      this.waiting.set(id, (pulse) => {
-        clearTimeout(giveUp)
-        this.waiting.delete(id)
-        resolve(pulse)
-      })
-      this.child?.send({ id, collect } satisfies ToGateway)
+  return async (joining, connection = connectionOf(way, joined++)) => {
+    const made = await (connection === 'http' ? byHttp : byAgent)(joining)
+    await waitFor(`node ${made.nodeId}`, async () => {
+      return (await gateway.admin<{ state: string }>('GET', `/v1/admin/nodes/${made.nodeId}`)).state === 'ready'
     })
-  }
-
-  private async readLog(output: ReadableStream<Uint8Array>): Promise<void> {
-    const decoder = new TextDecoder()
-    const markers = new MarkerWatch((marker) => this.logFaults.push(`marker ${marker} in the log`))
-    let rest = ''
-    for await (const bytes of output) {
-      const text = decoder.decode(bytes, { stream: true })
-      markers.push(text)
-      const lines = (rest + text).split('\n')
-      rest = lines.pop() ?? ''
-      for (const line of lines) if (isFault(line)) this.logFaults.push(line)
-    }
+    return made
   }
 }
 
-/** What is no line of the log was written by somebody who should not: an error that nobody caught. */
-function isFault(line: string): boolean {
-  return line !== '' && (!line.startsWith('{"ts":') || line.includes('"level":"error"'))
+/** Hears all that the operators' page is told, to the gateway's end. */
+async function watchConsole({ url, tokens, logFaults }: HostileGateway): Promise<void> {
+  const response = await fetch(`${url}/v1/admin/inspect`, { headers: { 'x-svc-admin-token': tokens.viewer } })
+  if (response.status !== 200 || response.body === null) throw new Error(`the console's stream: ${response.status}`)
+  // The gateway ends, and its streams with it.
+  readEventsForLeaks(response.body, (fault) => logFaults.push(fault)).catch(() => {})
 }

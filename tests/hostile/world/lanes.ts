@@ -32,9 +32,9 @@ export interface RunOptions {
   readonly seed: number
   /** All lanes together. */
   readonly casesMax: number
-  /** By then it ends, when it has played `casesMin`. */
-  readonly untilMs?: number
+  /** A run that has played fewer goes on, however late it is. */
   readonly casesMin?: number
+  readonly untilMs?: number
   /** Everything must be at rest after so many cases. */
   readonly restEvery: number
   /** Runs the one counterexample of a failure again. */
@@ -55,6 +55,8 @@ export interface RunReport {
   readonly failures: readonly string[]
 }
 
+/** What the heap may have grown by at rest, all processes together: code that became warm, and its own breathing. */
+const heapBytesMore = 64 * 1024 * 1024
 /** A frozen gateway makes every try slow: what was found by then is told. */
 const shrinkMsMax = 60_000
 const portionRuns = 100
@@ -95,8 +97,10 @@ class Run {
 
   async all(): Promise<RunReport> {
     this.descriptorsMax = await descriptorsAtRest(this.gateway)
+    const { heapBytes: before } = await this.gateway.pulse({ collect: true })
     await Promise.all(this.lanes.map((lane, at) => this.lane(lane, at)))
     if (this.failures.length === 0) await this.rest()
+    if (this.failures.length === 0) await this.weigh(before)
     if (this.failures.length === 0) this.failures.push(...this.doubtful)
     const { worstMs } = await this.gateway.pulse()
     return {
@@ -113,8 +117,8 @@ class Run {
 
   private get over(): boolean {
     const { casesMax, casesMin = 0, untilMs = Number.POSITIVE_INFINITY } = this.options
-    if (this.restless || this.cases >= casesMax) return true
-    return this.cases >= casesMin && performance.now() >= untilMs
+    const late = this.cases >= casesMin && performance.now() >= untilMs
+    return this.restless || this.cases >= casesMax || late
   }
 
   /** In portions, so that a lane can end where it is. */
@@ -136,7 +140,7 @@ class Run {
   private failed(lane: Lane<unknown>, at: number, seed: number, details: fc.RunDetails<[unknown]>): void {
     const { errorInstance: error, counterexample, counterexamplePath } = details
     const why = error instanceof Error ? error.message : String(error)
-    const again = `HOSTILE_LANE=${at} HOSTILE_SEED=${seed} HOSTILE_PATH=${counterexamplePath}`
+    const again = `HOSTILE_WAY=${this.gateway.way} HOSTILE_LANE=${at} HOSTILE_SEED=${seed} HOSTILE_PATH=${counterexamplePath}`
     this.failures.push(`${lane.name}: ${why}\n  case: ${fc.stringify(counterexample)}\n  again: ${again}`)
   }
 
@@ -207,6 +211,15 @@ class Run {
     this.restless = true
     this.count(faults)
     this.failures.push(`after ${this.cases} cases of HOSTILE_SEED=${this.options.seed}: ${told(faults)}`)
+  }
+
+  /** Whatever was sent, nothing of it is kept. */
+  private async weigh(before: number): Promise<void> {
+    const { heapBytes } = await this.gateway.pulse({ collect: true })
+    if (heapBytes - before <= heapBytesMore) return
+    const grown: Fault = { kind: 'memory', detail: `${heapBytes - before} bytes more on the heap at rest` }
+    this.count([grown])
+    this.failures.push(`after ${this.cases} cases of HOSTILE_SEED=${this.options.seed}: ${told([grown])}`)
   }
 
   private async atRest(): Promise<readonly Fault[]> {

@@ -1,8 +1,9 @@
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
-import { type Draft, drafted, filled, plainBody, type Wanted } from './answer-draft.ts'
+import { type Draft, drafted, type Fill, fillOf, plainBody, type Wanted } from './answer-draft.ts'
 import { goodCompletion, type Move, type Play } from './bytes-node.ts'
 import { chunked } from './chunked.ts'
 import type { Compression, Endless, Framing, Second, Twist } from './node-twists.ts'
+import type { Told } from './quoting.ts'
 
 /** As much as a whole answer may be. */
 const bombBytes = 16 * 1024 * 1024
@@ -62,11 +63,12 @@ const lengthHeaders: Partial<Record<Framing, (length: number) => readonly string
   'until close': () => ['Connection: close'],
 }
 
-function wire(draft: Draft, wanted: Wanted, marker: string): Buffer {
-  const plain = plainBody(draft, wanted, marker)
+function wire(draft: Draft, wanted: Wanted, fill: Fill): Buffer {
+  const plain = plainBody(draft, wanted, fill)
   const coded = draft.compression === null ? null : compressed(draft.compression, plain)
   const bytes = coded?.bytes ?? plain
-  const framed = /hunked/.test(draft.framing) ? chunked(bytes, draft) : bytes
+  const trailers = fill(draft.trailers).toString('latin1')
+  const framed = /hunked/.test(draft.framing) ? chunked(bytes, { ...draft, trailers }) : bytes
   const type = wanted === 'stream' ? 'text/event-stream' : 'application/json'
   const lines = [
     draft.start,
@@ -75,7 +77,7 @@ function wire(draft: Draft, wanted: Wanted, marker: string): Buffer {
     ...(lengthHeaders[draft.framing]?.(bytes.length) ?? []),
     ...draft.headers,
   ]
-  const head = filled(`${draft.before}${lines.join('\r\n')}\r\n\r\n`, marker)
+  const head = fill(`${draft.before}${lines.join('\r\n')}\r\n\r\n`)
   return Buffer.concat([head, framed])
 }
 
@@ -116,19 +118,21 @@ const floods: Readonly<Record<Endless, readonly [begin: string, again: string]>>
 }
 const floodWriteBytes = 64 * 1024
 
-function flood(what: Endless, marker: string): readonly Move[] {
+function flood(what: Endless, fill: Fill): readonly Move[] {
   const [begin, again] = floods[what]
-  const one = filled(again, marker).toString('latin1')
+  const one = fill(again).toString('latin1')
   const bytes = Buffer.from(one.repeat(Math.ceil(floodWriteBytes / one.length)), 'latin1')
   return [
-    { do: 'write', bytes: filled(begin, marker) },
+    { do: 'write', bytes: fill(begin) },
     { do: 'flood', bytes, bytesMax: floodBytesMax },
   ]
 }
 
-function movesOf(draft: Draft, wanted: Wanted, marker: string): readonly Move[] {
-  if (draft.endless !== null) return flood(draft.endless, marker)
-  let bytes = wire(draft, wanted, marker)
+function movesOf(draft: Draft, wanted: Wanted, told: Told): readonly Move[] {
+  const fill = fillOf(draft, told)
+  if (draft.endless !== null) return flood(draft.endless, fill)
+  let bytes = wire(draft, wanted, fill)
+  const { marker } = told
   const { cut, second } = draft
   if (cut !== null) bytes = bytes.subarray(0, Math.floor((bytes.length * cut.keepPermille) / 1_000))
   if (second?.startsWith('glued') === true) bytes = Buffer.concat([bytes, secondAnswer(second, marker)])
@@ -144,5 +148,5 @@ function movesOf(draft: Draft, wanted: Wanted, marker: string): readonly Move[] 
 /** What a node does that is twisted so. */
 export function playOf(twists: readonly Twist[], wanted: Wanted): Play {
   const draft = drafted(twists, wanted)
-  return { early: draft.early, moves: (marker) => movesOf(draft, wanted, marker) }
+  return { early: draft.early, moves: (told) => movesOf(draft, wanted, told) }
 }

@@ -4,6 +4,7 @@ import { startBytesNode } from './bytes-node.ts'
 import type { HostileGateway } from './hostile-gateway.ts'
 import { playOf } from './node-answer.ts'
 import { type Twist, twists } from './node-twists.ts'
+import { newSecret } from './secrets.ts'
 
 /** `own`: one customer's machine; `public`: anybody's, free; `paid`: anybody's, with a price. */
 export type NodeLaneKind = 'own' | 'public' | 'paid'
@@ -28,12 +29,16 @@ export async function makePaid(
 /** With the node itself, for what is not asked by customers. */
 export async function openBytesLane(gateway: HostileGateway, kind: NodeLaneKind, name: string) {
   const bytes = startBytesNode(name)
+  let byAgent = false
   const node: TwistedNode<Twist> = {
     plan: (marker, twisted, wanted) => {
       bytes.plan(marker, playOf(twisted, wanted))
-      return twisted.some(({ kind }) => kind === 'second answer')
+      // An agent's connections carry one request each.
+      return !byAgent && twisted.some(({ kind }) => kind === 'second answer')
     },
     forget: (marker) => bytes.forget(marker),
+    wrote: (marker) => bytes.wrote(marker),
+    confidedWith: () => [],
     quiet: (now) => bytes.quiet(now),
     rest: () => bytes.closeAll(),
     stop: () => bytes.stop(),
@@ -41,7 +46,8 @@ export async function openBytesLane(gateway: HostileGateway, kind: NodeLaneKind,
   const policies = { policy: abroad, keyPolicy: abroad }
   const owner = await gateway.customer(policies)
   const visibility = kind === 'own' ? 'private' : 'public'
-  await gateway.node(bytes.url, { customerId: owner.customerId, visibility, privacyClass: 'public' })
+  const whose = { owner: owner.customerId, visibility } as const
+  byAgent = (await gateway.join({ url: bytes.url, apiKey: newSecret(), ...whose })).agentUrl !== null
   const others = kind === 'own' ? [owner] : await Promise.all([1, 2, 3].map(() => gateway.customer(policies)))
   if (kind === 'paid') await makePaid(gateway, name, others)
   const lane: NodeLane = new AskingLane({ name, gateway, node, twists, model: name, customers: others })

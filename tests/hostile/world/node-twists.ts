@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { bodies, eventLines, headerLines, interims, startLines, usages } from './node-words.ts'
 import { type OddValue, oddValue } from './odd-json.ts'
+import { type Quote, type QuotePlace, quoteForms, quotePlaces } from './quoting.ts'
 import { type Kinds, twistsOf } from './twists.ts'
 
 /** One thing that is wrong with a node's answer. `§` in a text stands for the marker of the request. */
@@ -22,6 +23,10 @@ export type Twist =
   | { readonly kind: 'in pieces'; readonly atPermille: readonly number[]; readonly pauseMs: number }
   | { readonly kind: 'endless'; readonly what: Endless }
   | { readonly kind: 'early answer' }
+  | QuotingTwist
+
+/** It quotes what its request told it in confidence. */
+export type QuotingTwist = Quote & { readonly kind: 'quoting'; readonly where: QuotePlace }
 
 export type TwistKind = Twist['kind']
 
@@ -112,7 +117,15 @@ const where = fc.constantFrom(...jsonPlaces)
 const sizes = fc.array(fc.integer({ min: 1, max: 400 }), { minLength: 1, maxLength: 6 })
 const atPermille = fc.array(permille, { minLength: 1, maxLength: 5 })
 
-/** How often each comes, in about 130, and what it may be. Those that wait for a deadline or move megabytes are few. */
+const quotePlace = fc.constantFrom(...(Object.keys(quotePlaces) as QuotePlace[]))
+/** What a quoting twist may be, for whoever answers in another way than by HTTP. */
+export const quoting = {
+  where: quotePlace,
+  form: fc.constantFrom(...quoteForms),
+  shift: fc.constantFrom(0 as const, 1 as const, 2 as const),
+}
+
+/** How often each comes, in about 150, and what it may be. Those that wait for a deadline or move megabytes are few. */
 const kinds: Kinds<Twist> = {
   'start line': [8, { line: fc.constantFrom(...startLines) }],
   'interim answers': [5, { text: fc.constantFrom(...interims), times }],
@@ -131,6 +144,7 @@ const kinds: Kinds<Twist> = {
   'in pieces': [8, { atPermille, pauseMs: fc.constantFrom(0, 1, 5) }],
   endless: [1, { what: fc.constantFrom(...endless) }],
   'early answer': [2, {}],
+  quoting: [20, quoting],
 }
 
 export const twists = twistsOf(kinds)

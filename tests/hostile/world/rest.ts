@@ -3,7 +3,9 @@ import { brokenRules } from '../../../src/machines/rules/books.ts'
 import { metricSum } from '../../support/gateways/metric.ts'
 import { promptly } from '../../support/run/pace.ts'
 import type { HostileGateway } from './hostile-gateway.ts'
+import { leaksIn } from './leaks.ts'
 import { anyMarker } from './markers.ts'
+import { leakedPages } from './pages.ts'
 import type { Fault } from './verdict.ts'
 
 /** The counters go back within a deadline of the gateway, and what is idle is closed by the nodes. */
@@ -13,14 +15,20 @@ const lookMs = 20
 const descriptorsSlack = 12
 const idsPerQuery = 5_000
 
+/** What a gateway keeps of answers, forms and exports. Where it does not tell, the heap at rest has to (`lanes.ts`). */
+export const keptBytesMetric = 'svc_memory_kept_bytes'
+
 async function gauges(gateway: HostileGateway): Promise<Readonly<Record<string, number>>> {
-  const text = await (await fetch(`${gateway.url}/metrics`, { headers: { connection: 'close' } })).text()
-  const value = (name: string) => metricSum(text, name)
-  if (anyMarker.text.test(text)) return { leaked: 1 }
+  const texts = await Promise.all(
+    gateway.urls.map(async (url) => (await fetch(`${url}/metrics`, { headers: { connection: 'close' } })).text()),
+  )
+  const value = (name: string) => texts.reduce((sum, text) => sum + metricSum(text, name), 0)
+  if (leaksIn(texts.join('\n')).length > 0) return { leaked: 1 }
   return {
     inFlight: value('svc_requests_in_flight'),
     queued: value('svc_requests_queued'),
     tunnelStreams: value('svc_tunnel_streams'),
+    memoryKept: value(keptBytesMetric),
   }
 }
 
@@ -129,7 +137,11 @@ export async function descriptorsAtRest(gateway: HostileGateway): Promise<number
 
 /** Nobody asks any more: everything is back where it was, and nothing was kept. */
 export async function restFaults(gateway: HostileGateway, descriptorsMax: number): Promise<readonly Fault[]> {
-  const faults = [...(await counterFaults(gateway, descriptorsMax)), ...(await leakedRows(gateway))]
+  const faults = [
+    ...(await counterFaults(gateway, descriptorsMax)),
+    ...(await leakedRows(gateway)),
+    ...(await leakedPages(gateway)),
+  ]
   for (const line of gateway.logFaults.splice(0)) faults.push({ kind: 'leak', detail: line })
   if (gateway.dead) faults.push({ kind: 'dead', detail: 'the process has ended' })
   return faults

@@ -1,6 +1,7 @@
 import type { Answer } from './answers.ts'
 import type { Heard } from './asker.ts'
 import { markersOf } from './markers.ts'
+import { secretsIn } from './secrets.ts'
 
 /** What must never be, whatever a node or a client does. */
 export type FaultKind =
@@ -17,6 +18,10 @@ export type FaultKind =
   | 'charged for nothing'
   | 'dead'
   | 'wrong route'
+  | 'secret'
+  | 'amplified'
+  | 'ambiguous path'
+  | 'memory'
 
 export interface Fault {
   readonly kind: FaultKind
@@ -30,6 +35,22 @@ const fault = (kind: FaultKind, detail: string): Fault => ({ kind, detail })
 export function crossed(text: string, own: readonly string[]): readonly Fault[] {
   const foreign = markersOf(text).filter((marker) => !own.includes(marker))
   return foreign.length === 0 ? [] : [fault('crossed', `${foreign.join()} in ${short(text)}`)]
+}
+
+/** Nothing that a node was told in confidence, in any spelling that §5 promises to strike. */
+export function secretFaults(text: string, more: readonly string[] = []): readonly Fault[] {
+  const found = secretsIn(text, more)
+  return found.length === 0 ? [] : [fault('secret', `${found.join()} in ${short(text)}`)]
+}
+
+/** Of a node's bytes a client gets no more than so many times as many, and these besides. */
+const writtenTimesMax = 8
+const writtenBytesMore = 4 * 1024 * 1024
+
+/** What a client is sent is bounded by what the node has said. */
+export function amplified(heardBytes: number, nodeBytes: number): readonly Fault[] {
+  if (heardBytes <= writtenTimesMax * nodeBytes + writtenBytesMore) return []
+  return [fault('amplified', `${heardBytes} bytes written of ${nodeBytes} that the node wrote`)]
 }
 
 const isStream = ({ head }: Answer) => /\r\ncontent-type: text\/event-stream/i.test(head)

@@ -1,0 +1,31 @@
+import { heapStats } from 'bun:jsc'
+import { watchLoop } from './loop-monitor.ts'
+import { type FromProcess, type ToProcess, Words, watchVariable, word } from './process-words.ts'
+
+/** Runs before the program of a process that is watched, whichever started it: the program itself is as it is shipped. */
+const unix = process.env[watchVariable]
+if (unix !== undefined) await tellOfPulse(unix)
+
+async function tellOfPulse(unix: string): Promise<void> {
+  const words = new Words<ToProcess>()
+  const monitor = watchLoop((stall) => tell({ kind: 'stall', stall }))
+  const socket = await Bun.connect({
+    unix,
+    socket: { data: (_, bytes) => words.heard(bytes).forEach(answer), error: () => {}, close: () => monitor.stop() },
+  })
+  socket.unref()
+  function tell(said: FromProcess): void {
+    socket.write(word(said))
+  }
+  function answer({ id, collect }: ToProcess): void {
+    monitor.look()
+    let heapBytes = 0
+    if (collect) {
+      Bun.gc(true)
+      heapBytes = heapStats().heapSize
+      monitor.forget()
+    }
+    tell({ kind: 'pulse', id, pulse: { worstMs: monitor.worstMs, heapBytes } })
+  }
+  tell({ kind: 'here', pid: process.pid })
+}
