@@ -1,9 +1,15 @@
 import { describe, expect, test } from 'bun:test'
 import { testDatabase } from '../support/run/postgres.ts'
+import { readEventsForLeaks, readForLeaks } from './world/leaks.ts'
 import { type Stall, stallMsMax, watchLoop } from './world/loop-monitor.ts'
 import { MarkerWatch, newMarker } from './world/markers.ts'
+import { judged } from './world/path-twists.ts'
+import { quoted, quoteForms } from './world/quoting.ts'
 import { leakedRows } from './world/rest.ts'
-import { answerFaults, crossed } from './world/verdict.ts'
+import { newSecret, secretsIn } from './world/secrets.ts'
+import { amplified, answerFaults, crossed } from './world/verdict.ts'
+
+const streamOf = (...texts: readonly string[]) => new Blob([texts.join('')]).stream()
 
 describe('what the hostile tests would see', () => {
   test('work that holds the event loop is a stall, a thread that waits while others compute is none', async () => {
@@ -77,5 +83,58 @@ describe('what the hostile tests would see', () => {
     expect(kindOf('data: {}\n\n')).toBe('silent end')
     expect(kindOf('data: {}\n\n', { whole: false })).toBe('broken answer')
     expect(kindOf('{"error":{"code":"internal_error"}}', { status: 500 })).toBe('status 500')
+  })
+
+  test('a key and a signature, in every spelling that is promised to be struck', () => {
+    const signature = 'Sig-6PT3INrbAeLPcobROUrZR_CspBnQqf9J8taEwUXwW-Fhy6z3qFP8D5Z_i2urKtAblMztwUoS6xWcx7UH'
+    const signed = { name: 'x', value: `kid=a,ts=1,nonce=b,sig=${signature}`, secret: signature }
+    for (const secret of [newSecret(), newSecret()]) {
+      const confided = { name: 'authorization', value: `Bearer ${secret}`, secret }
+      for (const form of quoteForms) {
+        for (const shift of [0, 1, 2] as const) {
+          const quote = { form, shift }
+          expect([form, secretsIn(`before ${quoted(quote, confided)} behind`)]).toEqual([form, [secret]])
+          const said = JSON.stringify({ message: quoted(quote, signed) })
+          expect([form, secretsIn(said, [signature])]).toEqual([form, [signature]])
+        }
+      }
+      expect(secretsIn(`Bearer ${secret.slice(0, 11)}`)).toEqual([])
+    }
+    expect(secretsIn('Bearer xmsx, and what else there is')).toEqual([])
+  })
+
+  test('a marker and a secret in a log and in the stream of the console, and a line that is none of the log', async () => {
+    const [marker, secret, faults] = [newMarker(), newSecret(), [] as string[]]
+    const lines = ['{"ts":1,"level":"info"}', `{"ts":1,"k":"${secret}"}`, `{"ts":1,"m":"${marker}"}`, 'Error: x']
+    await readForLeaks(streamOf(lines.join('\n'), '\n'), (fault) => faults.push(fault))
+    expect(faults.sort()).toEqual(['Error: x', `marker ${marker} in the log`, `{"ts":1,"k":"${secret}"}`].sort())
+    faults.length = 0
+    await readEventsForLeaks(streamOf('event: a\ndata: {}\n\n', `data: ${secret}\n\n`), (fault) => faults.push(fault))
+    expect(faults).toHaveLength(1)
+  })
+
+  test('a client that gets more than eight times what its node has said, and 4 MiB', () => {
+    const mib = 2 ** 20
+    expect(amplified(12 * mib, mib)).toEqual([])
+    expect(amplified(12 * mib + 1, mib)).toHaveLength(1)
+  })
+
+  test('§1: a path that two programs may read differently', () => {
+    const refused = [
+      '/v1\\a',
+      '//a',
+      '/a/../b',
+      '/a/%2e/b',
+      '/a%2Fb',
+      '/a%5cb',
+      '/a%zz',
+      '/a%00',
+      '/a#b',
+      '/x'.repeat(33),
+    ]
+    expect(refused.map(judged)).toEqual(refused.map(() => 'refused'))
+    expect(['/a\0', '/a b', '/a\t'].map(judged)).toEqual(['ended', 'ended', 'ended'])
+    const plain = ['/v1/models/a%2Fb', '/a/', '/a?x=//..%2f', '/a/...', '/x'.repeat(32), '/a%20b']
+    expect(plain.map(judged)).toEqual(plain.map(() => 'anything'))
   })
 })
