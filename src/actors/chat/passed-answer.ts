@@ -2,7 +2,8 @@ import { struck } from '../../confidences.ts'
 import { Problem, type ProblemCode } from '../../errors.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
-import { failureIn, jsonUsage, mayFailLater, passedType } from '../../protocol/media/passed-answer.ts'
+import { HeldWords } from '../../protocol/media/held-words.ts'
+import { failureIn, jsonUsage, passedType } from '../../protocol/media/passed-answer.ts'
 import { ClientStream } from '../../transport/client-stream.ts'
 import type { BodySink, NodeResponse, TransportError } from '../../transport/transport.ts'
 import type { Attempt, AttemptFailure } from './attempt.ts'
@@ -32,6 +33,7 @@ class Passing implements BodySink, Ticking {
   /** Of JSON, while it is short. */
   private kept: Buffer[] | null
   private begun: ((failure: AttemptFailure | null) => void) | null = null
+  private readonly words: HeldWords
   private over = false
 
   constructor(
@@ -41,6 +43,7 @@ class Passing implements BodySink, Ticking {
     private readonly contentType: string,
   ) {
     this.kept = contentType === jsonType ? [] : null
+    this.words = new HeldWords(contentType, (text) => attempt.confided.strike(text).replaceAll(struck, struckBytes))
     const { port } = exchange
     this.client = new ClientStream(port.config.SVC_CLIENT_QUEUE_BYTES_MAX, () => this.clientGone())
     this.client.source = response.flow
@@ -61,24 +64,24 @@ class Passing implements BodySink, Ticking {
 
   bytes(chunk: Buffer): void {
     if (this.over) return
-    const failure = this.begun === null ? null : failureIn(chunk.toString('utf8'), this.contentType)
-    if (failure !== null) return this.fail(this.attempt.failedByContent(failure))
     this.passed += chunk.length
     if (this.passed > passedBytesMax) return this.cut()
     if (this.passed > keptBytesMax) this.kept = null
     this.kept?.push(chunk)
-    this.start()
-    this.client.write(mayFailLater(chunk, this.contentType) ? this.withoutConfided(chunk) : chunk, performance.now())
+    this.pass(this.words.push(chunk))
   }
 
-  /** Byte for byte but for what the node was told in confidence. */
-  private withoutConfided(chunk: Buffer): Buffer {
-    const text = chunk.toString('latin1')
-    const clean = this.attempt.confided.strike(text)
-    return clean === text ? chunk : Buffer.from(clean.replaceAll(struck, struckBytes), 'latin1')
+  private pass(words: Buffer): void {
+    if (words.length === 0) return
+    const failure = this.begun === null ? null : failureIn(words.toString('utf8'), this.contentType)
+    if (failure !== null) return this.fail(this.attempt.failedByContent(failure))
+    this.start()
+    this.client.write(words, performance.now())
   }
 
   ended(): void {
+    if (this.over) return
+    this.pass(this.words.end())
     if (this.over) return
     if (this.passed === 0) return this.fail(this.attempt.failedByContent(''))
     this.settle(null)

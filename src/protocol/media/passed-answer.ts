@@ -33,19 +33,19 @@ export function jsonUsage(text: string): TokenUsage | null {
 }
 
 const jsonType = 'application/json'
-const isEvents = (contentType: string) => contentType.startsWith('text/event-stream')
+export const isEvents = (contentType: string): boolean => contentType.startsWith('text/event-stream')
+export const isJson = (contentType: string): boolean => contentType === jsonType
 const errorFirst = /^\s*\{\s*"error"\s*:\s*(?!null\b)/
 const errorEvent = /^(?:event: ?error\r?\n)?data: ?(\{\s*"error"[^\r\n]*)/
 
 /** Some servers answer with an error under a 200: what it says, by the first bytes of an answer; null: it is none. */
 export function failureIn(text: string, contentType: string): string | null {
   if (isEvents(contentType)) return errorEvent.exec(text)?.[1] ?? null
-  if (contentType !== jsonType) return null
+  if (!isJson(contentType)) return null
   const body = foreignJson(text)
   const fails = body === undefined ? errorFirst.test(text) : isObject(body) && isErrorBody(body)
   return fails ? text : null
 }
 
-/** Whether later bytes may be the node's own words, and not the model's. */
-export const mayFailLater = (chunk: Buffer, contentType: string): boolean =>
-  isEvents(contentType) && (chunk.includes('"error"') || chunk.includes('event: error'))
+/** Whether the data of events may be the node's own words, and not the model's. */
+export const mayFail = (text: string): boolean => text.includes('"error"') || /^event: ?error/m.test(text)
