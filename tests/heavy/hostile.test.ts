@@ -8,6 +8,7 @@ import { openNodeLane } from '../hostile/world/node-lane.ts'
 import { openPathLane } from '../hostile/world/path-lane.ts'
 import { openPollLane } from '../hostile/world/poll-lane.ts'
 import { casesAsked, expectHarmless } from '../hostile/world/run-hostile.ts'
+import { openSoundLane } from '../hostile/world/sound-lane.ts'
 import { type Way, ways, waysAsked } from '../hostile/world/ways.ts'
 
 /**
@@ -29,13 +30,13 @@ const hoursMax = 4
 /** A way ends with as many cases as it has played by then. */
 const minutesMax = Number(process.env.HOSTILE_MINUTES ?? hoursMax * 60)
 
-type Lanes = Readonly<Record<'node' | 'client' | 'form' | 'frame' | 'poll' | 'path', number>>
-const manyLanes: Lanes = { node: 30, client: 12, form: 6, frame: 9, poll: 3, path: 2 }
+type Lanes = Readonly<Record<'node' | 'client' | 'form' | 'frame' | 'poll' | 'path' | 'sound', number>>
+const manyLanes: Lanes = { node: 30, client: 12, form: 6, frame: 9, poll: 3, path: 2, sound: 3 }
 /** Each node has an agent of its own, all of them in one process. */
 const lanesOf: Readonly<Record<Way, Lanes>> = {
   direct: manyLanes,
-  tunnel: { ...manyLanes, node: 18, client: 6, form: 0 },
-  peer: { ...manyLanes, node: 18, client: 6, form: 0 },
+  tunnel: { ...manyLanes, node: 18, client: 6, form: 0, sound: 0 },
+  peer: { ...manyLanes, node: 18, client: 6, form: 0, sound: 0 },
   processes: { ...manyLanes, node: 24 },
 }
 /** `HOSTILE_LANES=0.2`: a fifth of them, where the processor is shared and many at once would only wait. */
@@ -54,6 +55,7 @@ async function openLanes(gateway: HostileGateway): Promise<readonly AnyLane[]> {
     ...(await many(wanted.frame, (at) => openFrameLane(gateway, kindOf(at), at))),
     ...(await many(wanted.poll, (at) => openPollLane(gateway, at))),
     ...(await many(wanted.path, (at) => openPathLane(gateway, at))),
+    ...(await many(wanted.sound, (at) => openSoundLane(gateway, at))),
   ]
 }
 

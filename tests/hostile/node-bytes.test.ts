@@ -4,6 +4,7 @@ import type { AnyLane } from './world/lanes.ts'
 import { openNodeLane } from './world/node-lane.ts'
 import { openPollLane } from './world/poll-lane.ts'
 import { casesAsked, expectHarmless, msFromNow } from './world/run-hostile.ts'
+import { openSoundLane } from './world/sound-lane.ts'
 
 let gateway: HostileGateway
 let lanes: readonly AnyLane[]
@@ -12,6 +13,7 @@ beforeAll(async () => {
   const kinds = ['own', 'public', 'paid', 'own', 'public', 'paid'] as const
   lanes = await Promise.all([
     ...kinds.map((kind, at) => openNodeLane(gateway, kind, at)),
+    openSoundLane(gateway, 0),
     openPollLane(gateway, 0),
     openPollLane(gateway, 1),
   ])

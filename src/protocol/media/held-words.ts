@@ -50,7 +50,7 @@ export class HeldWords {
   /** All that is held. */
   end(): Buffer {
     const all = this.taken()
-    return this.events && all.length > 0 ? this.clean(all) : all
+    return this.holds && all.length > 0 ? this.clean(all) : all
   }
 
   private taken(): Buffer {
@@ -76,7 +76,7 @@ export class HeldWords {
   /** Byte for byte but for what the node was told in confidence. */
   private clean(bytes: Buffer): Buffer {
     const text = bytes.toString('latin1')
-    const clean = mayFail(text) ? this.strike(text) : text.replace(besideData, this.strike)
+    const clean = mayFail(text) ? this.strike(text) : this.events ? text.replace(besideData, this.strike) : text
     return clean === text ? bytes : Buffer.from(clean, 'latin1')
   }
 }

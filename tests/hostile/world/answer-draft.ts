@@ -3,7 +3,7 @@ import { oddText } from './odd-json.ts'
 import { type Quote, type QuotePlaceText, quoted, quotePlaces, type Told } from './quoting.ts'
 
 /** What a request asks for; the model list is what a poll asks for. */
-export type Wanted = 'whole' | 'stream' | 'models'
+export type Wanted = 'whole' | 'stream' | 'transcript' | 'transcript events' | 'models'
 
 /** An answer that is right until twists change it. Texts are latin1; what `§`, `¶` and `¬` stand for, `filled` says. */
 export interface Draft {
@@ -158,7 +158,32 @@ function modelsBody({ members, model }: Draft): string {
   return `{"object":"list","data":[${more}{"id":${content},"max_model_len":${said},"meta":${message},"status":${choice},"n":${index}}],"models":${svc},"x":${top}}`
 }
 
-const bodies = { whole: wholeBody, stream: streamBody, models: modelsBody }
+function transcriptBody({ members }: Draft): string {
+  const { content = '"§"', message = '1', top = '1' } = members
+  return `{"text":${content},"words":${message},"usage":${members.usage ?? usage},"x":${top}}`
+}
+
+function transcriptEvents({ members, events }: Draft): string {
+  const { content = '"§"', top = '1' } = members
+  const all = [
+    `data: {"type":"transcript.text.delta","delta":${content}}`,
+    'data: {"type":"transcript.text.delta","delta":"§"}',
+    `data: {"type":"transcript.text.done","text":"§","usage":${members.usage ?? usage},"x":${top}}`,
+  ]
+  for (const { at, text } of events) all.splice(at, 0, text)
+  return all.map((event) => `${event}\n\n`).join('')
+}
+
+const bodies = {
+  whole: wholeBody,
+  stream: streamBody,
+  transcript: transcriptBody,
+  'transcript events': transcriptEvents,
+  models: modelsBody,
+}
+/** Of an answer in events, and of any other. */
+export const typeOf = (wanted: Wanted): string =>
+  wanted === 'stream' || wanted === 'transcript events' ? 'text/event-stream' : 'application/json'
 
 /** Writes the bytes of a text: `§` is the marker, `¶` what is quoted, `¬` the same within a text of JSON. */
 export type Fill = (text: string) => Buffer
@@ -187,7 +212,7 @@ export function drafted(twists: readonly Twist[], wanted: Wanted): Draft {
     before: '',
     start: 'HTTP/1.1 200 OK',
     headers: [],
-    framing: wanted === 'stream' ? 'chunked' : 'length',
+    framing: typeOf(wanted) === 'text/event-stream' ? 'chunked' : 'length',
     sizes: [],
     style: 'plain',
     trailers: '',

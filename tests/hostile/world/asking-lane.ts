@@ -2,10 +2,11 @@ import fc from 'fast-check'
 import type { TestCustomer } from '../../support/gateways/gateway.ts'
 import { patience } from '../../support/run/pace.ts'
 import type { Wanted } from './answer-draft.ts'
-import { chatBytes, type Heard, type Place, speak } from './asker.ts'
+import { type Heard, type Place, speak } from './asker.ts'
 import type { Lane } from './lanes.ts'
+import { chatting, type Manner } from './manners.ts'
 import { markersOf, newMarker } from './markers.ts'
-import { amplified, chatFaults, type Fault, isRight, secretFaults } from './verdict.ts'
+import { amplified, type Fault, secretFaults } from './verdict.ts'
 
 /** A node that answers a request with twists, where it was told some, and as it should otherwise. */
 export interface TwistedNode<T> {
@@ -76,6 +77,8 @@ export interface AskingOptions<T> {
   readonly twists: fc.Arbitrary<readonly T[]>
   readonly model: string
   readonly customers: readonly TestCustomer[]
+  /** Default: they chat. */
+  readonly manner?: Manner
 }
 
 export class AskingLane<T extends { readonly kind: string }> implements Lane<AskingBatch<T>> {
@@ -89,6 +92,10 @@ export class AskingLane<T extends { readonly kind: string }> implements Lane<Ask
 
   constructor(private readonly options: AskingOptions<T>) {
     this.batches = fc.array(asking(options.twists), { minLength: 1, maxLength: 4, size: 'max' })
+  }
+
+  private get manner(): Manner {
+    return this.options.manner ?? chatting
   }
 
   get name(): string {
@@ -120,11 +127,9 @@ export class AskingLane<T extends { readonly kind: string }> implements Lane<Ask
     return customers[at % customers.length]?.key ?? ''
   }
 
-  private chat(at: number, marker: string, stream: boolean, padding = 0): string {
-    const { gateway, model } = this.options
-    const key = this.key(at)
-    const messages = [{ role: 'user', content: `${marker} ${'p'.repeat(padding)}` }]
-    return chatBytes(gateway, key, JSON.stringify({ model, stream, max_tokens: 50, messages }))
+  private question(at: number, marker: string, stream: boolean, paddingChars = 0): Buffer | string {
+    const { gateway: place, model } = this.options
+    return this.manner.bytes({ place, key: this.key(at), model, marker, stream, paddingChars })
   }
 
   private async ask(one: AskingCase<T>): Promise<readonly Fault[]> {
@@ -132,10 +137,10 @@ export class AskingLane<T extends { readonly kind: string }> implements Lane<Ask
     const marker = newMarker()
     const { stream, mistaken, leaveAfterMs, deafMs, promptBytes } = one
     const key = this.key(one.customer)
-    const twice = node.plan(marker, one.twists, stream !== mistaken ? 'stream' : 'whole')
+    const twice = node.plan(marker, one.twists, this.manner.wanted(stream !== mistaken))
     if (twice) this.twice.set(key, [...(this.twice.get(key) ?? []), marker])
     const heard = await speak(gateway, {
-      writes: [this.chat(one.customer, marker, stream, promptBytes)],
+      writes: [this.question(one.customer, marker, stream, promptBytes)],
       ...(leaveAfterMs === null ? {} : { leaveAfterMs }),
       ...(deafMs === null ? {} : { deafMs }),
     })
@@ -150,7 +155,7 @@ export class AskingLane<T extends { readonly kind: string }> implements Lane<Ask
     if (markersOf(heard.text).some((seen) => seen !== marker && twice.includes(seen))) this.outOfStep++
     const { node } = this.options
     return [
-      ...chatFaults(heard, [marker, ...twice]),
+      ...this.manner.faults(heard, [marker, ...twice]),
       ...secretFaults(heard.text, node.confidedWith(marker)),
       ...amplified(heard.text.length, node.wrote(marker)),
     ]
@@ -168,11 +173,11 @@ export class AskingLane<T extends { readonly kind: string }> implements Lane<Ask
     const patient = patience(usableWithinMs)
     for (let tries = 0; patient(); tries++) {
       const marker = newMarker()
-      const heard = await speak(gateway, { writes: [this.chat(at, marker, (at + tries) % 2 === 0)], after })
+      const heard = await speak(gateway, { writes: [this.question(at, marker, (at + tries) % 2 === 0)], after })
       const faults = this.faults(heard, marker, at)
       this.options.node.forget(marker)
       if (faults.length > 0) return faults
-      if (isRight(heard, marker)) return []
+      if (this.manner.isRight(heard, marker)) return []
       last = heard.text.slice(0, 400)
       this.retried++
       await Bun.sleep(Math.min(againMsMax, againMs * (tries + 1)))

@@ -1,5 +1,5 @@
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
-import { type Draft, drafted, type Fill, fillOf, plainBody, type Wanted } from './answer-draft.ts'
+import { type Draft, drafted, type Fill, fillOf, plainBody, typeOf, type Wanted } from './answer-draft.ts'
 import { goodCompletion, type Move, type Play } from './bytes-node.ts'
 import { chunked } from './chunked.ts'
 import type { Compression, Endless, Framing, Second, Twist } from './node-twists.ts'
@@ -69,10 +69,9 @@ function wire(draft: Draft, wanted: Wanted, fill: Fill): Buffer {
   const bytes = coded?.bytes ?? plain
   const trailers = fill(draft.trailers).toString('latin1')
   const framed = /hunked/.test(draft.framing) ? chunked(bytes, { ...draft, trailers }) : bytes
-  const type = wanted === 'stream' ? 'text/event-stream' : 'application/json'
   const lines = [
     draft.start,
-    `Content-Type: ${type}`,
+    `Content-Type: ${typeOf(wanted)}`,
     ...(coded === null ? [] : [`Content-Encoding: ${coded.name}`]),
     ...(lengthHeaders[draft.framing]?.(bytes.length) ?? []),
     ...draft.headers,

@@ -53,6 +53,11 @@ test('§5: wherever an event is cut, the key in its error is struck, and in what
   }
 })
 
+test('§5: what is said as JSON and is an event of an error has no key either', () => {
+  const text = `data: {"error":{"message":"${secret}"}}`
+  expect(passed('application/json', cut(text, [30]))).not.toContain('7QxR')
+})
+
 test('§28: an event passes when it has ended, sound as it comes, and what is larger than a refusal', () => {
   const stream = new HeldWords(events, strike)
   expect(stream.push(Buffer.from('data: 1\n')).length).toBe(0)
