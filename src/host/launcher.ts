@@ -14,6 +14,15 @@ export function atLauncherEnd(what: () => void): void {
   end = what
 }
 
+/** Of a program that was built, Bun names a file in no folder of this computer. */
+function mainFile(): string {
+  try {
+    return realpathSync(Bun.main)
+  } catch {
+    return Bun.main
+  }
+}
+
 /**
  * Ends this program when its launcher is gone: whatever kills the launcher, no program of it stays behind and holds its port
  * and its data folder. A process whose parent has ended has another parent at once, on Linux and on macOS.
@@ -22,7 +31,7 @@ export function endWithLauncher(): void {
   const { env } = process
   const [pid, ...file] = (env[launcherVariable] ?? '').split(' ')
   delete env[launcherVariable]
-  if (file.length === 0 || file.join(' ') !== realpathSync(Bun.main)) return
+  if (file.length === 0 || file.join(' ') !== mainFile()) return
   const timer = setInterval(() => {
     if (process.ppid === Number(pid)) return
     clearInterval(timer)

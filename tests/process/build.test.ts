@@ -40,7 +40,8 @@ afterAll(async () => {
 function run(args: readonly string[], env: Readonly<Record<string, string>>) {
   const child = Bun.spawn([program, ...args], {
     cwd: dir,
-    env: { HOME: dir, ...env },
+    // Whose launcher this is, is nothing to a program that was built.
+    env: { HOME: dir, PENSTOCK_LAUNCHER: '1 /no/program', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   children.push(child)
