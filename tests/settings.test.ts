@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { readConfig, requiredSecrets } from '../src/settings/config.ts'
+import { processesOf, readConfig, requiredSecrets } from '../src/settings/config.ts'
 import { settings } from '../src/settings/table.ts'
 
 test('every setting stands in one subject, and every subject in the table', () => {
@@ -102,4 +102,16 @@ test('§§1–33: the numbers that the specification marks ⚙ are defaults and 
   )
   expect(drained({})).toEqual([300, 'auto'])
   expect(drained({ ...secrets, DATABASE_URL: 'postgres://x', SVC_ADMIN_TOKENS: 't' })).toEqual([5_000, 'never'])
+})
+
+test('§33: SVC_PROCESSES=auto is one process less than there are cores, from 1 to 64; a number is that many', () => {
+  const auto = [1, 2, 3, 16, 65, 256].map((cores) => processesOf({ SVC_PROCESSES: 'auto' }, cores))
+  expect(auto).toEqual([1, 1, 2, 15, 64, 64])
+  expect(processesOf({ SVC_PROCESSES: '64' }, 2)).toBe(64)
+  const faults = (text: string) => {
+    const read = readConfig({ SVC_PROCESSES: text })
+    return 'faults' in read ? read.faults : []
+  }
+  expect(['auto', '1', '64'].flatMap(faults)).toEqual([])
+  expect(['0', '65', 'all'].map((text) => faults(text).length)).toEqual([1, 1, 1])
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import type { RuntimeKind } from '../../src/protocol/wire/nodes/node.ts'
 import { detectRuntime, runtimeModules } from '../../src/runtimes/registry.ts'
 import { vllm } from '../../src/runtimes/vllm.ts'
@@ -41,6 +41,16 @@ describe('§8: the recorded answers', () => {
     // The demonstration server is ours: its own tests ask it.
     const foreign = runtimeModules.map(({ kind }) => kind).filter((kind) => kind !== 'demo')
     expect([...current].toSorted()).toEqual(foreign.toSorted())
+  })
+
+  test('docs/operations.md names the server and the version of each that is current', () => {
+    const text = readFileSync(`${import.meta.dir}/../../docs/operations.md`, 'utf8').replaceAll(/\s+/g, ' ')
+    // Its parts have the version of the server; OpenAI has one of the interface alone.
+    const whole = recordedServers.filter(
+      ({ earlier, server }) => earlier !== true && !server.includes(',') && server !== 'OpenAI',
+    )
+    expect(whole.length).toBeGreaterThan(5)
+    for (const { server, version } of whole) expect(text).toContain(`${server} ${version}`)
   })
 })
 
