@@ -149,6 +149,9 @@ test('§16: an ordered stop writes what waits; beyond the bound events are refus
   const kept = own.database.sql
   try {
     await Promise.all(Array.from({ length: 200 }, () => own.ask('GET', '/v1/admin/nodes', { as: 'viewer' })))
+    await waitFor('the metrics to tell what was stored', async () =>
+      (await metrics.text()).includes('svc_audit_access_events_written_total 200\n'),
+    )
     await kept`alter table admin_access_events rename to away`
     await Promise.all(Array.from({ length: 100 }, () => own.ask('GET', '/v1/admin/nodes', { as: 'viewer' })))
     const { access } = audit
