@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -19,7 +21,13 @@ interface Operation {
     readonly in: string
     readonly required?: boolean
     readonly description?: string
-    readonly schema?: { readonly type?: string; readonly pattern?: string }
+    readonly schema?: {
+      readonly type?: string
+      readonly pattern?: string
+      readonly default?: number
+      readonly minimum?: number
+      readonly maximum?: number
+    }
   }[]
   readonly description?: string
   readonly tags: readonly string[]
@@ -357,4 +365,29 @@ test('the mixture is spelled out: its strategies, and every code that refuses it
   const codes = Object.keys(problemKinds).filter((code) => code.startsWith('mixture_'))
   expect(codes.length).toBeGreaterThan(7)
   expect(codes.filter((code) => !responses.includes(code))).toEqual([])
+})
+
+test('§17: numbers in a query have the default and the bounds of the table, at each of its endpoints', () => {
+  const text = readFileSync(join(import.meta.dir, '../../../docs/specification.md'), 'utf8')
+  const endpoints = new Map(
+    [...text.matchAll(/^\| ([0-9]+) \| `(GET|POST) (\/\S+)` \|/gm)].map(([, number, method = '', path = '']) => [
+      number,
+      document.paths[path]?.[method.toLowerCase()],
+    ]),
+  )
+  const cells = (cell: string) => cell.split(' and ').map((one) => one.trim().replaceAll(',', ''))
+  const rows = [...text.matchAll(/^\| (`(?:window_|limit).*?) \| ([0-9, ]+) \| (.+) \| (.+) \| (.+) \|$/gm)]
+  const seen = rows.flatMap(([, names = '', numbers = '', standard = '', least = '', most = '']) =>
+    [...names.matchAll(/`([a-z_]+)`/g)].flatMap(([, name], at) => {
+      const of = (cell: string) => Number(cells(cell)[cell.includes(' and ') ? at : 0])
+      return numbers.split(', ').map((number) => {
+        const schema = endpoints.get(number)?.parameters?.find((parameter) => parameter.name === name)?.schema
+        expect([number, name, schema?.default, schema?.minimum, schema?.maximum]).toEqual([
+          ...[number, name, of(standard), of(least), of(most)],
+        ])
+        return `${number} ${name}`
+      })
+    }),
+  )
+  expect(seen.length).toBe(15)
 })

@@ -98,6 +98,10 @@ test('§17: limits, lengths and enumerations of every list', async () => {
       good.push(`${name}=x`, `${name}=${'x'.repeat(128)}`)
       bad.push(`${name}=`, `${name}=${'x'.repeat(129)}`, `${name}=a&${name}=b`, `${name}=%00`)
     }
+    if (kind === 'access') {
+      good.push('status_code=100', 'status_code=599', 'method=GET', 'method=DELETE')
+      bad.push('status_code=99', 'status_code=600', 'status_code=', 'status_code=4xx', 'method=get', 'method=')
+    }
     for (const query of good) expect([kind, query, await status(kind, query)]).toEqual([kind, query, 200])
     for (const query of bad) expect([kind, query, await status(kind, query)]).toEqual([kind, query, 400])
   }
