@@ -83,6 +83,19 @@ test.each([
   },
 )
 
+test.each([
+  [undefined, undefined, false],
+  [true, undefined, false],
+  [undefined, true, false],
+  [true, false, false],
+  [false, true, false],
+  [true, true, true],
+] as const)('§29: hosted providers are asked only when account (%p) and key (%p) say so', (account, key, external) => {
+  const policyOf = (allowed: boolean | undefined) => (allowed === undefined ? null : { allow_external: allowed })
+  expect(merged(policyOf(account), policyOf(key)).external).toBe(external)
+  expect(mergePolicies(policyOf(account), null).external).toBe(account ?? false)
+})
+
 test('§13: scopes and tiers are intersected; what has nothing in common leaves nothing', () => {
   expect(merged({ node_scope: ['node_a', 'node_b'] }, null, ['node_b', 'node_c']).nodeScope).toEqual(
     new Set(['node_b']),

@@ -476,6 +476,23 @@ describe('§29 choice: the least expected time to the first token', () => {
       expect(nodes.length).toBeWithin(45, 80)
     })
 
+    test('of the machines that a call passes one is doubted more, whichever chance names, and never the one that serves', () => {
+      const wanted = request({ prompt: { units: 100, blocks: [], first: 7_919_777 } })
+      const doubtsAfter = (random: number) => {
+        const pool = ['a', 'b', 'c'].map((name) =>
+          route(name, { reading: { unitsPerMs: name === 'a' ? 9 : 1, doubtedAtMs: nowMs - 60_000 } }),
+        )
+        const placed = decide(pool, wanted)
+        if (placed.kind !== 'placed') throw new Error('nothing is open')
+        expect(placed.route.nodeId).toBe('node_a')
+        takePlace(placed, wanted, () => random)
+        return pool.map(({ load }) => load.reading.doubtMs > 0)
+      }
+      expect(doubtsAfter(0.1)).toEqual([false, false, false])
+      expect(doubtsAfter(0.5)).toEqual([false, true, false])
+      expect(doubtsAfter(0.99)).toEqual([false, false, true])
+    })
+
     test('it may be as fast as the fastest, and no faster: a backlog beside it still counts', () => {
       const doubted = { unitsPerMs: 1, doubtMs: 60_000 }
       const fastest = route('b', { reading: { unitsPerMs: 2 } })
