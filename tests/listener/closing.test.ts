@@ -1,6 +1,8 @@
 import { afterEach, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
 import { Closing } from '../../src/listener/closing.ts'
+import { seesSockets, socketsAt } from '../../src/listener/kernel-sockets.ts'
+import { refuseConnections } from '../../src/listener/listening-socket.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const servers: Bun.Server<unknown>[] = []
@@ -61,6 +63,30 @@ test('§1: a connection that has said nothing when its listener closes is answer
     expect(await ended).toEndWith('\r\n\r\nok')
   }
   await closing.quiet(1_000)
+})
+
+const openAt = (port: number) => socketsAt(port).filter(({ state }) => state === 'open').length
+
+// Elsewhere nothing sees the kernel's sockets, and nothing sets the options of a listener.
+test.skipIf(!seesSockets)('§1: from the beginning of the end the kernel keeps no silent connection back', async () => {
+  const { port, closing } = serve()
+  closing.begin()
+  const silent = await Promise.all(Array.from({ length: 20 }, () => client(port)))
+  // Kept back, they would all be handshaking for a second.
+  expect(openAt(port)).toBeGreaterThan(0)
+  for (const { socket } of silent) socket.destroy()
+})
+
+test.skipIf(!seesSockets)('§1: a listener that opens no connection finishes those that are being made', async () => {
+  const { server, port } = serve()
+  const { socket, ended } = await client(port)
+  expect(refuseConnections(port)).toBe(true)
+  const late = refuses(port)
+  socket.write(request().replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'))
+  expect(await ended).toEndWith('ok')
+  // It asks again and again, until nobody listens.
+  await server.stop(true)
+  expect(await late).toBe(true)
 })
 
 test('§1: what waits to be accepted when a listener closes is answered', async () => {
