@@ -26,6 +26,8 @@ const rules: readonly Rule[] = [
     allowed: {
       'tests/protocol/media/form-body.test.ts': 'turns the clock of the process on by two minutes',
       'tests/runtimes/rerank.test.ts': 'counts the turns that others get beside a long computation',
+      'tests/host/port-holder.test.ts': 'keeps a child process alive until its signal',
+      'tests/process/launcher.test.ts': 'keeps child processes alive until their signal',
       'tests/scripts/bun.test.ts': 'keeps a child process alive until its signal',
       'tests/scripts/by-hand.test.ts': 'looks at a folder while another run goes on',
     },

@@ -74,7 +74,6 @@ test.each(tables)(
     expect(fileHolder(join(folder, 'agent.lock'), table)).toBe(agent.pid)
     expect(portHolder(await freePort(), table)).toBeNull()
   },
-  30_000,
 )
 
 test('§25: a port that is taken is said with the process and its folder, or without where it cannot be seen', async () => {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
 import { freePort, isAlive, isFree, npmStart, processesOf } from '../support/gateways/npm-start.ts'
+import { lasts } from '../support/run/lasts.ts'
 import { npmTest } from '../support/run/npm-test.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
@@ -52,7 +53,7 @@ const launcherOf = (rows: readonly Row[]): number =>
 
 /** The gateway and its PostgreSQL have ended, in order: their port and their folder are free. */
 async function expectAllEnded(rows: readonly Row[], dataDir: string, port: number): Promise<void> {
-  await waitUntil('the end of all', () => rows.every(({ pid }) => !isAlive(pid)), 60_000)
+  await waitUntil('the end of all', () => rows.every(({ pid }) => !isAlive(pid)))
   await waitUntil('the end of PostgreSQL', () => processesOf(dataDir).postmaster === null, 60_000)
   expect(existsSync(join(dataDir, 'postgres/data/postmaster.pid'))).toBe(false)
   expect(await isFree(port)).toBe(true)
@@ -68,21 +69,17 @@ npmTest.each([
   ['the launcher', '1'],
   ['npm', '2'],
   ['the launcher', '2'],
-] as const)(
-  '§25: kill -9 of %s ends a gateway of %s processes, its database too',
-  async (victim, count) => {
-    const dataDir = newFolder()
-    const port = await freePort()
-    const env = { SVC_DATA_DIR: dataDir, SVC_PORT: String(port), SVC_DISCOVER: 'false', SVC_PROCESSES: count }
-    const started = npmStart(env)
-    await started.ready()
-    const rows = descendants(started.pid)
-    expect(rows.length).toBeGreaterThanOrEqual(count === '1' ? 2 : 4)
-    process.kill(victims[victim](started.pid), 'SIGKILL')
-    await expectAllEnded(rows, dataDir, port)
-  },
-  120_000,
-)
+] as const)('§25: kill -9 of %s ends a gateway of %s processes, its database too', async (victim, count) => {
+  const dataDir = newFolder()
+  const port = await freePort()
+  const env = { SVC_DATA_DIR: dataDir, SVC_PORT: String(port), SVC_DISCOVER: 'false', SVC_PROCESSES: count }
+  const started = npmStart(env)
+  await started.ready()
+  const rows = descendants(started.pid)
+  expect(rows.length).toBeGreaterThanOrEqual(count === '1' ? 2 : 4)
+  process.kill(victims[victim](started.pid), 'SIGKILL')
+  await expectAllEnded(rows, dataDir, port)
+})
 
 /** Says when it is up, when it was asked to end, and ends when it is told a second time. */
 const slow = `
@@ -113,13 +110,13 @@ test('§25: a launcher whose own parent ends goes on, as behind a shell, nohup o
   const parentOf = (pid: number) => processes().find((row) => row.pid === pid)?.parent
   await waitUntil('another parent of the launcher', () => parentOf(Number(launcher)) !== shell.pid)
   const looks = Array.from({ length: 3 }, async (_, at) => {
-    await Bun.sleep((at + 1) * 600)
+    await lasts((at + 1) * 600)
     return isAlive(Number(program))
   })
   expect(await Promise.all(looks)).toEqual([true, true, true])
   process.kill(Number(launcher), 'SIGTERM')
   await waitUntil('the end', () => !isAlive(Number(program)) && !isAlive(Number(launcher)))
-}, 60_000)
+})
 
 test('§25: a program that another one has started does not take its launcher for its own', async () => {
   const inner = script('inner.ts', 'setTimeout(() => process.exit(5), 1_500)')
@@ -127,7 +124,7 @@ test('§25: a program that another one has started does not take its launcher fo
   writeFileSync(outer, `process.exit(await Bun.spawn([process.execPath, '${inner}'], { env: process.env }).exited)`)
   const run = Bun.spawn(['node', 'scripts/bun.mjs', outer], { cwd: root })
   expect(await run.exited).toBe(5)
-}, 60_000)
+})
 
 test('§25: SIGTERM to the launcher reaches the program once, also when npm ends meanwhile', async () => {
   const file = script('slow.ts', slow)
@@ -146,11 +143,11 @@ test('§25: SIGTERM to the launcher reaches the program once, also when npm ends
   await waitUntil('the signal', () => said().includes('asked 1'))
   shell.kill('SIGKILL')
   await shell.exited
-  await Bun.sleep(1_500)
+  await lasts(1_500)
   expect(said()).not.toContain('asked 2')
   process.kill(Number(launcher), 'SIGTERM')
   await waitUntil('the end', () => !isAlive(Number(launcher)))
-}, 60_000)
+})
 
 test('§22: kill -9 of the launcher of an agent ends the agent', async () => {
   const dataDir = mkdtempSync(join(scratch, 'agent-'))
@@ -162,5 +159,5 @@ test('§22: kill -9 of the launcher of an agent ends the agent', async () => {
   const rows = descendants(launcher.pid)
   expect(rows.length).toBeGreaterThan(0)
   launcher.kill('SIGKILL')
-  await waitUntil('the end of the agent', () => rows.every(({ pid }) => !isAlive(pid)), 60_000)
-}, 120_000)
+  await waitUntil('the end of the agent', () => rows.every(({ pid }) => !isAlive(pid)))
+})

@@ -53,7 +53,6 @@ test.each(['1', '2'])(
     running.push(next)
     await firstMatch(next.stdout, /is ready\n/)
   },
-  120_000,
 )
 
 test('§25: of two starts at once on one folder one gets it, and the other names it', async () => {
@@ -73,7 +72,7 @@ test('§25: of two starts at once on one folder one gets it, and the other names
   expect(loser?.end).toContain('Another gateway')
   expect(loser?.end).toContain(dataDir)
   expect(winner?.child.exitCode).toBeNull()
-}, 120_000)
+})
 
 test('§22: an agent is named where its folder or its port is wanted', async () => {
   const dataDir = newFolder()
@@ -86,4 +85,4 @@ test('§22: an agent is named where its folder or its port is wanted', async () 
   expect(folderWanted).toContain(`Another agent (process ${first.pid}) uses ${dataDir}`)
   const portWanted = await refusal('src/cli/main.ts', args(newFolder(), listen), {})
   expect(portWanted).toContain(`is in use by a node agent: process ${first.pid}, folder ${dataDir}. Stop it`)
-}, 60_000)
+})

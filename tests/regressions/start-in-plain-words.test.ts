@@ -138,7 +138,7 @@ test('§27: a start that succeeds says it where its addresses stand, however it 
     expect(await new Response(child.stderr).text()).not.toContain(noSetting)
     rmSync(realpathSync(join(dataDir, 'postgres')), { recursive: true, force: true })
   }
-}, 60_000)
+})
 
 test('§27: commands and the agent say it, too, and know the variables of commands', async () => {
   const run = async (args: readonly string[], env: Readonly<Record<string, string>>) => {
@@ -161,7 +161,7 @@ test('§27: commands and the agent say it, too, and know the variables of comman
   expect([doctor.out.split(noSetting).length - 1, doctor.err]).toEqual([1, ''])
   const known = { SVC_CUSTOMER_ID: 'c', SVC_CUSTOMER_TOKEN: 't', SVC_ADMIN_TOKEN: 'a', SVC_GATEWAY_KEY: 'k' }
   expect((await run(['nodes', 'list'], { ...known, SVC_PORT: '7070' })).err).not.toContain('is no setting')
-}, 60_000)
+})
 
 test('every variable that a command reads is known to it', () => {
   const source = readFileSync(join(root, 'src/cli/frame/credentials.ts'), 'utf8')

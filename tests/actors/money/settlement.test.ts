@@ -110,7 +110,7 @@ describe('§14: batching', () => {
     const counts = []
     for (let at = 0; at < 3; at++) counts.push((await settlement.build({ dryRun: false })).payoutCount)
     expect(counts).toEqual([1_000, 3, 0])
-  }, 60_000)
+  })
 
   test('by itself once a payout is old enough, and only then', async () => {
     await rig.payout(gross)

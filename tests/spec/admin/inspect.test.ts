@@ -168,7 +168,7 @@ test('§23: 64 consoles, 8 of one token, 8 kept for admins: no viewer locks the 
   expect(consoles).toHaveLength(64)
   ending.abort()
   await beside.stop()
-}, 60_000)
+})
 
 test('§18: the traffic series shows the numbers of the metrics', async () => {
   const reader = await open()
