@@ -1,18 +1,34 @@
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
 import { type BodyFlow, type BodySink, TransportError } from './transport.ts'
+import { turnShare } from './turn-share.ts'
+
+/** Has heard the end. */
+const nobody: BodySink = { bytes: () => {}, ended: () => {}, failed: () => {} }
 
 /** Bytes that may wait for a reader before the node is held back. */
 const waitingBytesMax = 64 * 1024
+/** No more is handed on at once: between two pieces others may have their turn. */
+const pieceBytesMax = 32 * 1024
 
-/** A body between its connection and its one reader: what comes before the reader waits, bounded. */
+/**
+ * A body between its connection and its one reader. What comes before the reader waits, bounded; what comes when node bytes
+ * have had their share of a turn waits for the next one, in its order and before the end.
+ */
 export class Body implements BodySink, BodyFlow {
   private sink: BodySink | null = null
   /** null: nothing waits. */
   private waiting: Buffer[] | null = null
+  /** Of `waiting`: how many were handed on, and how much of the next one. */
+  private handed = 0
+  private handedBytes = 0
   private waitingBytes = 0
   private over = false
   private error: TransportError | null = null
+  /** By the reader. */
   private held = false
+  private flows = true
+  private handing = false
+  private queued = false
   /** A decoder stands between the connection and this. */
   decoder: (BodyFlow & { destroy(): void }) | null = null
 
@@ -25,43 +41,114 @@ export class Body implements BodySink, BodyFlow {
 
   pause(): void {
     this.held = true
-    this.connection?.pause()
-    this.decoder?.pause()
+    this.steer()
   }
 
   resume(): void {
     this.held = false
-    this.connection?.resume()
-    this.decoder?.resume()
+    if (this.sink !== null && this.waiting !== null) this.hand()
+    this.steer()
+  }
+
+  /** The node is held back while much of it waits: to hold it back for a chunk would cost more than the chunk. */
+  private steer(): void {
+    const flows = !this.held && this.waitingBytes <= waitingBytesMax
+    if (flows === this.flows) return
+    this.flows = flows
+    if (flows) {
+      this.connection?.resume()
+      this.decoder?.resume()
+    } else {
+      this.connection?.pause()
+      this.decoder?.pause()
+    }
   }
 
   /** The connection may carry another answer now: a reader that is still held back must not hold that one. */
   letGo(): void {
-    if (this.held) this.connection?.resume()
+    if (!this.flows) this.connection?.resume()
     this.connection = null
   }
 
   bytes(chunk: Buffer): void {
-    if (this.sink !== null) return this.sink.bytes(chunk)
+    const { sink } = this
+    if (sink !== null && this.waiting === null && chunk.length <= pieceBytesMax && turnShare.takes(chunk.length)) {
+      return sink.bytes(chunk)
+    }
     if (this.waiting === null) this.waiting = [chunk]
     else this.waiting.push(chunk)
     this.waitingBytes += chunk.length
-    if (this.waitingBytes > waitingBytesMax) this.pause()
+    if (sink !== null) this.hand()
+    this.steer()
+  }
+
+  /** Its turn has come. */
+  handOn(): void {
+    this.queued = false
+    this.hand()
+    this.steer()
+  }
+
+  private hand(): void {
+    if (this.handing) return
+    this.handing = true
+    while (this.waiting !== null && !this.held && this.handPiece(this.waiting));
+    this.handing = false
+    if (this.over && this.waiting === null) this.tellEnd()
+  }
+
+  /** False: not in this turn. */
+  private handPiece(waiting: Buffer[]): boolean {
+    const chunk = waiting[this.handed] as Buffer
+    const from = this.handedBytes
+    const piece = from === 0 && chunk.length <= pieceBytesMax ? chunk : chunk.subarray(from, from + pieceBytesMax)
+    if (!turnShare.takes(piece.length)) {
+      if (!this.queued) turnShare.queue(this, this.waitingBytes)
+      this.queued = true
+      return false
+    }
+    this.waitingBytes -= piece.length
+    this.handedBytes += piece.length
+    if (this.handedBytes === chunk.length) {
+      this.handed++
+      this.handedBytes = 0
+      if (this.handed === waiting.length) this.forget()
+    }
+    this.sink?.bytes(piece)
+    return true
+  }
+
+  private forget(): void {
+    this.waiting = null
+    this.handed = 0
+    this.handedBytes = 0
+    this.waitingBytes = 0
   }
 
   ended(): void {
     if (this.over) return
     this.over = true
     this.letGo()
-    this.sink?.ended()
+    if (this.waiting === null && !this.handing) this.tellEnd()
   }
 
+  /** What came before a failure of the node is handed on before it; behind this side's own cut nobody wants it. */
   failed(error: TransportError): void {
     if (this.over) return
     this.over = true
     this.error = error
     this.letGo()
-    this.sink?.failed(error)
+    if (this.sink !== null && error.failure === 'aborted') this.forget()
+    if (this.waiting === null && (!this.handing || error.failure === 'aborted')) this.tellEnd()
+  }
+
+  /** To its reader; one that is yet to come hears it then. */
+  private tellEnd(): void {
+    const { sink } = this
+    if (sink === null) return
+    this.sink = nobody
+    if (this.error === null) sink.ended()
+    else sink.failed(this.error)
   }
 
   /** Nobody reads it: a few bytes that were still to unfold to very many do not. */
@@ -71,21 +158,16 @@ export class Body implements BodySink, BodyFlow {
 
   read(sink: BodySink): void {
     this.sink = sink
-    const { waiting } = this
-    this.waiting = null
-    // Before the first byte is handed on: the reader may well pause at it.
-    if (!this.over && this.waitingBytes > waitingBytesMax) this.resume()
-    if (waiting !== null) for (const chunk of waiting) sink.bytes(chunk)
-    if (!this.over) return
-    if (this.error === null) sink.ended()
-    else sink.failed(this.error)
+    if (this.waiting !== null) this.hand()
+    else if (this.over) this.tellEnd()
+    this.steer()
   }
 
   /** The text of a body that has come whole already, as a short one does together with its head; else null. */
   protected takeWhole(bytesMax: number): string | null {
     if (!this.over || this.error !== null || this.waitingBytes > bytesMax) return null
     const chunks = this.waiting ?? []
-    this.waiting = null
+    this.forget()
     return textOf(chunks)
   }
 }
