@@ -1,4 +1,5 @@
 import type { BodyFlow } from './transport.ts'
+import { turnShare } from './turn-share.ts'
 
 /** Of text, UTF-16 units. */
 const sizeOf = (piece: { readonly length: number } | undefined) => piece?.length ?? 0
@@ -72,4 +73,40 @@ export class ClientStream<T extends string | Uint8Array = string> implements Und
     this.stalledAtMs = 0
     this.source?.resume()
   }
+}
+
+/** Of one write of a long end, UTF-16 units. */
+const pieceUnits = 128 * 1024
+
+/** The end of a stream that repeats much of it: written line by line, some lines a turn, and then closed. */
+class LongEnd {
+  private at = 0
+
+  constructor(
+    private readonly client: ClientStream,
+    private readonly text: string,
+  ) {}
+
+  handOn(): void {
+    while (this.at < this.text.length) {
+      const to = this.lineEnd()
+      if (!turnShare.takes(to - this.at)) return turnShare.queue(this, this.text.length)
+      this.client.write(this.text.slice(this.at, to), performance.now())
+      this.at = to
+    }
+    this.client.close()
+  }
+
+  /** Only there: elsewhere it could part the halves of a character. */
+  private lineEnd(): number {
+    const end = this.text.indexOf('\n', this.at + pieceUnits)
+    return end === -1 ? this.text.length : end + 1
+  }
+}
+
+/** Writes the last of a stream, and closes it. */
+export function writeEnd(client: ClientStream, text: string, nowMs: number): void {
+  if (text.length > pieceUnits) return turnShare.queue(new LongEnd(client, text), text.length)
+  client.write(text, nowMs)
+  client.close()
 }

@@ -231,6 +231,30 @@ describe('§22: the chat route', () => {
     },
   )
 
+  const call = (index: number) => ({ index, id: `c${index}`, function: { name: 'f', arguments: '{}' } })
+  const chunk = (delta: object) => `data: ${JSON.stringify({ choices: [{ index: 0, delta }] })}\n\n`
+  const tooMuch = {
+    '257 tool calls': Array.from({ length: 257 }, (_, at) => chunk({ tool_calls: [call(at)] })).join(''),
+    '4,098 changes': (chunk({ content: 'a' }) + chunk({ reasoning_content: 'b' })).repeat(2_049),
+    '1,025 lines that are no JSON': chunk({ content: 'a' }) + 'data: [\n\n'.repeat(1_025),
+    'more than eight times as much written': `data: {"choices":[${Array(100).fill('{}').join(',')}]}\n\n`.repeat(
+      10_000,
+    ),
+  }
+  test.each(Object.entries(tooMuch))('§27: %s of a runtime are its failure', async (_, body) => {
+    scripted.answer((one) => {
+      one.open()
+      void one.raw(`${body}data: [DONE]\n\n`).then(() => one.end())
+    })
+    const asked = { model: 'slow', messages, stream: true }
+    const response = await agent.call('POST', path, asked, order('slow').init)
+    const text = await response.text()
+    expect(text).toContain('"code":"upstream_error"')
+    expect(text).not.toContain('[DONE]')
+    expect(text.length).toBeLessThanOrEqual(8 * body.length + 4 * 1024 * 1024)
+    scripted.answer(null)
+  })
+
   test('a runtime that breaks off in mid-stream: an error event, and no [DONE]', async () => {
     server.setFaults({ kind: 'dropMidStream', afterChunks: 2, scope: 'chat' })
     const stream = await readStream(

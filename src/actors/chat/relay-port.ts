@@ -24,11 +24,15 @@ export interface RelayEnd {
   readonly writer: StreamWriter
   /** The client wants its usage in a chunk of its own. */
   readonly usageApart: boolean
+  /** How long the last event may be, bytes. */
+  readonly bytesLeft: number
 }
 
 export interface SettledStream {
   /** Built before anything is charged; null: this stream has none, or it could not be built, and nothing is charged. */
   readonly terminal: string | null
+  /** Why there is none. */
+  readonly unbuilt: ProblemCode
   /** The terminal chunk waits for it; null where nobody pays. */
   readonly durable: Promise<void> | null
 }

@@ -1,8 +1,9 @@
 import { problemFor } from '../../db/outage.ts'
 import { helpUrl, Problem, type ProblemCode } from '../../errors.ts'
+import { longBytesMin, OutputMeter, skippedLinesMax } from '../../protocol/chat/answer-bounds.ts'
 import { type SseSink, SseSplitter } from '../../protocol/chat/sse.ts'
 import { streamError } from '../../protocol/chat/stream-error.ts'
-import { ClientStream } from '../../transport/client-stream.ts'
+import { ClientStream, writeEnd } from '../../transport/client-stream.ts'
 import type { NodeResponse, TransportError } from '../../transport/transport.ts'
 import type { StreamWriter } from '../operations/operation.ts'
 import type { AbortCause, Attempt, AttemptFailure } from './attempt.ts'
@@ -55,6 +56,9 @@ export class Relay implements Ticking, SseSink {
   private finishAtMs = 0
   private firstChunkByMs = Number.POSITIVE_INFINITY
   private lingerUntilMs = 0
+  private readonly output = new OutputMeter()
+  private skippedLines = 0
+  private completing = false
   /** Text gathered from one read of the node: one write to the client, nothing held back. */
   private gathered = ''
 
@@ -141,6 +145,7 @@ export class Relay implements Ticking, SseSink {
   bytes(chunk: Buffer): void {
     this.nodeAtMs = performance.now()
     if (this.phase === 'ended') return
+    this.output.heard(chunk.length)
     if (this.splitter?.push(chunk) === false) this.broken('upstream_error')
     this.flush()
   }
@@ -172,13 +177,13 @@ export class Relay implements Ticking, SseSink {
   /** An event of the node. */
   data(payload: string): void {
     // Without an attempt: what a node sends behind its own failure belongs to no answer.
-    if (this.phase === 'ended' || this.attempt === null) return
+    if (this.phase === 'ended' || this.attempt === null || this.completing) return
     if (payload === '[DONE]') {
       if (this.rewriter.finish !== null) this.complete()
       return
     }
     const accepted = this.rewriter.accept(payload)
-    if (accepted.kind === 'malformed') return this.owner.skipped()
+    if (accepted.kind === 'malformed') return this.skip()
     if (accepted.kind === 'failed') return this.broken('upstream_error', payload)
     if (accepted.kind === 'chunk') {
       this.started()
@@ -187,6 +192,12 @@ export class Relay implements Ticking, SseSink {
     }
     // Some writers pass on at once what the finish chunk says: then it is a chunk as well.
     if (this.rewriter.finish !== null) this.finishing()
+  }
+
+  /** Now and then a server writes such a line; one that writes nothing else is none. */
+  private skip(): void {
+    this.owner.skipped()
+    if (++this.skippedLines > skippedLinesMax) this.broken('upstream_error')
   }
 
   /** The finish chunk and the usage may come in one chunk, in two, or the second never. */
@@ -214,15 +225,39 @@ export class Relay implements Ticking, SseSink {
   }
 
   private flush(): void {
-    if (this.gathered === '') return
+    if (this.gathered === '' || this.outputExceeded()) return
+    this.output.wrote(this.gathered)
     const text = this.gathered
     this.gathered = ''
     this.client.write(text, this.nodeAtMs)
   }
 
+  private get bytesLeft(): number {
+    return this.output.bytesLeft(this.gathered) + (this.rewriter.repeatedBytes ?? 0)
+  }
+
+  /** More would be written than the node's bytes allow: what is gathered is dropped, and the stream fails. */
+  private outputExceeded(): boolean {
+    if (this.phase === 'ended' || this.bytesLeft >= 0) return false
+    this.gathered = ''
+    this.broken('upstream_error')
+    return true
+  }
+
+  /** Of a long answer in a turn of its own: what ends it may repeat all of it. */
   private complete(): void {
-    const { terminal, durable } = this.end('complete', null)
-    if (terminal === null) this.tell(new Problem('internal_error'))
+    if (this.outputExceeded() || this.completing) return
+    this.completing = this.output.nodeBytes > longBytesMin
+    if (!this.completing) return this.settle()
+    this.flush()
+    setImmediate(() => {
+      if (this.phase !== 'ended') this.settle()
+    })
+  }
+
+  private settle(): void {
+    const { terminal, unbuilt, durable } = this.end('complete', null)
+    if (terminal === null) this.tell(new Problem(unbuilt))
     else if (durable === null) this.finish(terminal)
     else {
       this.flush()
@@ -237,9 +272,9 @@ export class Relay implements Ticking, SseSink {
   }
 
   private finish(terminal: string): void {
-    this.gathered += terminal
-    this.flush()
-    this.client.close()
+    const text = this.gathered + terminal
+    this.gathered = ''
+    writeEnd(this.client, text, this.nodeAtMs)
   }
 
   /** The node failed, and `said` why: before its first chunk another may be tried; after it the client hears of it. */
@@ -265,8 +300,7 @@ export class Relay implements Ticking, SseSink {
 
   private tell(problem: Problem): void {
     const error = streamError(problem, this.command.requestId, helpUrl(this.port.baseUrl(), problem.code))
-    this.client.write(this.rewriter.failure(error), performance.now())
-    this.client.close()
+    writeEnd(this.client, this.rewriter.failure(error, this.bytesLeft), performance.now())
   }
 
   /** The client is gone: the node stops now, what it did is settled. */
@@ -310,6 +344,7 @@ export class Relay implements Ticking, SseSink {
       finish: this.rewriter.finish,
       writer: this.rewriter,
       usageApart: this.includeUsage,
+      bytesLeft: this.bytesLeft,
     })
   }
 

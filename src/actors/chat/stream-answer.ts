@@ -33,12 +33,17 @@ function release(
   }
 }
 
-/** The terminal chunk with its `svc`; null where it cannot be built. */
-function terminalOf(end: RelayEnd, conclusion: Conclusion): string | null {
+type Terminal = Pick<SettledStream, 'terminal' | 'unbuilt'>
+const noTerminal: Terminal = { terminal: null, unbuilt: 'internal_error' }
+
+/** The terminal chunk with its `svc`; null where it cannot be built, or repeats more than may be written. */
+function terminalOf(end: RelayEnd, conclusion: Conclusion): Terminal {
   try {
-    return end.writer.last(conclusion, end.usageApart)
+    const terminal = end.writer.last(conclusion, end.usageApart)
+    if (Buffer.byteLength(terminal) > end.bytesLeft) return { terminal: null, unbuilt: 'upstream_error' }
+    return { terminal, unbuilt: 'internal_error' }
   } catch {
-    return null
+    return noTerminal
   }
 }
 
@@ -69,18 +74,19 @@ function endStream(exchange: Exchange, end: RelayEnd): SettledStream {
   release(end, exchange, usage)
   // An answer without content has no first token and is one all the same, once the node has said that it is over.
   const delivered = complete || ttftMs !== null || end.finish !== null
-  let terminal: string | null = null
+  let built = noTerminal
   if (attempt !== null && delivered) {
     const choices = complete ? (end.writer.choices?.() ?? null) : null
     const told = { usage, estimated, vouched: { svc: end.svc }, whole: complete, choices }
     const conclusion = exchange.conclude(attempt, told, ttftMs ?? performance.now() - startedMs)
-    if (complete) terminal = terminalOf(end, conclusion)
+    if (complete) built = terminalOf(end, conclusion)
     // Only an end that stands is charged (§27).
-    if (!complete || terminal !== null) exchange.record(conclusion)
+    if (!complete || built.terminal !== null) exchange.record(conclusion)
   }
-  if (complete && terminal === null) exchange.finish(500, 'internal_error', null, null)
+  const { terminal, unbuilt } = built
+  if (complete && terminal === null) exchange.finish(new Problem(unbuilt).status, unbuilt, null, null)
   else exchange.finish(statusOf(end), end.code, delivered ? usage : null, ttftMs)
-  return { terminal, durable: exchange.durable }
+  return { terminal, unbuilt, durable: exchange.durable }
 }
 
 const streaming = { streaming: true } as const

@@ -1,4 +1,5 @@
 import type { Route } from '../../machines/rules/routing.ts'
+import { longBytesMin } from '../../protocol/chat/answer-bounds.ts'
 import { GatheredAnswer } from '../../protocol/chat/gathered-answer.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
@@ -40,16 +41,19 @@ export function heardWhole(text: string, { operation, body }: ChatCommand, route
   return completion === null ? { said: text } : { completion, firstContentMs: null }
 }
 
+/** Of a long answer reading, committing and writing each have a turn of the event loop. */
+const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
+
 /** The same answer, asked for as a stream. */
 async function heardStream(
   response: NodeResponse,
   attempt: Attempt,
   usageWaitMs: number,
-): Promise<HeardAnswer | HeardError> {
+): Promise<(HeardAnswer & { readonly long: boolean }) | HeardError> {
   const answer = new GatheredAnswer()
   const { complete, firstContentMs } = await gather(response, answer, attempt.signal, usageWaitMs)
   if (!complete) return { said: answer.errorSaid }
-  return { completion: answer.completion(), firstContentMs }
+  return { completion: answer.completion(), firstContentMs, long: answer.long }
 }
 
 /** Calls one node for a whole answer: by allow-list, metered. */
@@ -65,18 +69,28 @@ export async function receiveWhole(
   if (unsent !== null) return { failure: unsent }
   let firstByteMs: number
   let heard: HeardAnswer | HeardError
+  let long = false
   try {
     const response = await callNode(exchange, attempt, upstream)
     if (response.status !== 200) return { failure: await failedAnswer(attempt, response) }
     firstByteMs = performance.now()
-    heard = upstream.stream
-      ? await heardStream(response, attempt, exchange.port.config.SVC_FINISH_HOLD_MS)
-      : heardWhole(await response.text(answerBytesMax), exchange.command, route)
+    if (upstream.stream) {
+      const streamed = await heardStream(response, attempt, exchange.port.config.SVC_FINISH_HOLD_MS)
+      heard = streamed
+      long = !('said' in streamed) && streamed.long
+    } else {
+      const text = await response.text(answerBytesMax)
+      heard = heardWhole(text, exchange.command, route)
+      long = text.length > longBytesMin
+    }
   } catch (error) {
     return { failure: attempt.failedBy(error) }
   }
   if ('said' in heard) return { failure: attempt.failedByContent(heard.said) }
-  return concluded(exchange, attempt, heard, firstByteMs)
+  if (long) await nextTurn()
+  const received = concluded(exchange, attempt, heard, firstByteMs)
+  if (long) await nextTurn()
+  return received
 }
 
 /** Ends the call and meters it. */

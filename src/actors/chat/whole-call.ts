@@ -1,4 +1,5 @@
 import type { Route } from '../../machines/rules/routing.ts'
+import { longBytesMin } from '../../protocol/chat/answer-bounds.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { textOf } from '../../transport/body.ts'
 import { type AnswerReceiver, type BodySink, type NodeResponse, TransportError } from '../../transport/transport.ts'
@@ -10,6 +11,7 @@ import {
   concluded,
   type HeardAnswer,
   heardWhole,
+  type ReceivedAnswer,
   tryReceived,
   type WholeTry,
   writeAnswer,
@@ -83,20 +85,43 @@ class WholeCall implements AnswerReceiver, BodySink {
     this.refused(error)
   }
 
+  /** Of a long answer reading, committing and writing each have a turn of the event loop. */
   ended(): void {
     if (this.over) return
+    const long = this.size > longBytesMin
     const heard = this.heard()
     if (heard === null) return
+    // Nothing that still comes changes it.
+    this.over = true
+    if (long) setImmediate(() => this.conclude(heard, true))
+    else this.conclude(heard, false)
+  }
+
+  private conclude(heard: HeardAnswer, long: boolean): void {
     const { exchange, attempt } = this
     try {
       const received = concluded(exchange, attempt, heard, this.firstByteMs)
+      if (long) setImmediate(() => this.write(received))
+      else this.write(received)
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  private write(received: ReceivedAnswer): void {
+    const { exchange } = this
+    try {
       const body = writeAnswer(exchange, received)
       exchange.finish(200, null, received.usage, null)
       this.end({ body })
     } catch (error) {
-      this.over = true
-      this.reject(error)
+      this.fail(error)
     }
+  }
+
+  private fail(error: unknown): void {
+    this.over = true
+    this.reject(error)
   }
 
   /** null: it was no answer, and the try is over. */

@@ -54,6 +54,8 @@ export interface StreamWriter {
   readonly svc: unknown
   readonly outputWeight: number
   readonly contentSeen: boolean
+  /** Of the client's own request, what its answer has to repeat; absent: nothing. */
+  readonly repeatedBytes?: number
   /** Keeps a silent connection open; must not look like an answer. */
   readonly keepAlive: string
   accept(data: string): Accepted
@@ -63,8 +65,8 @@ export interface StreamWriter {
   finishChunk(): string
   /** The last bytes of a stream that ended well. */
   last(end: SettledEnd, usageApart: boolean): string
-  /** The last bytes of one that failed. `error`: as OpenAI's envelope has it. */
-  failure(error: object): string
+  /** The last bytes of one that failed. `error`: as OpenAI's envelope has it; `bytesLeft`: for what it repeats. */
+  failure(error: object, bytesLeft?: number): string
 }
 
 /** A request without a prompt: what it wants of its model, and the whole answer when that is done. */

@@ -1,5 +1,6 @@
 import { Problem, type ProblemCode } from '../../errors.ts'
 import { ulid } from '../../ids.ts'
+import { OutputMeter, skippedLinesMax } from '../../protocol/chat/answer-bounds.ts'
 import { BoundRewriter } from '../../protocol/chat/bound-rewriter.ts'
 import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
 import { SseSplitter } from '../../protocol/chat/sse.ts'
@@ -27,6 +28,8 @@ export class ChatStream {
   private readonly splitter: SseSplitter
   /** True if the caller asked for a separate usage chunk. */
   private readonly separateUsage: boolean
+  private readonly output = new OutputMeter()
+  private skippedLines = 0
   private gathered = ''
   private over = false
   private finishing: ReturnType<typeof setTimeout> | null = null
@@ -67,6 +70,7 @@ export class ChatStream {
 
   private bytes(chunk: Buffer): void {
     if (this.over) return
+    this.output.heard(chunk.length)
     if (!this.splitter.push(chunk)) this.fail('upstream_error')
     this.flush()
   }
@@ -79,6 +83,7 @@ export class ChatStream {
     }
     const accepted = this.rewriter.accept(payload)
     if (accepted.kind === 'failed') return this.refused(payload)
+    if (accepted.kind === 'malformed' && ++this.skippedLines > skippedLinesMax) return this.fail('upstream_error')
     if (accepted.kind === 'chunk') this.gathered += accepted.text
     else if (this.rewriter.finish !== null) this.awaitUsage()
   }
@@ -113,7 +118,7 @@ export class ChatStream {
   }
 
   private complete(): void {
-    if (this.over) return
+    if (this.over || this.outputExceeded()) return
     const choices = this.bound?.choices() ?? null
     const { usage, svc } = this.call.conclude(this.rewriter.usage, this.rewriter.outputWeight, choices)
     this.gathered += this.rewriter.terminal(
@@ -159,8 +164,17 @@ export class ChatStream {
     this.call.release()
   }
 
+  /** More would be written than the runtime's bytes allow: what is gathered is dropped, and the stream fails. */
+  private outputExceeded(): boolean {
+    if (this.over || this.output.bytesLeft(this.gathered) >= 0) return false
+    this.gathered = ''
+    this.fail('upstream_error')
+    return true
+  }
+
   private flush(): void {
-    if (this.gathered === '') return
+    if (this.gathered === '' || this.outputExceeded()) return
+    this.output.wrote(this.gathered)
     const text = this.gathered
     this.gathered = ''
     this.client.write(text, performance.now())

@@ -10,8 +10,11 @@ export class BoundRewriter extends ChunkRewriter {
   private readonly heard = new GatheredAnswer()
 
   override accept(data: string): Accepted {
+    this.parsed = null
     const accepted = super.accept(data)
-    if (accepted.kind === 'chunk') this.heard.push(encoder.encode(accepted.text))
+    if (accepted.kind !== 'chunk') return accepted
+    if (this.parsed === null) this.heard.push(encoder.encode(accepted.text))
+    else this.heard.hear(this.parsed)
     return accepted
   }
 

@@ -1,6 +1,8 @@
-import { foreignJson } from '../json/foreign-json.ts'
+import { chunkJson, tooMuch } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'
+import { AnswerCount, choicesMax } from './answer-bounds.ts'
+import { thoughtOf } from './thought.ts'
 import { outputWeight } from './token-estimate.ts'
 import { type TokenUsage, tokenCount } from './token-usage.ts'
 
@@ -12,7 +14,7 @@ export interface ChunkIdentity {
   readonly model: string
 }
 
-/** `malformed`: skip the line; `failed`: the node reported an error instead of a chunk. */
+/** `malformed`: skip the line; `failed`: the node reported an error in the place of a chunk, or its answer exceeds a bound. */
 export type Accepted =
   | { readonly kind: 'chunk'; readonly text: string }
   | { readonly kind: 'nothing' }
@@ -64,6 +66,11 @@ export const keepAlive = ': svc processing\n\n'
 
 type Read = readonly Json[] | 'malformed' | 'failed'
 
+const saysText = ({ content, refusal }: Json) => {
+  const text = content ?? refusal
+  return text !== undefined && text !== null && text !== ''
+}
+
 /** Reads a node's chunks one by one: choices by allow-list (§6), and what they say beside their text. */
 export abstract class ChunkReader {
   /** The finish chunk's choices, once seen. */
@@ -77,9 +84,12 @@ export abstract class ChunkReader {
   /** Weight of all text that passed, for the estimate where usage is absent. */
   outputWeight = 0
   contentSeen = false
+  protected readonly count = new AnswerCount()
 
   protected read(data: string): Read {
-    const chunk = foreignJson(data)
+    const chunk = chunkJson(data)
+    // Such a chunk may hold any number of calls: to pass over it would leave a hole in the answer.
+    if (chunk === tooMuch) return 'failed'
     if (!isObject(chunk)) return 'malformed'
     if (isErrorBody(chunk)) return 'failed'
     const usage = readUsage(chunk.usage)
@@ -89,27 +99,42 @@ export abstract class ChunkReader {
     }
     if (chunk.svc !== undefined) this.svc = chunk.svc
     const choices = Array.isArray(chunk.choices) ? this.publicChoices(chunk.choices) : []
+    if (choices === null) return 'failed'
     // Some nodes finish twice: the text that the first one carries must not go with it.
     if (choices.some(finishes) && (this.finish === null || !choices.every(saysNothing))) this.finish = choices
     if (usage !== null && this.finish !== null) this.usageFinal = true
     return choices
   }
 
-  private publicChoices(choices: readonly unknown[]): Json[] {
+  /** null: the answer exceeds a bound. */
+  private publicChoices(choices: readonly unknown[]): Json[] | null {
+    if (choices.length > choicesMax) return null
     const out: Json[] = []
     for (const choice of choices) {
       if (!isObject(choice)) continue
       const delta = isObject(choice.delta) ? choice.delta : {}
+      const index = tokenCount(choice.index) ?? 0
+      if (!this.counted(index, delta)) return null
       this.weigh(delta)
       const finish = choice.finish_reason
       out.push({
-        index: tokenCount(choice.index) ?? 0,
+        index,
         delta,
         finish_reason: finish === null || finish === undefined || finish === '' ? null : knownFinishReason(finish),
         ...(isObject(choice.logprobs) ? { logprobs: choice.logprobs } : {}),
       })
     }
     return out
+  }
+
+  /** In the order in which dialects write what stands in one chunk. */
+  private counted(index: number, delta: Json): boolean {
+    const { count } = this
+    if (thoughtOf(delta) !== '' && !count.enters('thought')) return false
+    if (saysText(delta) && !count.enters('text')) return false
+    const { tool_calls: calls } = delta
+    if (!Array.isArray(calls) || calls.length === 0) return true
+    return count.enters('calls') && count.callsMore(index, calls)
   }
 
   private weigh(delta: Json): void {

@@ -1,6 +1,7 @@
 import { foreignJson } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 import { jsonString } from '../json/json-text.ts'
+import type { Block } from './answer-bounds.ts'
 import { answerEnd } from './answer-end.ts'
 import { type Accepted, type ChunkIdentity, ChunkReader, finishes, keepAlive, type SettledEnd } from './chunk-reader.ts'
 import { asciiWeight, textWeight } from './token-estimate.ts'
@@ -10,6 +11,8 @@ const malformed: Accepted = { kind: 'malformed' }
 const failed: Accepted = { kind: 'failed' }
 
 interface Template {
+  /** null: it changes nothing of what is being said. */
+  readonly block: Block | null
   readonly prefix: string
   readonly suffix: string
   readonly outPrefix: string
@@ -27,6 +30,14 @@ const lessonsMax = 8
 const lessonFrom = 4
 const lessonEvery = 32
 
+/** Members of a delta whose texts are what clients show. */
+const blocks: Readonly<Record<string, Block>> = {
+  content: 'text',
+  refusal: 'text',
+  reasoning_content: 'thought',
+  reasoning: 'thought',
+}
+
 /**
  * Rewrites a node's chunks: `delta` verbatim, our own id, time and model (§6). Chunks that differ from the last
  * only in one text are spliced without parsing; measured in bench/RESULTS.md.
@@ -34,6 +45,8 @@ const lessonEvery = 32
 export class ChunkRewriter extends ChunkReader {
   readonly keepAlive = keepAlive
   roleSent = false
+  /** Of the last chunk; null: it was passed on without being parsed. */
+  protected parsed: readonly Json[] | null = null
   private template: Template | null = null
   private lessons = 0
   private chunks = 0
@@ -51,6 +64,7 @@ export class ChunkRewriter extends ChunkReader {
       const inside = data.slice(template.prefix.length, data.length - template.suffix.length)
       if (data.length >= template.prefix.length + template.suffix.length && this.weighInside(inside)) {
         if (inside !== '') this.contentSeen = true
+        if (inside !== '' && template.block !== null && !this.count.enters(template.block)) return failed
         return { kind: 'chunk', text: template.outPrefix + inside + template.outSuffix }
       }
     }
@@ -72,6 +86,7 @@ export class ChunkRewriter extends ChunkReader {
     if (choices === 'failed') return failed
     if (choices.length === 0 || choices.some(finishes)) return nothing
     const text = this.chunk(choices)
+    this.parsed = choices
     this.learn(data, choices)
     return { kind: 'chunk', text }
   }
@@ -120,7 +135,7 @@ export class ChunkRewriter extends ChunkReader {
     const [outPrefix, outSuffix, ...more] = out.split(marker)
     return outPrefix === undefined || outSuffix === undefined || more.length > 0
       ? null
-      : { prefix, suffix, outPrefix, outSuffix }
+      : { block: blocks[key] ?? null, prefix, suffix, outPrefix, outSuffix }
   }
 
   /** The finish chunk as the node had it, for a client that asked for a usage chunk of its own. */

@@ -2,6 +2,7 @@ import { foreignJson } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 import { jsonString } from '../json/json-text.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'
+import { choicesMax, toolCallsMax } from './answer-bounds.ts'
 import { answerEnd } from './answer-end.ts'
 import { type ChunkIdentity, isErrorBody, knownFinishReason, readCachedTokens, readUsage } from './chunk-reader.ts'
 import { outputWeight } from './token-estimate.ts'
@@ -27,13 +28,18 @@ export interface PublicCompletion {
   readonly outputWeight: () => number
 }
 
+export const areChoices = (value: unknown): value is readonly unknown[] =>
+  Array.isArray(value) && value.length > 0 && value.length <= choicesMax
+
+const callsTooMuch = ({ tool_calls: calls }: Json) => Array.isArray(calls) && calls.length > toolCallsMax
+
 /** A node's whole answer by allow-list; null when it is an error or no completion at all. */
 export function publicCompletion(text: string): PublicCompletion | null {
   const body = foreignJson(text)
-  if (!isObject(body) || isErrorBody(body) || !Array.isArray(body.choices) || body.choices.length === 0) return null
+  if (!isObject(body) || isErrorBody(body) || !areChoices(body.choices)) return null
   const choices: PublicChoice[] = []
   for (const choice of body.choices) {
-    if (!isObject(choice) || !isObject(choice.message)) return null
+    if (!isObject(choice) || !isObject(choice.message) || callsTooMuch(choice.message)) return null
     choices.push({
       index: typeof choice.index === 'number' ? choice.index : choices.length,
       message: choice.message,

@@ -1,4 +1,5 @@
 import { isObject, type Json } from '../json/json-object.ts'
+import { longBytesMin, toolCallsMax } from './answer-bounds.ts'
 import { ChunkReader, knownFinishReason } from './chunk-reader.ts'
 import { completionOf, type PublicChoice, type PublicCompletion } from './completion.ts'
 import { SseSplitter } from './sse.ts'
@@ -10,6 +11,12 @@ export type GatherState = 'open' | 'finishing' | 'complete' | 'broken'
 const keptUnitsMax = 16 * 1024 * 1024
 /** What an object counts for beside its texts. */
 const objectUnits = 64
+/** Of anything but text, as much as a whole answer's JSON may have: it is written in one go. */
+const keptValuesMax = 500_000
+/** What one costs at least where it is written. */
+const valueBytes = 4
+/** Names that a message gets chunk by chunk, as many as an object of a whole answer may have. */
+const namesMax = 10_000
 
 /** Each says the same in every chunk that has it: they are not parts of a longer text. */
 const saidOnce: ReadonlySet<string> = new Set(['role', 'id', 'type'])
@@ -36,6 +43,9 @@ export class GatheredAnswer extends ChunkReader {
   errorSaid = ''
   private state: GatherState = 'open'
   private keptUnits = 0
+  private keptValues = 0
+  private names = 0
+  private callsExceeded = false
   private readonly choices = new Map<number, GatheredChoice>()
   private readonly splitter = new SseSplitter({
     data: (payload) => this.event(payload),
@@ -76,9 +86,25 @@ export class GatheredAnswer extends ChunkReader {
     const choices = this.read(payload)
     // A line that is no JSON would leave a hole in the answer, which nobody could see.
     if (typeof choices === 'string') return this.break(choices === 'failed' ? payload : '')
+    this.hear(choices)
+    if (this.finish !== null && this.state === 'open') this.state = 'finishing'
+  }
+
+  /** Choices of a chunk that somebody else has read already. */
+  hear(choices: readonly Json[]): void {
+    if (this.state === 'complete' || this.state === 'broken') return
     for (const choice of choices) this.add(choice)
-    if (this.keptUnits > keptUnitsMax) return this.break()
-    if (this.finish !== null) this.state = 'finishing'
+    if (this.exceeds()) this.break()
+  }
+
+  /** Too much to be read and written in one turn of the event loop. */
+  get long(): boolean {
+    return this.keptUnits + valueBytes * this.keptValues > longBytesMin
+  }
+
+  private exceeds(): boolean {
+    const { keptUnits, keptValues, names, callsExceeded } = this
+    return keptUnits > keptUnitsMax || keptValues > keptValuesMax || names > namesMax || callsExceeded
   }
 
   private add({ index, delta, finish_reason: finishReason, logprobs }: Json): void {
@@ -105,10 +131,15 @@ export class GatheredAnswer extends ChunkReader {
       if (known === undefined) toolCalls.set(at, this.copy(said))
       else this.merge(known, said)
     }
+    // A call without an index is a new one, in whatever chunk.
+    this.callsExceeded ||= toolCalls.size > toolCallsMax
   }
 
   private merge(into: Growing, more: Json): void {
-    for (const key of Object.keys(more)) into[key] = this.merged(key, into[key], more[key])
+    for (const key of Object.keys(more)) {
+      if (into[key] === undefined) this.names++
+      into[key] = this.merged(key, into[key], more[key])
+    }
   }
 
   private merged(key: string, known: unknown, value: unknown): unknown {
@@ -131,6 +162,7 @@ export class GatheredAnswer extends ChunkReader {
   /** A copy that later chunks may add to. */
   private kept(value: unknown): unknown {
     this.keptUnits += typeof value === 'string' ? value.length : 1
+    this.keptValues++
     if (Array.isArray(value)) return value.map((item) => this.kept(item))
     return isObject(value) ? this.copy(value) : value
   }

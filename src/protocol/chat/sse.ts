@@ -8,6 +8,9 @@ export const eventStreamHeaders = {
 /** No event of a node may be larger; beyond it the stream counts as broken. */
 export const eventBytesMax = 8 * 1024 * 1024
 
+/** Lines of `data` in one event: JSON that is written for people has some hundreds. */
+const eventLinesMax = 10_000
+
 /** What stands between events of a node's stream: its data, or a line `error: …` (some servers write that). */
 export interface SseSink {
   data(payload: string): void
@@ -26,16 +29,17 @@ export class SseSplitter {
   private rest: Buffer = empty
   private restBytes = 0
   private pending: string | null = null
+  private pendingLines = 0
 
   constructor(private readonly sink: SseSink) {}
 
-  /** False when an event grew beyond `eventBytesMax`; the stream is then unusable. */
+  /** False when an event grew beyond `eventBytesMax` or `eventLinesMax`; the stream is then unusable. */
   push(chunk: Uint8Array): boolean {
     const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
     const cut = bytes.lastIndexOf(newline) + 1
     if (cut > 0) this.lines(this.withRest(bytes, cut))
     if (cut < bytes.length) this.keep(bytes, cut)
-    return this.restBytes + (this.pending?.length ?? 0) <= eventBytesMax
+    return this.restBytes + (this.pending?.length ?? 0) <= eventBytesMax && this.pendingLines <= eventLinesMax
   }
 
   /** Cutting at a line feed keeps UTF-8 sequences whole, so that each part can be decoded by itself. */
@@ -71,11 +75,13 @@ export class SseSplitter {
 
   private line(text: string, from: number, to: number): void {
     if (from === to) {
-      if (this.pending === null) return
+      if (this.pending === null || this.pendingLines > eventLinesMax) return
       const payload = this.pending
       this.pending = null
+      this.pendingLines = 0
       this.sink.data(payload)
     } else if (text.startsWith('data:', from)) {
+      if (++this.pendingLines > eventLinesMax) return
       const payload = text.slice(text.charCodeAt(from + 5) === 32 ? from + 6 : from + 5, to)
       this.pending = this.pending === null ? payload : `${this.pending}\n${payload}`
     } else if (text.startsWith('error:', from)) {

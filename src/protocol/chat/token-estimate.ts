@@ -80,7 +80,9 @@ export function outputWeight(message: Json): number {
 function textsWeight(value: unknown): number {
   if (typeof value === 'string') return textWeight(value)
   let weight = 0
-  if (isObject(value)) for (const name in value) weight += textsWeight(value[name])
+  // By index: the names of a long list's items would be made into texts, one by one.
+  if (Array.isArray(value)) for (const item of value) weight += textsWeight(item)
+  else if (isObject(value)) for (const name in value) weight += textsWeight(value[name])
   return weight
 }
 

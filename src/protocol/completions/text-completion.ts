@@ -1,3 +1,4 @@
+import { choicesMax } from '../chat/answer-bounds.ts'
 import { answerEnd } from '../chat/answer-end.ts'
 import {
   type Accepted,
@@ -9,9 +10,10 @@ import {
   readUsage,
   type SettledEnd,
 } from '../chat/chunk-reader.ts'
+import { areChoices } from '../chat/completion.ts'
 import { textWeight } from '../chat/token-estimate.ts'
 import type { TokenUsage } from '../chat/token-usage.ts'
-import { foreignJson } from '../json/foreign-json.ts'
+import { chunkJson, foreignJson, tooMuch } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 
 /** A completion's choice by allow-list: what else a node adds can name its paths. */
@@ -43,7 +45,7 @@ export interface TextAnswer {
 /** A node's whole answer; null when it is an error or no completion at all. */
 export function readTextCompletion(text: string): TextAnswer | null {
   const body = foreignJson(text)
-  if (!isObject(body) || isErrorBody(body) || !Array.isArray(body.choices) || body.choices.length === 0) return null
+  if (!isObject(body) || isErrorBody(body) || !areChoices(body.choices)) return null
   const texts = body.choices.map(choiceOf)
   if (texts.some((choice) => choice === null)) return null
   const { usage, svc } = body
@@ -65,6 +67,7 @@ export function textCompletionText(
 }
 
 const nothing: Accepted = { kind: 'nothing' }
+const failed: Accepted = { kind: 'failed' }
 
 /** A node's chunks on their way to the client; the finish chunk waits for the usage, as in chat (§6). */
 export class TextStream {
@@ -83,16 +86,19 @@ export class TextStream {
   }
 
   accept(data: string): Accepted {
-    const chunk = foreignJson(data)
+    const chunk = chunkJson(data)
+    if (chunk === tooMuch) return failed
     if (!isObject(chunk)) return { kind: 'malformed' }
-    if (isErrorBody(chunk)) return { kind: 'failed' }
+    if (isErrorBody(chunk)) return failed
     const usage = readUsage(chunk.usage)
     if (usage !== null) {
       this.usage = usage
       this.cachedTokens = readCachedTokens(chunk)
     }
     if (chunk.svc !== undefined) this.svc = chunk.svc
-    const all = Array.isArray(chunk.choices) ? chunk.choices.map(choiceOf) : []
+    const told = Array.isArray(chunk.choices) ? chunk.choices : []
+    if (told.length > choicesMax) return failed
+    const all = told.map(choiceOf)
     const choices = all.filter((choice) => choice !== null)
     this.weigh(choices)
     const finished = choices.some(({ finish_reason: reason }) => reason !== null)

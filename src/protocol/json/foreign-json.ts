@@ -1,4 +1,4 @@
-import { jsonDepthMax, scanJson } from './json-scan.ts'
+import { jsonDepthMax, scanChunk, scanJson } from './json-scan.ts'
 
 /** A text this short cannot exceed a bound, because each level takes two characters. */
 const harmlessLength = 2 * jsonDepthMax
@@ -9,6 +9,19 @@ const harmlessLength = 2 * jsonDepthMax
  */
 export function foreignJson(text: string): unknown {
   if (text.length > harmlessLength && typeof scanJson(text) === 'string') return undefined
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+export const tooMuch: unique symbol = Symbol('too much')
+
+/** The same of one chunk of a stream, which has narrower bounds for all it has; `tooMuch` where it exceeds one of these. */
+export function chunkJson(text: string): unknown {
+  const scanned = text.length > harmlessLength ? scanChunk(text) : 'fits'
+  if (scanned !== 'fits') return scanned === 'too much' ? tooMuch : undefined
   try {
     return JSON.parse(text)
   } catch {

@@ -14,6 +14,15 @@ export const containersMax = 400_000
 /** Commas between items and members, all together: of numbers alone there would be millions. */
 export const commasInAllMax = 1_000_000
 
+interface JsonLimits {
+  readonly membersInAllMax: number
+  readonly containersMax: number
+  readonly commasInAllMax: number
+}
+const bodyLimits: JsonLimits = { membersInAllMax, containersMax, commasInAllMax }
+/** Of one chunk of a stream: a node may send one after the other, and each is parsed in one go. */
+const chunkLimits: JsonLimits = { membersInAllMax: 65_536, containersMax: 65_536, commasInAllMax: 262_144 }
+
 /** The faults, each as the end of a sentence about the text. */
 const tooDeep = `nests deeper than ${jsonDepthMax} levels`
 const tooManyMembers = `has an object with more than ${objectMembersMax} members`
@@ -66,7 +75,7 @@ const placesMax = membersPlacedMax + 2
  * does not check the text: what is no JSON is for the parser to refuse, which meets nothing deep before it does. `places`:
  * takes where the outermost object opens, where the commas between its members stand, and where it closes.
  */
-export function scanJson(text: string, places: number[] | null = null): number | string {
+export function scanJson(text: string, places: number[] | null = null, limits = bodyLimits): number | string {
   const { length } = text
   let members = 0
   let containers = 0
@@ -81,11 +90,11 @@ export function scanJson(text: string, places: number[] | null = null): number |
         break
       case comma:
         if (++commas > commasMax) return commasMax === objectMembersMax - 1 ? tooManyMembers : tooManyItems
-        if (++commasInAll > commasInAllMax) return tooMuch
+        if (++commasInAll > limits.commasInAllMax) return tooMuch
         if (depth === 1 && places !== null && places.length < placesMax) places.push(at)
         break
       case colon:
-        members++
+        if (++members > limits.membersInAllMax) return tooMuch
         break
       case openBrace:
       case openBracket:
@@ -93,7 +102,7 @@ export function scanJson(text: string, places: number[] | null = null): number |
         commasAround[depth] = commas
         commasMaxAround[depth++] = commasMax
         commas = 0
-        containers++
+        if (++containers > limits.containersMax) return tooMuch
         commasMax = (text.charCodeAt(at) === openBrace ? objectMembersMax : arrayItemsMax) - 1
         if (depth === 1 && places !== null) places.push(at)
         break
@@ -105,7 +114,14 @@ export function scanJson(text: string, places: number[] | null = null): number |
         commasMax = commasMaxAround[depth] ?? 0
     }
   }
-  return members > membersInAllMax || containers > containersMax ? tooMuch : members
+  return members
+}
+
+/** Whether one chunk of a stream has more in all than may be parsed in one go, or breaks another bound. */
+export function scanChunk(text: string): 'fits' | 'too much' | 'malformed' {
+  const scanned = scanJson(text, null, chunkLimits)
+  if (typeof scanned !== 'string') return 'fits'
+  return scanned === tooMuch ? 'too much' : 'malformed'
 }
 
 /** How many keys the search for a repeated key reads. */

@@ -15,10 +15,14 @@ export interface LoopMonitor {
   forget(): void
   stop(): void
   readonly worstMs: number
+  /** Since this was last asked. */
+  takeWorst(): number
+  /** Processor time of the thread so far, ms. */
+  readonly consumedMs: number
 }
 
 export const stallMsMax = 250
-const beatMs = 10
+export const usualBeatMs = 10
 const nanosecondsPerMs = 1_000_000
 const microsecondsPerMs = 1_000
 const schedule = `/proc/self/task/${process.pid}/schedstat`
@@ -38,16 +42,18 @@ function consumedMs(): number {
  * well a late timer proves nothing. So a stall is the processor time that the thread used between two beats, and no more than
  * has passed: a thread that waits for its turn, or a paused virtual machine, uses none.
  */
-export function watchLoop(stalled: (stall: Stall) => void): LoopMonitor {
+export function watchLoop(stalled: (stall: Stall) => void, beatMs = usualBeatMs): LoopMonitor {
   const taken = () => ({ atMs: performance.now(), consumed: consumedMs() })
   let before = taken()
   let worstMs = 0
+  let worstSinceMs = 0
   const look = () => {
     const now = taken()
     const wallMs = now.atMs - before.atMs
     const ownMs = Math.min(wallMs, now.consumed - before.consumed)
     before = now
     worstMs = Math.max(worstMs, ownMs)
+    worstSinceMs = Math.max(worstSinceMs, ownMs)
     if (ownMs > stallMsMax) stalled({ ownMs, wallMs })
   }
   const timer = setInterval(look, beatMs)
@@ -59,6 +65,14 @@ export function watchLoop(stalled: (stall: Stall) => void): LoopMonitor {
     stop: () => clearInterval(timer),
     get worstMs() {
       return worstMs
+    },
+    takeWorst: () => {
+      const worst = worstSinceMs
+      worstSinceMs = 0
+      return worst
+    },
+    get consumedMs() {
+      return consumedMs()
     },
   }
 }

@@ -1,6 +1,6 @@
 import { heapStats } from 'bun:jsc'
-import { watchLoop } from './loop-monitor.ts'
-import { type FromProcess, type ToProcess, Words, watchVariable, word } from './process-words.ts'
+import { usualBeatMs, watchLoop } from './loop-monitor.ts'
+import { beatVariable, type FromProcess, type ToProcess, Words, watchVariable, word } from './process-words.ts'
 
 /** Runs before the program of a process that is watched, whichever started it: the program itself is as it is shipped. */
 const unix = process.env[watchVariable]
@@ -8,7 +8,7 @@ if (unix !== undefined) await tellOfPulse(unix)
 
 async function tellOfPulse(unix: string): Promise<void> {
   const words = new Words<ToProcess>()
-  const monitor = watchLoop((stall) => tell({ kind: 'stall', stall }))
+  const monitor = watchLoop((stall) => tell({ kind: 'stall', stall }), Number(process.env[beatVariable] ?? usualBeatMs))
   const socket = await Bun.connect({
     unix,
     socket: { data: (_, bytes) => words.heard(bytes).forEach(answer), error: () => {}, close: () => monitor.stop() },
@@ -25,7 +25,8 @@ async function tellOfPulse(unix: string): Promise<void> {
       heapBytes = heapStats().heapSize
       monitor.forget()
     }
-    tell({ kind: 'pulse', id, pulse: { worstMs: monitor.worstMs, heapBytes } })
+    const { worstMs, consumedMs } = monitor
+    tell({ kind: 'pulse', id, pulse: { worstMs, worstSinceMs: monitor.takeWorst(), consumedMs, heapBytes } })
   }
   tell({ kind: 'here', pid: process.pid })
 }

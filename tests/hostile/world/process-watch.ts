@@ -80,8 +80,14 @@ export class ProcessWatch {
     const pulses = await Promise.all(
       [...this.sockets].map(([socket, watched]) => this.pulseOf(socket, watched, collect)),
     )
-    const worstMs = Math.max(0, ...pulses.map((pulse) => pulse.worstMs))
-    return { worstMs, heapBytes: pulses.reduce((sum, { heapBytes }) => sum + heapBytes, 0) }
+    const sum = (of: (pulse: Pulse) => number) => pulses.reduce((all, pulse) => all + of(pulse), 0)
+    const most = (of: (pulse: Pulse) => number) => Math.max(0, ...pulses.map(of))
+    return {
+      worstMs: most((pulse) => pulse.worstMs),
+      worstSinceMs: most((pulse) => pulse.worstSinceMs),
+      consumedMs: sum((pulse) => pulse.consumedMs),
+      heapBytes: sum((pulse) => pulse.heapBytes),
+    }
   }
 
   descriptors(): number {
@@ -113,7 +119,7 @@ export class ProcessWatch {
   }
 
   private opened(socket: Socket): void {
-    const last = { worstMs: 0, heapBytes: 0 }
+    const last = noPulse
     this.sockets.set(socket, { words: new Words(), waiting: new Map(), pid: 0, last })
   }
 
@@ -130,7 +136,7 @@ export class ProcessWatch {
   private closed(socket: Socket): void {
     const watched = this.sockets.get(socket)
     this.sockets.delete(socket)
-    for (const go of watched?.waiting.values() ?? []) go(watched?.last ?? { worstMs: 0, heapBytes: 0 })
+    for (const go of watched?.waiting.values() ?? []) go(watched?.last ?? noPulse)
     this.ended()
   }
 

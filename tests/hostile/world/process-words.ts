@@ -4,6 +4,10 @@ import type { Stall } from './loop-monitor.ts'
 export interface Pulse {
   /** The longest turn of the event loop so far, ms. */
   readonly worstMs: number
+  /** The same since the last pulse. */
+  readonly worstSinceMs: number
+  /** Processor time of the thread so far, ms. */
+  readonly consumedMs: number
   /** 0 unless it was asked for: weighing the heap walks all of it. */
   readonly heapBytes: number
 }
@@ -21,6 +25,9 @@ export interface ToProcess {
 
 /** The variable that says at which socket a process tells of its pulse. */
 export const watchVariable = 'HOSTILE_WATCH'
+/** The variable that says how often its event loop is looked at, ms. */
+export const beatVariable = 'HOSTILE_BEAT_MS'
+export const noPulse: Pulse = { worstMs: 0, worstSinceMs: 0, consumedMs: 0, heapBytes: 0 }
 
 /** Words are lines of JSON: this gives each that has come whole. */
 export class Words<W> {

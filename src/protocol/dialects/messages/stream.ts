@@ -14,8 +14,6 @@ const event = (type: string, members: object) => `event: ${type}\ndata: ${JSON.s
 const ping = event('ping', {})
 const nothing: Accepted = { kind: 'nothing' }
 const failed: Accepted = { kind: 'failed' }
-/** Blocks of one answer: of each, clients keep something, and so do we of a tool call. */
-const blocksMax = 65_536
 const noUsage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
 
 /** A node's chat chunks as the events of a Messages stream: one block after the other, each begun and ended. */
@@ -40,7 +38,7 @@ export class MessagesStream extends ChunkReader {
     // Some nodes put their last words into the chunk that ends them.
     if (choice === undefined || (choice.finish_reason !== null && saysNothing(choice))) return nothing
     const text = this.said(choice.delta as Json)
-    return text === null || this.index >= blocksMax ? failed : { kind: 'chunk', text }
+    return text === null ? failed : { kind: 'chunk', text }
   }
 
   /** null: the node goes back to a call that has ended, which no stream of blocks can follow. */

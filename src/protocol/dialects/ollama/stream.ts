@@ -1,4 +1,5 @@
 import { type Accepted, type ChunkIdentity, ChunkReader, type SettledEnd } from '../../chat/chunk-reader.ts'
+import { GrowingText } from '../../chat/growing-text.ts'
 import { thoughtOf } from '../../chat/thought.ts'
 import { isObject, type Json } from '../../json/json-object.ts'
 import { callOf, endOf, headOf, logprobsOf, type OllamaCall, type Saying, textOf } from './answer.ts'
@@ -7,12 +8,11 @@ const nothing: Accepted = { kind: 'nothing' }
 const failed: Accepted = { kind: 'failed' }
 /** Of the arguments of all calls of one answer, which are told whole, UTF-16 units. */
 const argumentsUnitsMax = 4 * 1024 * 1024
-const callsMax = 1_024
 
 interface GatheredCall {
   readonly id: unknown
   readonly name: string
-  input: string
+  readonly input: GrowingText
 }
 
 /** A node's chat chunks as Ollama's stream: a line of JSON each, calls whole before the end. */
@@ -41,7 +41,7 @@ export class OllamaStream extends ChunkReader {
     return text === null ? failed : { kind: 'chunk', text }
   }
 
-  /** null: there are more calls than anybody makes. */
+  /** null: the arguments are longer than anybody's. */
   private said({ delta, logprobs }: Json): string | null {
     const words = isObject(delta) ? delta : {}
     if (!this.gather(words.tool_calls)) return null
@@ -55,18 +55,20 @@ export class OllamaStream extends ChunkReader {
       if (!isObject(call)) continue
       const index = typeof call.index === 'number' ? call.index : at
       const { name, arguments: input } = isObject(call.function) ? call.function : ({} as Json)
-      if (typeof name === 'string' && !this.calls.has(index)) this.calls.set(index, { id: call.id, name, input: '' })
+      if (typeof name === 'string' && !this.calls.has(index)) {
+        this.calls.set(index, { id: call.id, name, input: new GrowingText() })
+      }
       const known = this.calls.get(index)
       if (known === undefined || typeof input !== 'string') continue
-      known.input += input
+      known.input.add(input)
       this.argumentsUnits += input.length
     }
-    return this.calls.size <= callsMax && this.argumentsUnits <= argumentsUnitsMax
+    return this.argumentsUnits <= argumentsUnitsMax
   }
 
   private gathered(): readonly OllamaCall[] {
     const calls = [...this.calls].sort(([a], [b]) => a - b).map(([, call]) => call)
-    return calls.map(({ id, name, input }, index) => callOf(id, name, input, index))
+    return calls.map(({ id, name, input }, index) => callOf(id, name, input.text, index))
   }
 
   private line(members: object): string {

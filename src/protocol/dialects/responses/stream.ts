@@ -6,15 +6,16 @@ import {
   type SettledEnd,
   saysNothing,
 } from '../../chat/chunk-reader.ts'
+import { GrowingText } from '../../chat/growing-text.ts'
 import { thoughtOf } from '../../chat/thought.ts'
 import { isObject, type Json } from '../../json/json-object.ts'
+import { jsonString } from '../../json/json-text.ts'
 import {
   callItem,
   type ItemStatus,
   incompleteReason,
   itemId,
   messageItem,
-  type OutputItem,
   reasoningItem,
   responseObject,
   textPart,
@@ -26,10 +27,11 @@ import { type CalledFunction, calledFunction, type Namespaced, namespaced } from
 const nothing: Accepted = { kind: 'nothing' }
 const failed: Accepted = { kind: 'failed' }
 const noFunction: CalledFunction = { name: '' }
-/** Of text that is kept for the events that repeat it, UTF-16 units: as much as a whole answer may have. */
-const keptUnitsMax = 16 * 1024 * 1024
-/** What an item costs beside its text: a node could else begin items without an end. */
-const itemUnits = 256
+/**
+ * Of text that is kept for the events that repeat it, UTF-16 units: more than any model's answer has. The end repeats it up
+ * to four times, in one go.
+ */
+const keptUnitsMax = 4 * 1024 * 1024
 
 /** An item that is being written. */
 interface OpenItem {
@@ -38,7 +40,12 @@ interface OpenItem {
   readonly index: number
   readonly callId: string
   readonly called: CalledFunction
-  written: string
+  readonly written: GrowingText
+}
+
+/** The JSON of a part with this text, which is JSON already. */
+function partText(kind: OpenItem['kind'], quoted: string): string {
+  return JSON.stringify(kind === 'text' ? textPart('') : thoughtPart('')).replace('""', () => quoted)
 }
 
 /** A node's chat chunks as the typed events of a response, in their order and numbered. */
@@ -46,13 +53,16 @@ export class ResponsesStream extends ChunkReader {
   readonly keepAlive = keepAlive
   private sequence = 0
   private begun = false
+  /** The request stands in the first two events, and in the last. */
+  repeatedBytes = 0
   private keptUnits = 0
   private items = 0
   /** Text or thoughts: one follows the other. */
   private spoken: OpenItem | null = null
   /** By the node's index. Calls may grow side by side, and end with the answer. */
   private readonly calls = new Map<number, OpenItem>()
-  private readonly done: OutputItem[] = []
+  /** JSON: it goes into several events, and a long text is not to be written anew for each. */
+  private readonly done: string[] = []
   private readonly functions: Namespaced
 
   constructor(
@@ -74,14 +84,21 @@ export class ResponsesStream extends ChunkReader {
   }
 
   private event(type: string, members: object): string {
-    return `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: this.sequence++, ...members })}\n\n`
+    return this.eventOf(type, JSON.stringify(members).slice(1, -1))
+  }
+
+  /** `members`: as they stand in an object's JSON. */
+  private eventOf(type: string, members: string): string {
+    return `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.sequence++},${members}}\n\n`
   }
 
   private start(): string {
     if (this.begun) return ''
     this.begun = true
     const response = responseObject(this.identity, this.echo, [], null)
-    return this.event('response.created', { response }) + this.event('response.in_progress', { response })
+    const text = `"response":${JSON.stringify(response)}`
+    this.repeatedBytes = 3 * Buffer.byteLength(text)
+    return this.eventOf('response.created', text) + this.eventOf('response.in_progress', text)
   }
 
   private said(delta: Json): string {
@@ -91,19 +108,15 @@ export class ResponsesStream extends ChunkReader {
     const text = delta.content ?? delta.refusal
     if (typeof text === 'string' && text !== '') out += this.speak('text', text)
     const calls = Array.isArray(delta.tool_calls) ? delta.tool_calls : []
-    for (const [at, call] of calls.entries()) {
-      // One chunk may have as many calls as a node can write.
-      if (this.keptUnits > keptUnitsMax) break
-      if (isObject(call)) out += this.call(call, at)
-    }
+    for (const [at, call] of calls.entries()) if (isObject(call)) out += this.call(call, at)
     return out
   }
 
   private open(kind: OpenItem['kind'], callId = '', called = noFunction): OpenItem {
     const index = this.items++
-    this.keptUnits += itemUnits + callId.length + called.name.length
+    this.keptUnits += callId.length + called.name.length
     const id = itemId(kind === 'text' ? 'msg' : kind === 'thought' ? 'rs' : 'fc', this.identity, index)
-    return { kind, id, index, callId: callId === '' ? id : callId, called, written: '' }
+    return { kind, id, index, callId: callId === '' ? id : callId, called, written: new GrowingText() }
   }
 
   private speak(kind: 'text' | 'thought', delta: string): string {
@@ -111,7 +124,7 @@ export class ResponsesStream extends ChunkReader {
     if (this.spoken?.kind !== kind) {
       out += this.endSpoken('completed')
       this.spoken = this.open(kind)
-      out += this.added(this.spoken) + this.event('response.content_part.added', this.part(this.spoken, ''))
+      out += this.added(this.spoken) + this.partEvent('response.content_part.added', this.spoken, '""')
     }
     this.write(this.spoken, delta)
     const type = kind === 'text' ? 'response.output_text.delta' : 'response.reasoning_text.delta'
@@ -138,7 +151,7 @@ export class ResponsesStream extends ChunkReader {
   }
 
   private write(item: OpenItem, delta: string): void {
-    item.written += delta
+    item.written.add(delta)
     this.keptUnits += delta.length
   }
 
@@ -146,26 +159,30 @@ export class ResponsesStream extends ChunkReader {
     return { item_id: id, output_index: index, content_index: 0 }
   }
 
-  private part(item: OpenItem, text: string) {
-    return { ...this.place(item), part: item.kind === 'text' ? textPart(text) : thoughtPart(text) }
+  private partEvent(type: string, item: OpenItem, quoted: string): string {
+    const place = JSON.stringify(this.place(item)).slice(1, -1)
+    return this.eventOf(type, `${place},"part":${partText(item.kind, quoted)}`)
   }
 
-  private itemOf({ kind, id, callId, called, written }: OpenItem, status: ItemStatus): OutputItem {
-    if (kind === 'call') return callItem(id, status, { call_id: callId, ...called, arguments: written })
-    const empty = status === 'in_progress'
-    if (kind === 'text') return messageItem(id, status, empty ? [] : [textPart(written)])
-    return reasoningItem(id, status, empty ? [] : [thoughtPart(written)])
+  /** Its JSON. `quoted`: what was written, as JSON; null: it has only begun. */
+  private itemText({ kind, id, callId, called }: OpenItem, status: ItemStatus, quoted: string | null): string {
+    if (kind === 'call') {
+      const begun = JSON.stringify(callItem(id, status, { call_id: callId, ...called, arguments: '' }))
+      return quoted === null ? begun : `${begun.slice(0, -3)}${quoted}}`
+    }
+    const begun = JSON.stringify(kind === 'text' ? messageItem(id, status, []) : reasoningItem(id, status, []))
+    return quoted === null ? begun : `${begun.slice(0, -2)}${partText(kind, quoted)}]}`
   }
 
   private added(item: OpenItem): string {
-    const members = { output_index: item.index, item: this.itemOf(item, 'in_progress') }
-    return this.event('response.output_item.added', members)
+    const text = this.itemText(item, 'in_progress', null)
+    return this.eventOf('response.output_item.added', `"output_index":${item.index},"item":${text}`)
   }
 
-  private ended(item: OpenItem, status: ItemStatus): string {
-    const whole = this.itemOf(item, status)
-    this.done[item.index] = whole
-    return this.event('response.output_item.done', { output_index: item.index, item: whole })
+  private ended(item: OpenItem, status: ItemStatus, quoted: string): string {
+    const text = this.itemText(item, status, quoted)
+    this.done[item.index] = text
+    return this.eventOf('response.output_item.done', `"output_index":${item.index},"item":${text}`)
   }
 
   private endSpoken(status: ItemStatus): string {
@@ -174,21 +191,31 @@ export class ResponsesStream extends ChunkReader {
     this.spoken = null
     const isText = item.kind === 'text'
     const type = isText ? 'response.output_text.done' : 'response.reasoning_text.done'
-    const text = { ...this.place(item), text: item.written, ...(isText ? { logprobs: [] } : {}) }
-    const part = this.part(item, item.written)
+    const quoted = jsonString(item.written.text)
+    const place = JSON.stringify(this.place(item)).slice(1, -1)
     // In this order: each event takes the next number.
-    return this.event(type, text) + this.event('response.content_part.done', part) + this.ended(item, status)
+    const said = this.eventOf(type, `${place},"text":${quoted}${isText ? ',"logprobs":[]' : ''}`)
+    return said + this.partEvent('response.content_part.done', item, quoted) + this.ended(item, status, quoted)
   }
 
   private endCalls(status: ItemStatus): string {
     let out = ''
     for (const item of this.calls.values()) {
-      const { id: item_id, index: output_index, written } = item
-      const members = { item_id, output_index, arguments: written }
-      out += this.event('response.function_call_arguments.done', members) + this.ended(item, status)
+      const quoted = jsonString(item.written.text)
+      const place = JSON.stringify({ item_id: item.id, output_index: item.index }).slice(1, -1)
+      out += this.eventOf('response.function_call_arguments.done', `${place},"arguments":${quoted}`)
+      out += this.ended(item, status, quoted)
     }
     this.calls.clear()
     return out
+  }
+
+  /** A response with the items that are done. No member before its output has a list. */
+  private responseEvent(type: string, response: object, bytesLeft = Number.POSITIVE_INFINITY): string {
+    const done = this.done.filter((item) => item !== undefined).join(',')
+    const items = Buffer.byteLength(done) <= bytesLeft ? done : ''
+    const text = JSON.stringify(response).replace('"output":[]', () => `"output":[${items}]`)
+    return this.eventOf(type, `"response":${text}`)
   }
 
   /** The usage stands in the last event; there is none apart. */
@@ -203,15 +230,16 @@ export class ResponsesStream extends ChunkReader {
     const whole = incompleteReason(finish) === null
     const status = whole ? 'completed' : 'incomplete'
     const ends = this.endSpoken(status) + this.endCalls(status)
-    const response = responseObject(this.identity, this.echo, this.done, { settled, finish })
-    return begun + ends + this.event(whole ? 'response.completed' : 'response.incomplete', { response })
+    const response = responseObject(this.identity, this.echo, [], { settled, finish })
+    return begun + ends + this.responseEvent(whole ? 'response.completed' : 'response.incomplete', response)
   }
 
-  failure(error: object): string {
+  /** What was done is listed again where that is not itself too much. */
+  failure(error: object, bytesLeft?: number): string {
     const { message } = error as { readonly message: string }
     const begun = this.start()
-    const running = responseObject(this.identity, this.echo, this.done.filter(Boolean), null)
+    const running = responseObject(this.identity, this.echo, [], null)
     const response = { ...running, status: 'failed', error: { code: 'server_error', message } }
-    return begun + this.event('response.failed', { response })
+    return begun + this.responseEvent('response.failed', response, bytesLeft)
   }
 }

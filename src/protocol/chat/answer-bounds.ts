@@ -1,0 +1,76 @@
+const KiB = 1024
+const MiB = 1024 * KiB
+
+/**
+ * Bounds of one answer of a node, beside that of its bytes (§27). A model's answer stays far below each of them; without
+ * them a node can make the gateway write, and clients keep, many times what it has sent itself.
+ */
+export const toolCallsMax = 256
+/** Times that an answer changes between reasoning, text and tool calls. */
+export const blockChangesMax = 4_096
+/** More than anybody can ask for. */
+export const choicesMax = 128
+/** Lines of a stream that are no JSON. */
+export const skippedLinesMax = 1_024
+/** An answer that is longer is read in one turn of the event loop and ended in another. */
+export const longBytesMin = MiB
+
+const outputFactor = 8
+/** Of the 4 MiB that are free for every answer the error has a place that follows where they are used up. */
+const outputBytesFree = 4 * MiB - 16 * KiB
+
+/** How much of an answer may be written to the client for what its node has sent of it, bytes. */
+export class OutputMeter {
+  nodeBytes = 0
+  private writtenBytes = 0
+
+  heard(nodeBytes: number): void {
+    this.nodeBytes += nodeBytes
+  }
+
+  wrote(text: string): void {
+    this.writtenBytes += Buffer.byteLength(text)
+  }
+
+  /** Once `text` is written, too; less than 0: it may not be. */
+  bytesLeft(text: string): number {
+    return outputFactor * this.nodeBytes + outputBytesFree - this.writtenBytes - Buffer.byteLength(text)
+  }
+}
+
+/** What one chunk says, as dialects tell it apart. */
+export type Block = 'thought' | 'text' | 'calls'
+
+/** Counts what an answer is made of, chunk by chunk. */
+export class AnswerCount {
+  private block: Block | null = null
+  private changes = 0
+  /** By the node's index; of further choices with theirs. null: none was called. */
+  private calls: Set<number | string> | null = null
+  private lastCall: unknown
+
+  /** False: it is more than an answer may have. */
+  enters(block: Block): boolean {
+    if (block === this.block) return true
+    if (this.block !== null) this.changes++
+    this.block = block
+    return this.changes <= blockChangesMax
+  }
+
+  callsMore(choice: number, calls: readonly unknown[]): boolean {
+    if (calls.length > toolCallsMax) return false
+    for (let at = 0; at < calls.length; at++) this.call(choice, calls[at], at)
+    return (this.calls?.size ?? 0) <= toolCallsMax
+  }
+
+  /** Most chunks go on with the call of the chunk before. */
+  private call(choice: number, call: unknown, at: number): void {
+    const { index } = (call ?? {}) as { readonly index?: unknown }
+    const own = typeof index === 'number' ? index : at
+    const key = choice === 0 ? own : `${choice}:${own}`
+    if (key === this.lastCall) return
+    this.lastCall = key
+    this.calls ??= new Set()
+    this.calls.add(key)
+  }
+}
