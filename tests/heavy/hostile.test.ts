@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { openAimedLane } from '../hostile/world/aimed-lane.ts'
 import { openClientLane } from '../hostile/world/client-lane.ts'
 import { openFormLane } from '../hostile/world/form-lane.ts'
 import { openFrameLane } from '../hostile/world/frame-lane.ts'
@@ -30,13 +31,13 @@ const hoursMax = 4
 /** A way ends with as many cases as it has played by then. */
 const minutesMax = Number(process.env.HOSTILE_MINUTES ?? hoursMax * 60)
 
-type Lanes = Readonly<Record<'node' | 'client' | 'form' | 'frame' | 'poll' | 'path' | 'sound', number>>
-const manyLanes: Lanes = { node: 30, client: 12, form: 6, frame: 9, poll: 3, path: 2, sound: 3 }
+type Lanes = Readonly<Record<'node' | 'client' | 'form' | 'frame' | 'poll' | 'path' | 'sound' | 'aimed', number>>
+const manyLanes: Lanes = { node: 30, client: 12, form: 6, frame: 9, poll: 3, path: 2, sound: 3, aimed: 3 }
 /** Each node has an agent of its own, all of them in one process. */
 const lanesOf: Readonly<Record<Way, Lanes>> = {
   direct: manyLanes,
-  tunnel: { ...manyLanes, node: 18, client: 6, form: 0, sound: 0 },
-  peer: { ...manyLanes, node: 18, client: 6, form: 0, sound: 0 },
+  tunnel: { ...manyLanes, node: 18, client: 6, form: 0, sound: 0, aimed: 0 },
+  peer: { ...manyLanes, node: 18, client: 6, form: 0, sound: 0, aimed: 0 },
   processes: { ...manyLanes, node: 24 },
 }
 /** `HOSTILE_LANES=0.2`: a fifth of them, where the processor is shared and many at once would only wait. */
@@ -56,6 +57,7 @@ async function openLanes(gateway: HostileGateway): Promise<readonly AnyLane[]> {
     ...(await many(wanted.poll, (at) => openPollLane(gateway, at))),
     ...(await many(wanted.path, (at) => openPathLane(gateway, at))),
     ...(await many(wanted.sound, (at) => openSoundLane(gateway, at))),
+    ...(await many(wanted.aimed, (at) => openAimedLane(gateway, at))),
   ]
 }
 

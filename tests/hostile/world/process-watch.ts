@@ -5,7 +5,7 @@ import type { Socket } from 'bun'
 import { residentBytes } from '../../support/gateways/gateway-process.ts'
 import { readForLeaks } from './leaks.ts'
 import type { Stall } from './loop-monitor.ts'
-import { type FromProcess, type Pulse, type ToProcess, Words, watchVariable, word } from './process-words.ts'
+import { type FromProcess, noPulse, type Pulse, type ToProcess, Words, watchVariable, word } from './process-words.ts'
 
 /** A frozen process answers late; the stall itself is the finding. */
 const pulseMsMax = 120_000

@@ -22,6 +22,8 @@ export type FaultKind =
   | 'amplified'
   | 'ambiguous path'
   | 'memory'
+  /** More was computed than the node's bytes are worth. */
+  | 'cost'
 
 export interface Fault {
   readonly kind: FaultKind
