@@ -28,6 +28,7 @@ npm run bench -- tunnel [--write]      a node agent over its tunnel against the 
 npm run bench -- consoles [--write]    chat with 50 consoles open against none
 npm run bench -- paid [--write]        paid chat against free chat
 npm run bench -- dialects [--write]    streams of Messages and of Responses against streams of chat
+npm run bench -- aimed [--write]       the longest turn, and what is written, for answers that are aimed at a gateway
 npm run bench -- embeddings [--write]  one large request on one, two and four nodes
 npm run bench -- drains [--write]      connections that are reset while a gateway ends
 npm run bench -- ledger [--write]      paid requests through the ledger, in groups and with a transaction each
@@ -85,6 +86,7 @@ const benches = [
   'paid',
   'ledger',
   'dialects',
+  'aimed',
   'embeddings',
   'drains',
 ] as const

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { compareAffinity } from './affinity.ts'
+import { benchAimed } from './aimed.ts'
 import { compare } from './compare.ts'
 import { comparePeers } from './compare-peers.ts'
 import { compareConsoles } from './consoles.ts'
@@ -38,6 +39,7 @@ const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = 
   paid: comparePaid,
   ledger: benchLedger,
   dialects: compareDialects,
+  aimed: benchAimed,
   drains: (options) => benchDrains(options),
   embeddings: (options) => benchEmbeddings(options),
 }
