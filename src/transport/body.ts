@@ -206,6 +206,10 @@ const decoders = {
   zstd: createZstdDecompress,
 } as const
 
+/** A body unfolds to so many times its own bytes, and these besides. */
+const unfoldedTimesMax = 8
+const unfoldedBytesMore = 4 * 1024 * 1024
+
 /** For a node that compresses although it was asked not to: a decoder before the body, or null for an unknown coding. */
 export function decoded(coding: string, body: Body): BodySink | null {
   const make = decoders[coding as keyof typeof decoders]
@@ -213,11 +217,20 @@ export function decoded(coding: string, body: Body): BodySink | null {
   const decoder = make()
   // A few bytes can unfold to very many, so the decoder is held back as well.
   body.decoder = decoder
-  decoder.on('data', (chunk: Buffer) => body.bytes(chunk))
+  let [packedBytes, unfoldedBytes] = [0, 0]
+  decoder.on('data', (chunk: Buffer) => {
+    unfoldedBytes += chunk.length
+    if (unfoldedBytes <= unfoldedTimesMax * packedBytes + unfoldedBytesMore) return body.bytes(chunk)
+    decoder.destroy()
+    body.failed(new TransportError('malformed'))
+  })
   decoder.on('end', () => body.ended())
   decoder.on('error', () => body.failed(new TransportError('malformed')))
   return {
-    bytes: (chunk) => void decoder.write(chunk),
+    bytes: (chunk) => {
+      packedBytes += chunk.length
+      decoder.write(chunk)
+    },
     ended: () => {
       body.letGo()
       decoder.end()
