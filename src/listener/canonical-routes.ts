@@ -18,8 +18,11 @@ const names = Array.from({ length: segmentsMax }, (_, at) => `s${at}`)
 
 const isDots = (segment: string | undefined) => segment === '.' || segment === '..'
 
+/** What Bun puts in the place of an escape that is none, and of the two characters behind it: a backslash may be one of them. */
+const unreadable = /[\\\ufffd]/
+
 /** A segment as Bun decoded it. Of those that were encoded, the check of the URL finds what remains. */
-const isPlain = (segment: string | undefined) => !isDots(segment) && segment?.includes('\\') !== true
+const isPlain = (segment = '') => !isDots(segment) && !unreadable.test(segment)
 
 /** What answers paths of so many segments. */
 function checked(count: number, { answer, refuse, slashedId }: CanonicalRoutesOptions) {
