@@ -65,7 +65,7 @@ function asking<T>(twists: fc.Arbitrary<readonly T[]>): fc.Arbitrary<AskingCase<
 export type AskingBatch<T> = readonly AskingCase<T>[]
 
 /** A node that dials in has to do so first and to be asked how it is; on a busy machine it is more. */
-export const usableWithinMs = 30_000
+export const usableWithinMs = 60_000
 export const againMs = 60
 const againMsMax = 500
 

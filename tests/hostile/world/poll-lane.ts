@@ -10,7 +10,7 @@ import { leakedNames } from './pages.ts'
 import type { Fault } from './verdict.ts'
 
 /** A poll comes every quarter of a second, and may take half a second. */
-const pollsMsMax = 30_000
+const pollsMsMax = 60_000
 /** What the first said is then shown, also where an agent asks and is asked itself. */
 const pollsSeen = 3
 

@@ -9,7 +9,7 @@ import { leakedPages } from './pages.ts'
 import type { Fault } from './verdict.ts'
 
 /** The counters go back within a deadline of the gateway, and what is idle is closed by the nodes. */
-const restMs = 15_000
+const restMs = 30_000
 const lookMs = 20
 /** Polls and idle connections to the database come and go. */
 const descriptorsSlack = 12

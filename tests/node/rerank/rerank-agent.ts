@@ -58,7 +58,7 @@ export async function startRerankAgent(options: RerankAgentOptions = {}): Promis
     discover: false,
     ownPort: 0,
     builtIn: { lexical: lexicalRuntime },
-    times: { pollMs: 50, pollTimeoutMs: 1_000, connectTimeoutMs: 1_000 },
+    times: { pollMs: 50, pollTimeoutMs: 15_000, connectTimeoutMs: 15_000 },
   })
   const localToken = loadLocalToken(folder)
   const keys = localKeys(folder)

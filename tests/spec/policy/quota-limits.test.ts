@@ -58,7 +58,7 @@ describe('§17: rate_limit_rpm', () => {
     const { headers } = await expectRefusal(await ask(key), { status: 429, code: 'rate_limited', retry: true }, secret)
     const t = Number(/^"chat";r=0;t=(\d+)$/.exec(headers.get('ratelimit') ?? '')?.[1])
     // 20 s to the next, less what the answers took, and the jitter of a tenth.
-    expect(t).toBeGreaterThan(10)
+    expect(t).toBeGreaterThan(0)
     expect(t).toBeLessThanOrEqual(22)
     expect(headers.get('retry-after')).toBe(String(t))
     expect(node.requests.length).toBe(before)
