@@ -2,8 +2,9 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { freePort } from '../support/gateways/free-port.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
-import { freePort, isAlive, type NpmStart, npmStart, processesOf } from '../support/gateways/npm-start.ts'
+import { isAlive, type NpmStart, npmStart, processesOf } from '../support/gateways/npm-start.ts'
 
 const installedMbMax = 300
 const installWithinMs = 540_000
@@ -24,7 +25,7 @@ beforeAll(async () => {
   for (const name of programs) symlinkSync(Bun.which(name) ?? '/absent', join(bin, name))
   const cloned = Bun.spawnSync(['git', 'clone', '--quiet', root, checkout], { stderr: 'inherit' })
   expect(cloned.exitCode).toBe(0)
-  env = { PATH: bin, SVC_PORT: String(await freePort()), SVC_DISCOVER: 'false' }
+  env = { PATH: bin, SVC_PORT: String(freePort()), SVC_DISCOVER: 'false' }
 })
 afterAll(async () => {
   started?.kill('SIGTERM')

@@ -1,8 +1,8 @@
 import { afterAll, expect, test } from 'bun:test'
 import { join, resolve } from 'node:path'
+import { freePort } from '../support/gateways/free-port.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { firstMatch, residentBytes, spawnGateway } from '../support/gateways/gateway-process.ts'
-import { freePort } from '../support/gateways/npm-start.ts'
 import { holdStreams } from '../support/pools/held-streams.ts'
 
 const streams = 5_000
@@ -91,7 +91,7 @@ async function measure(node: string, target: Target): Promise<Measured> {
 
 test('5,000 streams on one process complete, each for at most twice the memory of a raw Bun pass-through', async () => {
   const node = await startNode()
-  const port = await freePort()
+  const port = freePort()
   const raw = run([join(root, 'bench/rig/raw-bun.ts')], { PORT: String(port), UPSTREAM: node })
   const rawUrl = `http://127.0.0.1:${port}`
   await waitFor('the pass-through', async () => (await fetch(`${rawUrl}/v1/models`).catch(() => null))?.ok)

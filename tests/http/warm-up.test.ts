@@ -3,8 +3,8 @@ import type { ChatSample } from '../../src/actors/telemetry/metrics.ts'
 import { startLoopbackNode } from '../../src/actors/warm-up/loopback-node.ts'
 import { type OpenDoor, warmUp } from '../../src/actors/warm-up/warm-up.ts'
 import { openWarmDoor } from '../../src/http/warm-door.ts'
+import { freePort } from '../support/gateways/free-port.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
-import { freePort } from '../support/gateways/npm-start.ts'
 import { startWatchedGateway } from '../support/gateways/watched-gateway.ts'
 import { testLimitMs } from '../support/run/limits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
@@ -139,7 +139,7 @@ test('§1: a gateway that cannot warm up says so and serves nevertheless', async
 })
 
 async function readyAt(env: Readonly<Record<string, string>>) {
-  const port = await freePort()
+  const port = freePort()
   const starting = startWatchedGateway({ SVC_PORT: String(port), SVC_DISCOVER: 'false', SVC_DEMO: 'never', ...env })
   const isReady = async () => (await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => null))?.status === 200
   await waitUntil('readyz', isReady, testLimitMs)

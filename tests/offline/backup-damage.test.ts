@@ -179,7 +179,7 @@ test('§24: a backup of the format of before is read, and said to carry no signa
       const ended = await bench.cli.run(['restore', at, '--unverified'], { env })
       expect([ended.out, ended.code]).toEqual([expect.stringContaining('Books      balance'), 0])
       expect(ended.err).toContain('NOT VERIFIED: the backup carries no signature.')
-      expect((await everyRow(target.url)).filter(({ table }) => table === 'receipts')).toHaveLength(12)
+      expect((await everyRow(target.url)).filter(({ table }) => table === 'receipt_rows')).toHaveLength(12)
     } finally {
       await target.drop()
     }

@@ -9,9 +9,9 @@ import { bundleVerifyPage } from '../../src/actors/console/verify-page.ts'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { MachineList } from '../../src/protocol/wire/admin/inspect.ts'
 import { newToken, sha256Hex } from '../../src/secrets.ts'
+import { freePort } from '../support/gateways/free-port.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
-import { freePort } from '../support/gateways/npm-start.ts'
 import { emptyDatabase } from '../support/run/postgres.ts'
 
 /** The program in one file, in a folder without anything else and with an environment without anything else. */
@@ -195,7 +195,7 @@ test('without DATABASE_URL it says what to set, and reads no settings from its w
 })
 
 test('§26: several processes share one port and one database', async () => {
-  const port = await freePort()
+  const port = freePort()
   let first: TestGateway | null = null
   let second: TestGateway | null = null
   try {

@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Credentials } from '../../src/host/data-folder.ts'
 import { start } from '../../src/main.ts'
+import { freePort } from '../support/gateways/free-port.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
-import { freePort, isAlive, isFree, type NpmStart, npmStart, processesOf } from '../support/gateways/npm-start.ts'
+import { isAlive, isFree, type NpmStart, npmStart, processesOf } from '../support/gateways/npm-start.ts'
 import { fresh, type ProcessGateway, startProcesses } from '../support/gateways/processes.ts'
 import { testLimitMs } from '../support/run/limits.ts'
 import { npmTest } from '../support/run/npm-test.ts'
@@ -35,7 +36,7 @@ describe('§33: npm start with SVC_PROCESSES', () => {
   }
   beforeAll(async () => {
     dataDir = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-processes-')))
-    port = await freePort()
+    port = freePort()
   })
   afterEach(async () => {
     started?.kill('SIGTERM')

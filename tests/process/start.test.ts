@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import { connect } from '../../src/db/client.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Credentials } from '../../src/host/data-folder.ts'
+import { freePort } from '../support/gateways/free-port.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
-import { freePort, isAlive, isFree, type NpmStart, npmStart, processesOf } from '../support/gateways/npm-start.ts'
+import { isAlive, isFree, type NpmStart, npmStart, processesOf } from '../support/gateways/npm-start.ts'
 import { testLimitMs } from '../support/run/limits.ts'
 import { npmTest as test } from '../support/run/npm-test.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
@@ -36,7 +37,7 @@ function begin(env: Readonly<Record<string, string>> = {}): NpmStart {
 
 beforeAll(async () => {
   dataDir = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-start-')))
-  port = await freePort()
+  port = freePort()
   url = `http://127.0.0.1:${port}`
   node = startFakeNode({ models: ['m'] })
 })

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { readCredentials } from '../../src/host/data-folder.ts'
 import { start } from '../../src/main.ts'
+import { freePort } from '../support/gateways/free-port.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
-import { freePort } from '../support/gateways/npm-start.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
 
 /*
@@ -39,7 +39,7 @@ async function firstReady(port: number, key: () => string) {
 
 /** Another gateway on the same database. */
 async function startAgain(first: TestGateway, key: string, env: Readonly<Record<string, string>> = {}) {
-  const port = await freePort()
+  const port = freePort()
   const starting = startTestGateway({ beside: first, env: { SVC_PORT: String(port), ...env } })
   stops.push(async () => (await starting).stop())
   return firstReady(port, () => key)
@@ -78,7 +78,7 @@ test('so does the demo of a first start', async () => {
     rmSync(realpathSync(join(dataDir, 'postgres')), { recursive: true, force: true })
     rmSync(dataDir, { recursive: true, force: true })
   })
-  const port = await freePort()
+  const port = freePort()
   const env = { SVC_DATA_DIR: dataDir, SVC_PORT: String(port), SVC_DISCOVER: 'false', SVC_LOG_LEVEL: 'silent' }
   const starting = start(env, { quiet: true })
   stops.push(async () => (await starting).stop())

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { freePort } from '../support/gateways/free-port.ts'
 import type { TestGateway } from '../support/gateways/gateway.ts'
-import { freePort } from '../support/gateways/npm-start.ts'
 import { fresh } from '../support/gateways/processes.ts'
 import { clusterSecret, startPeerGateway } from '../support/peer-gateway.ts'
 import { longStream, models, type ProcessPool, startProcessPool } from '../support/pools/process-pool.ts'
@@ -8,11 +8,13 @@ import { testLimitMs } from '../support/run/limits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const burst = 12
+/** Each process that comes has a port of its own, counted from the first. */
+const placesMax = 8
 
 let pool: ProcessPool
 let beside: TestGateway
 beforeAll(async () => {
-  const SVC_PEER_URL = `http://127.0.0.1:${(await freePort()) - 100}`
+  const SVC_PEER_URL = `http://127.0.0.1:${freePort(placesMax)}`
   pool = await startProcessPool({ SVC_PEER_URL, SVC_CLUSTER_SECRET: clusterSecret })
   beside = await startPeerGateway({ beside: pool.gateway })
 }, testLimitMs)

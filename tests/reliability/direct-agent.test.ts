@@ -1,14 +1,8 @@
 import { expect, test } from 'bun:test'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { freePort } from '../support/gateways/free-port.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { enrollmentToken, nodeOf, startAgent, untilState } from '../support/nodes/agents.ts'
-
-function freePort(): number {
-  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
-  const port = server.port ?? 0
-  server.stop(true)
-  return port
-}
 
 test('§22: an agent with an endpoint_url is ready with the first poll, which comes while it still enrols', async () => {
   // So seldom that a second poll would come too late.

@@ -6,6 +6,7 @@ import { nameHooks } from '../../scripts/named-failures.ts'
 
 const root = resolve(import.meta.dir, '../..')
 const file = `import { afterAll, afterEach, beforeAll, describe, test } from 'bun:test'
+afterAll(() => Promise.reject(new Error('not stopped')))
 describe('begun', () => {
   beforeAll(() => Promise.reject(new Error('no server')))
   test('waits', () => {})
@@ -43,9 +44,10 @@ test('a hook that fails or does not end is reported with its kind, file and line
   const report = await reportOf(file)
   const failed = report.map(nameHooks()).filter((line) => line.startsWith('(fail)'))
   expect(failed.map((line) => line.replace(/ \[.*\]$/, '').replaceAll(/(?:\.\.\/)+/g, ''))).toEqual([
-    '(fail) begun > beforeAll of …/some.test.ts:3',
-    '(fail) ended > afterAll of …/some.test.ts:7',
+    '(fail) begun > beforeAll of …/some.test.ts:4',
+    '(fail) ended > afterAll of …/some.test.ts:8',
     '(fail) each > closes',
+    '(fail) afterAll of …/some.test.ts:2',
   ])
   const text = report.join('\n')
   for (const cause of ['no server', 'it did not end within 0.5 s', 'afterEach of', 'not closed'])

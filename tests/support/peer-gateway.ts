@@ -1,15 +1,8 @@
 import { start } from '../../src/main.ts'
+import { freePort } from './gateways/free-port.ts'
 import { startTestGateway, type TestGateway } from './gateways/gateway.ts'
 
 export const clusterSecret = 'a-secret-of-the-pool-of-gateways'
-
-/** A port that is free now: a gateway has to know its own before it listens. */
-export function freePort(): number {
-  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
-  const port = server.port ?? 0
-  server.stop(true)
-  return port
-}
 
 export interface PeerOptions {
   /** Where nodes dial; default: this gateway itself. */

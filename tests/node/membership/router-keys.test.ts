@@ -5,6 +5,7 @@ import { type Server, start } from '../../../src/main.ts'
 import { vouchedKeys } from '../../../src/node/membership/router-keys.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { newNonce, routerKeysMessage } from '../../../src/protocol/signing/signatures.ts'
+import { freePort } from '../../support/gateways/free-port.ts'
 import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { startLoneAgent } from '../../support/nodes/lone-agent.ts'
@@ -66,7 +67,7 @@ test.each([
     let server: Server | null = null
     let settings: Readonly<Record<string, string>> = {}
     const gateway = await startTestGateway({
-      env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_ROUTER_KEY: old, SVC_PORT: String(await freePort()) },
+      env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_ROUTER_KEY: old, SVC_PORT: String(freePort()) },
       launch: async (env) => {
         settings = env
         const begun = await start(env, { quiet: true })
@@ -85,7 +86,7 @@ test.each([
     const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId, {
       endpointUrlAllowed: direct,
     })
-    const port = direct ? await freePort() : 0
+    const port = direct ? freePort() : 0
     const endpoint = direct ? { endpointUrl: `http://127.0.0.1:${port}` } : {}
     const agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [model.url], port, ...endpoint })
     undo.push(() => agent.remove())
@@ -98,10 +99,3 @@ test.each([
   },
   testLimitMs,
 )
-
-async function freePort(): Promise<number> {
-  const probe = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
-  const { port } = probe
-  probe.stop(true)
-  return port
-}

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { freePort } from '../../../src/node/servers/server-address.ts'
+import { freePort } from '../../support/gateways/free-port.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 
 let gateway: TestGateway

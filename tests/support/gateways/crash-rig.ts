@@ -1,6 +1,7 @@
 import { expect } from 'bun:test'
 import { join, resolve } from 'node:path'
 import { startWebhookReceiver, type WebhookReceiver } from '../money/webhook-receiver.ts'
+import { freePort } from './free-port.ts'
 import { startTestGateway, type TestGateway, waitFor } from './gateway.ts'
 import { firstMatch } from './gateway-process.ts'
 
@@ -21,13 +22,6 @@ const root = resolve(import.meta.dir, '../../..')
 const answerMs = 5_000
 const againMs = 20
 const settleMs = 400_000
-
-function freePort(): number {
-  const probe = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
-  const { port } = probe
-  probe.stop(true)
-  return port
-}
 
 export async function startCrashRig(env: Readonly<Record<string, string>> = {}): Promise<CrashRig> {
   const receiver = await startWebhookReceiver()

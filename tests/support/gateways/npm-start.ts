@@ -61,16 +61,6 @@ export function npmStart(env: Readonly<Record<string, string>>, from: StartFrom 
   }
 }
 
-export async function freePort(): Promise<number> {
-  return new Promise((resolvePort, reject) => {
-    const server = createServer().once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolvePort(typeof address === 'object' && address !== null ? address.port : 0))
-    })
-  })
-}
-
 /** True when the port can be taken. */
 export function isFree(port: number): Promise<boolean> {
   return new Promise((done) => {

@@ -2,9 +2,9 @@ import { expect } from 'bun:test'
 import { Ledger } from '../../../src/actors/money/ledger.ts'
 import type { FakeNode } from '../../../src/fake-node/fake-node.ts'
 import { createLog } from '../../../src/log.ts'
+import { freePort } from '../gateways/free-port.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../gateways/gateway.ts'
 import { type GatewayProcess, spawnGateway } from '../gateways/gateway-process.ts'
-import { freePort } from '../gateways/npm-start.ts'
 import { expectBooksBalance } from '../money/ledger.ts'
 import { nodeAt, startFakeNodes } from '../nodes/fake-nodes.ts'
 
@@ -26,7 +26,7 @@ export interface PaidPool {
 export async function startPaidPool(): Promise<PaidPool> {
   let running: GatewayProcess | null = null
   const gateway = await startTestGateway({
-    env: { SVC_PORT: String(await freePort()) },
+    env: { SVC_PORT: String(freePort()) },
     launch: async (env) => {
       running = await spawnGateway(env)
       return { url: running.url, stop: async () => running?.stop() }

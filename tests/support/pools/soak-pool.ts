@@ -5,9 +5,10 @@ import { createPrivateJobs, type PrivateJobsClient } from '../../../src/client/p
 import { type OpenDatabase, openDatabase } from '../../../src/db/client.ts'
 import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { type HostileGateway, startGatewayWithPulse } from '../../hostile/world/hostile-gateway.ts'
+import { freePort } from '../gateways/free-port.ts'
 import type { TestCustomer } from '../gateways/gateway.ts'
 import { firstMatch } from '../gateways/gateway-process.ts'
-import { freePort, processesOf } from '../gateways/npm-start.ts'
+import { processesOf } from '../gateways/npm-start.ts'
 import { embeddedUrl } from '../gateways/watched-gateway.ts'
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../nodes/agents.ts'
 
@@ -23,7 +24,7 @@ const root = resolve(import.meta.dir, '../../..')
 const awayMs = 500
 
 async function startKillableNode(models: readonly string[]): Promise<KillableNode> {
-  const port = await freePort()
+  const port = freePort()
   const options = JSON.stringify({ port, models, answer: { chunks: 12, firstTokenMs: 5, intervalMs: 4 } })
   const run = async () => {
     const child = Bun.spawn([process.execPath, join(root, 'tests/support/nodes/fake-node-process.ts'), options], {

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { freePort } from '../gateways/free-port.ts'
 import { firstMatch } from '../gateways/gateway-process.ts'
-import { freePort } from '../gateways/npm-start.ts'
 import { waitUntil } from '../run/wait-until.ts'
 
 type Environment = Readonly<Record<string, string>>
@@ -70,7 +70,7 @@ export class Checkout {
 
   /** Its gateway with an embedded database. Resolves when it is ready. */
   async startGateway(env: Environment = {}) {
-    const port = await freePort()
+    const port = freePort()
     const url = `http://127.0.0.1:${port}`
     const child = this.program('src/main.ts', [], {
       SVC_PORT: String(port),

@@ -16,7 +16,7 @@ const afterOursMs = 30_000
 
 /** The file and line that asked for a hook: first the test file, and the file of its support that asked where one did. */
 function askedAt(): string {
-  const places = [...(new Error().stack ?? '').matchAll(/\((\/[^)]+?):(\d+):\d+\)/g)]
+  const places = [...(new Error().stack ?? '').matchAll(/(?:\(|at )(\/[^()\n]+?):(\d+):\d+\)?$/gm)]
     .filter(([, file]) => file !== import.meta.path)
     .map(([, file = '', line]) => ({ file: relative(root, file), line }))
   const first = places[0]

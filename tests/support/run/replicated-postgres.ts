@@ -15,8 +15,8 @@ import { join } from 'node:path'
 import { connect, type Database, openDatabase } from '../../../src/db/client.ts'
 import { findBinaries } from '../../../src/db/embedded/embedded-binaries.ts'
 import { type Place, preparePlace } from '../../../src/db/embedded/embedded-place.ts'
+import { freePort } from '../gateways/free-port.ts'
 import { waitFor } from '../gateways/gateway.ts'
-import { freePort } from '../gateways/npm-start.ts'
 
 /** A primary and a standby that has every commit before the primary says that it is one. */
 export interface ReplicatedPostgres {
@@ -96,8 +96,8 @@ async function end({ process: child }: Member): Promise<void> {
 
 export async function startReplicatedPostgres(): Promise<ReplicatedPostgres> {
   const folder = mkdtempSync(join(realpathSync(existsSync('/dev/shm') ? '/dev/shm' : tmpdir()), 'penstock-pair-'))
-  const primary = memberIn(join(folder, 'a'), await freePort())
-  const standby = memberIn(join(folder, 'b'), await freePort())
+  const primary = memberIn(join(folder, 'a'), freePort())
+  const standby = memberIn(join(folder, 'b'), freePort())
   const { data, home, account } = primary.place
   const made = spawnSync(
     binariesOf(primary.place).initdb,
