@@ -1,8 +1,9 @@
 const workMs = 20
 
 /**
- * A bound of so many milliseconds, on this machine as busy as it is now: 1 where a processor is free, more where the
- * test has to share it. Ask at the moment of the assertion. A bound says "promptly"; how promptly, bench/ measures.
+ * For the hostile tests alone, whose subject is that others are served meanwhile. A bound of so many milliseconds, on this
+ * machine as busy as it is now: 1 where a processor is free, more where the test has to share it. Ask at the moment of the
+ * assertion. A bound says "promptly"; how promptly, bench/ measures.
  */
 export function promptly(ms: number): number {
   const [beganMs, used] = [performance.now(), process.cpuUsage()]
