@@ -11,8 +11,8 @@ import {
   portInUse,
   procTable,
 } from '../../src/host/port-holder.ts'
+import { freePort } from '../support/gateways/free-port.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
-import { freePort } from '../support/gateways/npm-start.ts'
 
 const scratch = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-holder-')))
 const running: Bun.Subprocess[] = []

@@ -2,8 +2,8 @@ import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { freePort } from '../support/gateways/free-port.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
-import { freePort } from '../support/gateways/npm-start.ts'
 
 const root = resolve(import.meta.dir, '../..')
 const scratch = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-in-use-')))
