@@ -1,5 +1,7 @@
 import { askDatabase } from '../db/queries/health.ts'
+import { MemoryBudget } from '../host/budget.ts'
 import { descriptors } from '../host/descriptors.ts'
+import { LargeWork } from '../host/large-work.ts'
 import type { NodeState } from '../machines/rules/routing.ts'
 import { webhookPublicKey } from '../protocol/signing/webhook-signature.ts'
 import { doorsOf } from '../settings/listen-address.ts'
@@ -151,6 +153,7 @@ function createKeeping(parts: GatewayParts) {
     adminPerMinute: config.SVC_ADMIN_RPM_PER_TOKEN,
     random: randomOf(parts),
   })
+  const memory = MemoryBudget.ofMegabytes(config.SVC_MEMORY_MB)
   const failedLogins = createFailedLogins({
     perMinute: config.SVC_AUTH_FAILURES_PER_MINUTE,
     lockoutMs: config.SVC_AUTH_LOCKOUT_MS,
@@ -169,7 +172,7 @@ function createKeeping(parts: GatewayParts) {
     forgetKey: (keyId) => access.forgetKey(keyId),
     ...clock,
   })
-  return { feed, changedHere, access, limits, failedLogins, audit, auditPurge, sealing, accounts }
+  return { feed, changedHere, access, limits, memory, failedLogins, audit, auditPurge, sealing, accounts }
 }
 
 /** Nodes, however they are reached. */
@@ -285,12 +288,14 @@ function createJobs(parts: GatewayParts, { metrics, inspector }: Watching, keepi
 /** What answers inference requests. */
 function createCalls(parts: GatewayParts, actors: Watching & Keeping & Pool & Money, baseUrl: () => string) {
   const { config, log } = parts
-  const { metrics, inspector, decisions, router, limits, receipts, ledger, idempotency, ownModels } = actors
+  const { metrics, inspector, decisions, router, limits, memory, receipts, ledger, idempotency, ownModels } = actors
   const chatPort: ChatPort = {
     config,
     router,
     limits,
     ownModels,
+    memory,
+    largeWork: new LargeWork(),
     ticker: new Ticker(),
     baseUrl,
     decided: (command, decision, again) => decisions.record(command, decision, again),

@@ -1,4 +1,5 @@
 import type { Database, OpenDatabase } from '../db/client.ts'
+import type { MemoryBudget } from '../host/budget.ts'
 import type { Log } from '../log.ts'
 import type { Loads, Moved, Totals } from '../protocol/wire/admin/processes.ts'
 import type { RouterKeys } from '../protocol/wire/nodes/agent.ts'
@@ -60,6 +61,8 @@ export interface GatewayHandle {
   readonly access: Omit<AccessDirectory, 'start' | 'stop'>
   readonly failedLogins: FailedLogins
   readonly limits: GatewayLimits
+  /** What this process keeps in memory for its customers. */
+  readonly memory: MemoryBudget
   readonly accounts: Accounts
   readonly audit: AuditLog
   readonly auditPurge: AuditPurge

@@ -30,6 +30,7 @@ function observe({
   jobs,
   ledger,
   settlement,
+  memory,
   agents: { dialIn },
 }: Actors): void {
   metrics.observe({
@@ -39,6 +40,7 @@ function observe({
     nodeName: (nodeId) => router.nodeName(nodeId),
     claimsAtBound: () => router.counts().claimsAtBound,
     queued: () => router.counts().queued,
+    memory: () => memory,
     places: () => placesOf(router.nodes(), (nodeId) => router.nodeName(nodeId)),
     placements: () => placements.counts,
     receiptsWritten: () => receipts.written(),

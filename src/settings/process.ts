@@ -33,6 +33,14 @@ export const processSettings = {
     meaning:
       'URL of a PostgreSQL server, for production and for several gateways. It may name several hosts with commas between, a primary and its standbys. Without it the gateway starts the embedded one.',
   },
+  SVC_MEMORY_MB: {
+    kind: 'number',
+    default: 512,
+    min: 128,
+    max: 1_048_576,
+    meaning:
+      'How much of answers, forms and exports one process keeps in memory, MiB. A customer may use a quarter of it; what is more gets 429 `rate_limited`.',
+  },
   SVC_DATABASE_CONNECTIONS: {
     kind: 'number',
     default: 10,

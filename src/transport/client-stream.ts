@@ -18,10 +18,14 @@ export class ClientStream<T extends string | Uint8Array = string> implements Und
   /** The node that fills this stream. */
   source: BodyFlow | null = null
   private out: ReadableStreamDefaultController<T> | null = null
+  /** Of what the client has not read; UTF-16 units, or bytes. */
+  queued = 0
+  /** It has been written to its end; called when the client has read all but a last queue of it, or is gone. */
+  private onRead: (() => void) | null = null
 
   /** `queueMax`: UTF-16 units, or bytes. `gone`: the client left. */
   constructor(
-    queueMax: number,
+    private readonly queueMax: number,
     private readonly gone: () => void,
   ) {
     // The source is this itself: closures of its own would stay with each of thousands of streams.
@@ -33,6 +37,8 @@ export class ClientStream<T extends string | Uint8Array = string> implements Und
   }
 
   cancel(): void {
+    this.out = null
+    this.read()
     this.gone()
   }
 
@@ -45,7 +51,9 @@ export class ClientStream<T extends string | Uint8Array = string> implements Und
       return this.gone()
     }
     this.lastWriteMs = nowMs
-    if ((out.desiredSize ?? 0) > 0 || this.stalledAtMs > 0) return
+    const room = out.desiredSize ?? 0
+    this.queued = this.queueMax - room
+    if (room > 0 || this.stalledAtMs > 0) return
     this.stalledAtMs = nowMs
     this.source?.pause()
   }
@@ -60,15 +68,35 @@ export class ClientStream<T extends string | Uint8Array = string> implements Und
     }
   }
 
+  /** Closes it once the client has taken what is queued beyond a full queue. `read`: called then, or when the client is gone. */
+  closeWhenRead(read: () => void): void {
+    if (this.out === null || this.queued <= this.queueMax) {
+      this.close()
+      return read()
+    }
+    this.onRead = read
+  }
+
+  private read(): void {
+    const { onRead } = this
+    this.onRead = null
+    onRead?.()
+  }
+
   /** Resets the connection: a client that reads on must not take what it got for a whole answer. */
   cut(): void {
     const { out } = this
     this.out = null
     out?.error()
+    this.read()
   }
 
   /** The client has read. */
   pull(): void {
+    if (this.onRead !== null) {
+      this.close()
+      return this.read()
+    }
     if (this.stalledAtMs === 0) return
     this.stalledAtMs = 0
     this.source?.resume()
@@ -85,6 +113,7 @@ class LongEnd {
   constructor(
     private readonly client: ClientStream,
     private readonly text: string,
+    private readonly read: (() => void) | null,
   ) {}
 
   handOn(): void {
@@ -94,7 +123,7 @@ class LongEnd {
       this.client.write(this.text.slice(this.at, to), performance.now())
       this.at = to
     }
-    this.client.close()
+    closeEnd(this.client, this.read)
   }
 
   /** Only there: elsewhere it could part the halves of a character. */
@@ -104,9 +133,12 @@ class LongEnd {
   }
 }
 
-/** Writes the last of a stream, and closes it. */
-export function writeEnd(client: ClientStream, text: string, nowMs: number): void {
-  if (text.length > pieceUnits) return turnShare.queue(new LongEnd(client, text), text.length)
+const closeEnd = (client: ClientStream, read: (() => void) | null) =>
+  read === null ? client.close() : client.closeWhenRead(read)
+
+/** Writes the last of a stream, and closes it. `read`: called when the client has read all but a last queue of it, or is gone. */
+export function writeEnd(client: ClientStream, text: string, nowMs: number, read: (() => void) | null = null): void {
+  if (text.length > pieceUnits) return turnShare.queue(new LongEnd(client, text, read), text.length)
   client.write(text, nowMs)
-  client.close()
+  closeEnd(client, read)
 }

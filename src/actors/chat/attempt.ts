@@ -19,6 +19,8 @@ export type AbortCause =
   | 'slow_client'
   | 'node_lost'
   | 'shutdown'
+  /** The customer's share of the gateway's memory is full. */
+  | 'memory'
   /** The answer is complete; what the node still sends does not matter. */
   | 'complete'
 
@@ -58,6 +60,8 @@ export class Attempt implements InFlightCall {
   /** What its node was told besides the request. */
   confided = noConfidences
   private released = false
+  /** What the caller hears of a call that was ended for memory. */
+  private memoryRefusal: Problem | null = null
   /** Unix ms, where its model was not in memory then. */
   private readonly coldAtMs: number | null
   private answer: Extract<CallOutcome, { kind: 'ok' }> | null = null
@@ -106,6 +110,11 @@ export class Attempt implements InFlightCall {
     this.signal.abort()
   }
 
+  outOfMemory(refusal: Problem): void {
+    this.memoryRefusal ??= refusal
+    this.abort('memory')
+  }
+
   release(outcome: CallOutcome): void {
     if (this.released) return
     this.released = true
@@ -147,6 +156,7 @@ export class Attempt implements InFlightCall {
       const failover = cause === 'first_chunk_timeout'
       return this.failure({ code, failover }, { cause: 'timeout', keyId: this.keyId })
     }
+    if (cause === 'memory' && this.memoryRefusal !== null) return this.failedByRequest(this.memoryRefusal)
     const code = cause === 'node_lost' ? cause : 'server_shutdown'
     // A client that left is no failure of the call.
     this.span?.end(cause === 'client_gone' ? null : code)
@@ -171,7 +181,7 @@ export class Attempt implements InFlightCall {
     return this.refusedBy(null, content) ?? this.failure(failure, { cause: 'server_error', keyId: this.keyId })
   }
 
-  /** The client's own request broke off on its way to the node. */
+  /** The request itself is at fault: it broke off on its way to the node, or its answer is more than its customer may keep. */
   failedByRequest(problem: Problem): AttemptFailure {
     const { code } = problem
     this.span?.end(code)

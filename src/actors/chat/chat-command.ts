@@ -1,5 +1,6 @@
 import type { FailedTry } from '../../db/queries/requests/request-records.ts'
 import type { ProblemCode } from '../../errors.ts'
+import type { Grant } from '../../host/budget.ts'
 import type { RequestId } from '../../ids.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Access } from '../accounts/access.ts'
@@ -47,8 +48,10 @@ export const outputAsked = ({ operation, body }: ChatCommand): number | null =>
   operation.generates ? (body.max_tokens ?? body.max_completion_tokens ?? null) : null
 
 /** `headers`: what the account's limits say (`RateLimit`, …). */
-export type ChatAnswer = { readonly headers: Readonly<Record<string, string>> } & (
-  | { readonly kind: 'whole'; readonly body: string }
+export type ChatAnswer = {
+  readonly headers: Readonly<Record<string, string>>
+} /** `kept`: closed once the client has it; null: it is too small to count. */ & (
+  | { readonly kind: 'whole'; readonly body: string; readonly kept: Grant | null }
   | { readonly kind: 'stream'; readonly stream: ReadableStream<string> }
   /** The node's own bytes. */
   | { readonly kind: 'bytes'; readonly contentType: string; readonly stream: ReadableStream<Uint8Array> }

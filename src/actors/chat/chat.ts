@@ -1,6 +1,7 @@
 import { problemFor } from '../../db/outage.ts'
 import { NoAnswer, within } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
+import { textBytes } from '../../host/budget.ts'
 import { inSession, type Prompt } from '../../machines/placement/blocks.ts'
 import { tokensAboveBound } from '../../machines/refusals/token-bound.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
@@ -19,6 +20,7 @@ import { Parts } from './parts.ts'
 import { tryPassed } from './passed-answer.ts'
 import { Relay } from './relay.ts'
 import { StreamOwner, tryStream } from './stream-answer.ts'
+import type { SentAnswer } from './whole-answer.ts'
 import { tryWhole } from './whole-call.ts'
 
 export interface Chat {
@@ -133,7 +135,7 @@ async function tended(exchange: Exchange, request: PlacementRequest, { wish, ans
   exchange.admission = admission
   await whileWanted(exchange, ownModels[wish](wanted))
   exchange.finish(200, null, null, null)
-  return { kind: 'whole', body: answer, headers: admission.headers ?? noHeaders }
+  return { kind: 'whole', body: answer, kept: null, headers: admission.headers ?? noHeaders }
 }
 
 /** A load goes on when its client has left or the gateway stops, but nothing here waits for it any more. */
@@ -169,7 +171,7 @@ async function dispatchStream(
 }
 
 /** One answer of many: their sum, under the request's own id. */
-async function joined(exchange: Exchange, parts: Parts): Promise<string> {
+async function joined(exchange: Exchange, parts: Parts): Promise<SentAnswer> {
   const { command } = exchange
   const answers = await parts.run()
   const sum = (of: (usage: TokenUsage) => number) => answers.reduce((all, { usage }) => all + of(usage), 0)
@@ -191,8 +193,9 @@ async function joined(exchange: Exchange, parts: Parts): Promise<string> {
   const whole = operation.parts.join(answers.map(({ completion }) => completion))
   const text = operation.writeWhole(exchange.identity(), whole, { usage, metadata }, body)
   exchange.attempts = answers.length
+  const kept = exchange.handOver(textBytes(text.length))
   exchange.finish(200, null, usage, null)
-  return text
+  return { body: text, kept }
 }
 
 /** What placement compares. A hint of the client's stands before all that can be seen of the prompt (§28). */
@@ -227,9 +230,10 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
       const tried = (route: Route) => tryPassed(exchange, route, bodyFor(exchange, route, ceiling))
       return { kind: 'bytes', headers, ...(await dispatch(exchange, request, tried)) }
     }
-    if (parts !== null) return { kind: 'whole', body: await joined(exchange, parts), headers }
-    const answer = await dispatchWhole(exchange, request, ceiling)
-    return { kind: 'whole', body: answer.body, headers }
+    const { body: text, kept } = await (parts === null
+      ? dispatchWhole(exchange, request, ceiling)
+      : joined(exchange, parts).finally(() => parts.dropKept()))
+    return { kind: 'whole', body: text, kept, headers }
   }
   const relay = new Relay(port, new StreamOwner(exchange), command, writer)
   exchange.relay = relay

@@ -1,6 +1,9 @@
 import type { NewReceipt } from '../../db/queries/money/receipts.ts'
 import type { FailedTry } from '../../db/queries/requests/request-records.ts'
-import type { ProblemCode } from '../../errors.ts'
+import type { Problem, ProblemCode } from '../../errors.ts'
+import type { MemoryBudget } from '../../host/budget.ts'
+import { CountedKeeper } from '../../host/counted-keeper.ts'
+import type { LargeWork } from '../../host/large-work.ts'
 import { newId, type RequestId, ulid } from '../../ids.ts'
 import type { Work } from '../../machines/placement/reading.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
@@ -28,6 +31,8 @@ export interface ChatPort extends DispatchPort {
   readonly idempotency: PaidCallPort['idempotency']
   readonly limits: Limits
   readonly ownModels: Pick<OwnModels, 'has' | 'load' | 'unload'>
+  readonly memory: MemoryBudget
+  readonly largeWork: LargeWork
   readonly ticker: Ticker
   readonly baseUrl: () => string
   readonly receipt: (receipt: NewReceipt) => void
@@ -40,7 +45,7 @@ const promptKeptMax = 4_096
 export type OpenRequests = Roster<'openPlace', Exchange>
 
 /** What one request carries from its admission to its end. */
-export class Exchange implements Ticking, Dispatched {
+export class Exchange extends CountedKeeper implements Ticking, Dispatched {
   readonly created = Math.floor(Date.now() / 1_000)
   readonly id: string
   private estimate: PromptEstimate | null = null
@@ -79,6 +84,7 @@ export class Exchange implements Ticking, Dispatched {
     /** null: it is a part of another request, which is counted. */
     private readonly open: OpenRequests | null,
   ) {
+    super(port.memory, command.access.customerId)
     this.id = command.operation.idPrefix + ulid()
     const { clientNonce: nonce } = command
     this.binding = nonce === null ? null : Binding.of(nonce, foreignJson(command.text))
@@ -194,6 +200,10 @@ export class Exchange implements Ticking, Dispatched {
     this.parts?.abort('total_timeout')
   }
 
+  protected override endForMemory(refusal: Problem): void {
+    this.attempt?.outOfMemory(refusal)
+  }
+
   /** The signal of the client aborts. */
   handleEvent(): void {
     this.abort('client_gone')
@@ -274,6 +284,7 @@ export class Exchange implements Ticking, Dispatched {
     this.finishedOnce = true
     this.port.ticker.delete(this)
     this.open?.delete(this)
+    this.dropKept()
     this.admission?.settle(this.tokensUsed(usage))
     if (this.durable === null) this.paid?.release()
     const latencyMs = performance.now() - this.command.startedMs

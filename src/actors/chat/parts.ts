@@ -1,3 +1,4 @@
+import type { Grant } from '../../host/budget.ts'
 import { newId } from '../../ids.ts'
 import { isFree } from '../../machines/rules/eligibility.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
@@ -20,6 +21,8 @@ const unrecorded = { record: () => {} }
 /** A request that many nodes do side by side, and what they said. */
 export class Parts {
   private readonly running = new Set<Exchange>()
+  /** Of the parts that are done: kept until all are one answer. */
+  private readonly grants: Grant[] = []
   /** The unit that nobody has taken yet. */
   private next = 0
   private ended = false
@@ -53,6 +56,10 @@ export class Parts {
       // One that waits for a slot hears of it too; its deadline it knows by itself.
       if (cause !== 'total_timeout') part.abort('shutdown')
     }
+  }
+
+  dropKept(): void {
+    for (const kept of this.grants.splice(0)) kept.close()
   }
 
   /** The answers in the order of their units. Rejects with the first failure that no other node could make good. */
@@ -89,8 +96,11 @@ export class Parts {
       const first = await attempt(route)
       const answer = 'failure' in first ? await this.elsewhere(exchange, route, first.failure, attempt) : first
       exchange.record(answer.conclusion)
+      const kept = exchange.handOver(exchange.keptBytes)
+      if (kept !== null) this.grants.push(kept)
       return answer
     } finally {
+      exchange.dropKept()
       exchange.attempt?.release({ kind: 'neutral' })
       this.running.delete(exchange)
     }

@@ -69,6 +69,7 @@ class Passing implements BodySink, Ticking {
     if (this.passed > keptBytesMax) this.kept = null
     this.kept?.push(chunk)
     this.pass(this.words.push(chunk))
+    this.exchange.keeps(this.client.queued + (this.kept === null ? 0 : this.passed))
   }
 
   private pass(words: Buffer): void {

@@ -1,4 +1,5 @@
 import type { ProblemCode } from '../../errors.ts'
+import type { Grant } from '../../host/budget.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Config } from '../../settings/config.ts'
 import type { StreamWriter } from '../operations/operation.ts'
@@ -48,6 +49,10 @@ export interface RelayPort {
 export interface RelayOwner {
   /** The receipt is made here. */
   settle(end: RelayEnd): SettledStream
+  /** False: there is no memory for so many bytes, and the call has been ended. */
+  keeps(bytes: number): boolean
+  /** So much is still to be read by the client of an answer that has ended. Returns what gives it back; null: too little to count. */
+  leaves(bytes: number): Grant | null
   /** A line of the node that is no JSON was passed over. */
   skipped(): void
 }

@@ -1,5 +1,6 @@
 import { problemFor } from '../../db/outage.ts'
 import { helpUrl, Problem, type ProblemCode } from '../../errors.ts'
+import { textBytes } from '../../host/budget.ts'
 import { longBytesMin, OutputMeter, skippedLinesMax } from '../../protocol/chat/answer-bounds.ts'
 import { type SseSink, SseSplitter } from '../../protocol/chat/sse.ts'
 import { streamError } from '../../protocol/chat/stream-error.ts'
@@ -15,6 +16,9 @@ import { TryBody } from './try-body.ts'
 
 /** A node that has answered in full may take this long to end its body. */
 const lingerMs = 2_000
+
+/** What a stream keeps is counted each time its node has sent so much, not with every chunk. */
+const countedBytes = 16 * 1024
 
 const loadingComment = ': svc loading\n\n'
 
@@ -53,6 +57,8 @@ export class Relay implements Ticking, SseSink {
   private readonly opening = new Opening()
   private firstContentMs: number | null = null
   private nodeAtMs = 0
+  /** Bytes of the node since what is kept was last counted. */
+  private uncounted = 0
   private finishAtMs = 0
   private firstChunkByMs = Number.POSITIVE_INFINITY
   private lingerUntilMs = 0
@@ -148,6 +154,16 @@ export class Relay implements Ticking, SseSink {
     this.output.heard(chunk.length)
     if (this.splitter?.push(chunk) === false) this.broken('upstream_error')
     this.flush()
+    this.uncounted += chunk.length
+    if (this.uncounted >= countedBytes) this.count()
+  }
+
+  /** A chunk may have ended the answer, and with it what was kept. */
+  private count(): void {
+    this.uncounted = 0
+    const { splitter } = this
+    if (this.phase === 'ended' || splitter === null) return
+    this.owner.keeps(splitter.keptBytes + this.rewriter.keptBytes + textBytes(this.client.queued))
   }
 
   ended(): void {
@@ -167,7 +183,7 @@ export class Relay implements Ticking, SseSink {
     if (attempt.cause === null) return this.broken('node_lost')
     const failure = attempt.failedByCause(attempt.cause)
     failure.strike?.()
-    this.broken(failure.code)
+    this.broken(failure.code, '', failure.problem)
   }
 
   errorLine(payload: string): void {
@@ -274,11 +290,11 @@ export class Relay implements Ticking, SseSink {
   private finish(terminal: string): void {
     const text = this.gathered + terminal
     this.gathered = ''
-    writeEnd(this.client, text, this.nodeAtMs)
+    this.writeEnd(text, this.nodeAtMs)
   }
 
   /** The node failed, and `said` why: before its first chunk another may be tried; after it the client hears of it. */
-  private broken(code: ProblemCode, said = ''): void {
+  private broken(code: ProblemCode, said = '', problem = new Problem(code)): void {
     const attempt = this.attempt
     if (this.phase === 'ended' || attempt === null) return
     if (this.firstChunk !== null) {
@@ -287,7 +303,7 @@ export class Relay implements Ticking, SseSink {
       return this.settleFirst(failure)
     }
     this.flush()
-    this.fail(new Problem(code))
+    this.fail(problem)
     attempt.signal.abort()
   }
 
@@ -300,7 +316,13 @@ export class Relay implements Ticking, SseSink {
 
   private tell(problem: Problem): void {
     const error = streamError(problem, this.command.requestId, helpUrl(this.port.baseUrl(), problem.code))
-    writeEnd(this.client, this.rewriter.failure(error, this.bytesLeft), performance.now())
+    this.writeEnd(this.rewriter.failure(error, this.bytesLeft), performance.now())
+  }
+
+  /** The last event may repeat the whole answer, and is kept until the client has read it. */
+  private writeEnd(text: string, nowMs: number): void {
+    const kept = this.owner.leaves(textBytes(this.client.queued + text.length))
+    writeEnd(this.client, text, nowMs, kept === null ? null : () => kept.close())
   }
 
   /** The client is gone: the node stops now, what it did is settled. */

@@ -1,4 +1,5 @@
 import { Problem } from '../../errors.ts'
+import type { Grant } from '../../host/budget.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
@@ -26,8 +27,9 @@ function release(
       completionTokens: usage.completion_tokens,
       cachedTokens,
     })
-  } else if (kind === 'client_gone' || code === 'server_shutdown') attempt.release({ kind: 'neutral' })
-  else {
+  } else if (kind === 'client_gone' || code === 'server_shutdown' || code === 'rate_limited') {
+    attempt.release({ kind: 'neutral' })
+  } else {
     attempt.release({ kind: 'failed', cause: 'connect', keyId: exchange.command.access.keyId ?? '' })
     exchange.port.failed(code ?? 'node_lost')
   }
@@ -56,6 +58,14 @@ export class StreamOwner implements RelayOwner {
 
   settle(end: RelayEnd): SettledStream {
     return endStream(this.exchange, end)
+  }
+
+  keeps(bytes: number): boolean {
+    return this.exchange.keeps(bytes)
+  }
+
+  leaves(bytes: number): Grant | null {
+    return this.exchange.handOver(bytes)
   }
 
   skipped(): void {

@@ -1,8 +1,10 @@
+import { type Grant, textBytes } from '../../host/budget.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { longBytesMin } from '../../protocol/chat/answer-bounds.ts'
 import { GatheredAnswer } from '../../protocol/chat/gathered-answer.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { countedText } from '../../transport/counted-text.ts'
 import { gather } from '../../transport/gather.ts'
 import type { NodeResponse } from '../../transport/transport.ts'
 import type { WholeAnswer } from '../operations/operation.ts'
@@ -46,13 +48,17 @@ const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 /** The same answer, asked for as a stream. */
 async function heardStream(
+  exchange: Exchange,
   response: NodeResponse,
   attempt: Attempt,
-  usageWaitMs: number,
 ): Promise<(HeardAnswer & { readonly long: boolean }) | HeardError> {
-  const answer = new GatheredAnswer()
+  const answer = new GatheredAnswer((bytes) => exchange.keeps(bytes))
+  const { SVC_FINISH_HOLD_MS: usageWaitMs } = exchange.port.config
   const { complete, firstContentMs } = await gather(response, answer, attempt.signal, usageWaitMs)
   if (!complete) return { said: answer.errorSaid }
+  exchange.arrived()
+  const turn = exchange.port.largeWork.turn(answer.keptBytes)
+  if (turn !== null) await turn
   return { completion: answer.completion(), firstContentMs, long: answer.long }
 }
 
@@ -75,11 +81,11 @@ export async function receiveWhole(
     if (response.status !== 200) return { failure: await failedAnswer(attempt, response) }
     firstByteMs = performance.now()
     if (upstream.stream) {
-      const streamed = await heardStream(response, attempt, exchange.port.config.SVC_FINISH_HOLD_MS)
+      const streamed = await heardStream(exchange, response, attempt)
       heard = streamed
       long = !('said' in streamed) && streamed.long
     } else {
-      const text = await response.text(answerBytesMax)
+      const text = await countedText(response, exchange, exchange.port.largeWork, answerBytesMax)
       heard = heardWhole(text, exchange.command, route)
       long = text.length > longBytesMin
     }
@@ -133,7 +139,13 @@ export function writeAnswer(exchange: Exchange, { completion, conclusion }: Rece
   return body
 }
 
-export type WholeTry = { readonly body: string } | { readonly failure: AttemptFailure }
+/** An answer on its way to its client. `kept`: closed once the client has it; null: it is too small to count. */
+export interface SentAnswer {
+  readonly body: string
+  readonly kept: Grant | null
+}
+
+export type WholeTry = SentAnswer | { readonly failure: AttemptFailure }
 
 /** One try of a request without a stream, whatever it costs and however the node is asked. */
 export async function tryReceived(exchange: Exchange, route: Route, upstream: UpstreamBody): Promise<WholeTry> {
@@ -142,6 +154,7 @@ export async function tryReceived(exchange: Exchange, route: Route, upstream: Up
   const body = writeAnswer(exchange, received)
   // Billed work is durable before anybody hears of it (§14).
   if (exchange.durable !== null) await exchange.durable
+  const kept = exchange.handOver(textBytes(body.length))
   exchange.finish(200, null, received.usage, received.firstContentMs)
-  return { body }
+  return { body, kept }
 }

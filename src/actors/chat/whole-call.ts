@@ -1,7 +1,8 @@
+import { textBytes } from '../../host/budget.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { longBytesMin } from '../../protocol/chat/answer-bounds.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
-import { textOf } from '../../transport/body.ts'
+import { CountedText } from '../../transport/counted-text.ts'
 import { type AnswerReceiver, type BodySink, type NodeResponse, TransportError } from '../../transport/transport.ts'
 import type { Attempt } from './attempt.ts'
 import type { Exchange } from './exchange.ts'
@@ -21,12 +22,10 @@ import {
  * One try of a whole answer that costs nobody anything and that the node is asked for as such: one object from the request's bytes to
  * the answer's, and one promise, where `tryReceived` has five suspended functions, one in the other.
  */
-class WholeCall implements AnswerReceiver, BodySink {
+class WholeCall extends CountedText implements AnswerReceiver, BodySink {
   private readonly attempt: Attempt
   private firstByteMs = 0
   private response: NodeResponse | null = null
-  private chunks: Buffer[] = []
-  private size = 0
   private over = false
 
   constructor(
@@ -35,6 +34,7 @@ class WholeCall implements AnswerReceiver, BodySink {
     private readonly resolve: (result: WholeTry) => void,
     private readonly reject: (error: unknown) => void,
   ) {
+    super(exchange, exchange.port.largeWork, answerBytesMax)
     this.attempt = exchange.begin(route, false)
   }
 
@@ -71,22 +71,25 @@ class WholeCall implements AnswerReceiver, BodySink {
   }
 
   bytes(chunk: Buffer): void {
-    if (this.over) return
-    this.size += chunk.length
-    if (this.size <= answerBytesMax) {
-      this.chunks.push(chunk)
-      return
-    }
-    this.refused(new TransportError('too_large'))
-    this.response?.discard()
+    const { response } = this
+    if (this.over || response === null) return
+    const fault = this.add(response, chunk)
+    if (fault === null) return
+    this.refused(new TransportError(fault))
+    response.discard()
   }
 
   failed(error: TransportError): void {
     this.refused(error)
   }
 
-  /** Of a long answer reading, committing and writing each have a turn of the event loop. */
   ended(): void {
+    if (this.small) this.read()
+    else this.whole(() => this.read())
+  }
+
+  /** Of a long answer reading, committing and writing each have a turn of the event loop. */
+  private read(): void {
     if (this.over) return
     const long = this.size > longBytesMin
     const heard = this.heard()
@@ -112,8 +115,9 @@ class WholeCall implements AnswerReceiver, BodySink {
     const { exchange } = this
     try {
       const body = writeAnswer(exchange, received)
+      const kept = exchange.handOver(textBytes(body.length))
       exchange.finish(200, null, received.usage, null)
-      this.end({ body })
+      this.end({ body, kept })
     } catch (error) {
       this.fail(error)
     }
@@ -126,10 +130,9 @@ class WholeCall implements AnswerReceiver, BodySink {
 
   /** null: it was no answer, and the try is over. */
   private heard(): HeardAnswer | null {
-    const { exchange, attempt, chunks } = this
-    this.chunks = []
+    const { exchange, attempt } = this
     try {
-      const heard = heardWhole(textOf(chunks), exchange.command, attempt.route)
+      const heard = heardWhole(this.takeText(), exchange.command, attempt.route)
       if (!('said' in heard)) return heard
       this.end({ failure: attempt.failedByContent(heard.said) })
     } catch (error) {
@@ -140,7 +143,7 @@ class WholeCall implements AnswerReceiver, BodySink {
 
   private end(result: WholeTry): void {
     this.over = true
-    this.chunks = []
+    this.drop()
     this.resolve(result)
   }
 }

@@ -1,3 +1,4 @@
+import type { Grant } from '../../host/budget.ts'
 import { failureName, type Log } from '../../log.ts'
 import { subCallPlacement } from '../../machines/mixture/check.ts'
 import {
@@ -49,6 +50,7 @@ const withoutTools: Members = {
 export class MixtureRun {
   private admission: Admission | null = null
   private readonly running = new Set<SubCall>()
+  private readonly grants: Grant[] = []
   /** The client's body is cut once for all experts. */
   private expertOrder: SubCallOrder['prepare'] | null = null
   readonly span: Span | null
@@ -97,7 +99,10 @@ export class MixtureRun {
     const index = input.role === 'expert' ? input.index : aggregatorIndex
     const order = input.role === 'expert' ? this.orderExpert(input) : this.orderAggregator(input)
     const dispatched: SubCallOrder['dispatched'] = (call) => tell({ type: 'subCall.dispatched', index, call })
-    const subCall = new SubCall(port, command, { ...order, dispatched }, this.span)
+    const kept: SubCallOrder['kept'] = (grant) => {
+      if (grant !== null) this.grants.push(grant)
+    }
+    const subCall = new SubCall(port, command, { ...order, dispatched, kept }, this.span)
     this.running.add(subCall)
     const failed = (error: unknown) =>
       port.log.error('sub_call_failed', { request_id: command.requestId, failure: failureName(error) })
@@ -107,6 +112,11 @@ export class MixtureRun {
     return () => {
       if (this.running.delete(subCall)) subCall.abort(this.cause())
     }
+  }
+
+  /** The answers of the sub-calls are kept no more. */
+  dropKept(): void {
+    for (const grant of this.grants.splice(0)) grant.close()
   }
 
   private cause(): AbortCause {
@@ -127,7 +137,7 @@ export class MixtureRun {
     accepted,
     model,
     planned,
-  }: SubCallInput & { role: 'expert' }): Omit<SubCallOrder, 'dispatched'> {
+  }: SubCallInput & { role: 'expert' }): Omit<SubCallOrder, 'dispatched' | 'kept'> {
     this.expertOrder ??= this.prepareExperts(accepted)
     return { placement: this.expertPlacement(accepted, model), planned, prepare: this.expertOrder }
   }
@@ -146,7 +156,7 @@ export class MixtureRun {
   }
 
   /** The aggregator's context is checked separately, because instructions and output must fit beside the answers. */
-  private orderAggregator(input: SubCallInput & { role: 'aggregator' }): Omit<SubCallOrder, 'dispatched'> {
+  private orderAggregator(input: SubCallInput & { role: 'aggregator' }): Omit<SubCallOrder, 'dispatched' | 'kept'> {
     const { port, command } = this
     const { accepted, model, answers } = input
     const strategy = strategies[accepted.config.strategy]

@@ -1,4 +1,5 @@
 import { Problem } from '../../errors.ts'
+import type { Grant } from '../../host/budget.ts'
 import { newId } from '../../ids.ts'
 import type {
   AnswerChoice,
@@ -33,6 +34,8 @@ export interface SubCallOrder {
   /** Builds the request for the node. The prompt of an aggregator depends on the context length of its node. */
   readonly prepare: (route: Route) => { readonly body: ChatRequest; readonly upstream: UpstreamBody }
   readonly dispatched: (call: DispatchedCall) => void
+  /** What its answer keeps of memory, which others need until the mixture has ended. */
+  readonly kept: (grant: Grant | null) => void
 }
 
 const noNode: SubCallResult = { status: 'no_node', call: null }
@@ -150,6 +153,7 @@ export class SubCall {
     const { usage, conclusion, firstContentMs, completion } = received
     const { metadata: svc } = conclusion
     exchange.record(conclusion)
+    order.kept(exchange.handOver(exchange.keptBytes))
     exchange.finish(200, null, usage, firstContentMs)
     const metered: MeteredCall = {
       ...call,

@@ -1,6 +1,7 @@
 import { createActor, fromCallback, fromPromise, type InspectionEvent, toPromise } from 'xstate'
 import { problemFor } from '../../db/outage.ts'
 import { Problem } from '../../errors.ts'
+import { type Grant, textBytes, uncountedBytesMax } from '../../host/budget.ts'
 import type { RequestId } from '../../ids.ts'
 import type {
   AdmitInput,
@@ -96,6 +97,7 @@ export class Mixtures {
       report = await this.runToEnd(run)
     } catch (error) {
       const told = problemFor(error)
+      run.dropKept()
       run.span?.end(told.code)
       this.finish(command, told.status, told, null)
       throw error
@@ -104,7 +106,10 @@ export class Mixtures {
     const code = report.end.kind === 'failed' ? report.end.problem.code : null
     if (record === null) run.span?.end(code)
     else run.span?.endMixture(record, code)
-    if (!isSucceeded(report)) throw this.refusal(report, command)
+    if (!isSucceeded(report)) {
+      run.dropKept()
+      throw this.refusal(report, command)
+    }
     return this.answer(report, run)
   }
 
@@ -183,18 +188,29 @@ export class Mixtures {
     const answer = bufferedAnswer(report, command)
     if (command.body.stream !== true) {
       this.finish(command, 200, null, report)
-      return { kind: 'whole', body: wholeBody(answer, command), headers }
+      const body = wholeBody(answer, command)
+      run.dropKept()
+      return { kind: 'whole', body, kept: this.keptFor(command, body), headers }
     }
     const buffered: BufferedStream = bufferedStream(
       streamEvents(answer, command),
       this.options.config.SVC_SLOW_CLIENT_TIMEOUT_MS,
       (how: StreamEnd) => {
+        run.dropKept()
         this.stoppers.delete(buffered.flush)
         this.finish(command, how === 'sent' ? 200 : clientClosedStatus, null, report)
       },
     )
     this.stoppers.add(buffered.flush)
     return { kind: 'stream', stream: buffered.stream, headers }
+  }
+
+  private keptFor({ access }: MixtureCommand, body: string): Grant | null {
+    const bytes = textBytes(body.length)
+    if (bytes <= uncountedBytesMax) return null
+    const kept = this.options.memory.open(access.customerId, null)
+    kept.settle(bytes)
+    return kept
   }
 
   /** `model` is null, because the sub-calls count for their models. */

@@ -56,6 +56,8 @@ export interface StreamWriter {
   readonly contentSeen: boolean
   /** Of the client's own request, what its answer has to repeat; absent: nothing. */
   readonly repeatedBytes?: number
+  /** Of the answer, until its end. */
+  readonly keptBytes: number
   /** Keeps a silent connection open; must not look like an answer. */
   readonly keepAlive: string
   accept(data: string): Accepted

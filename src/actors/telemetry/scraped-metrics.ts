@@ -1,5 +1,6 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { metricPrefix } from '../../brand.ts'
+import type { MemoryBudget } from '../../host/budget.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
 import type { LedgerState } from '../money/ledger.ts'
 import { type ModelPlace, registerPlaces } from './placement-metrics.ts'
@@ -31,6 +32,7 @@ export interface MetricSources {
   accessEventsRefused(): number
   auditHeadLost(): boolean
   spansDropped(): number
+  memory(): MemoryBudget
   payoutBatches(): Promise<Readonly<Record<string, number>>>
 }
 
@@ -190,12 +192,20 @@ function ledgerMetrics({ gauge, counter }: Scraped, of: Partial<MetricSources>):
   counter('ledger_stale_total', 'Reservations that nobody ended', () => ledger()?.stale)
 }
 
+function memoryMetrics({ gauge, counterBy }: Scraped, of: Partial<MetricSources>): void {
+  gauge('memory_kept_bytes', 'Answers, forms and exports that are kept in memory', () => of.memory?.().bytes)
+  gauge('memory_kept_bytes_max', 'As much as may be kept', () => of.memory?.().bytesMax)
+  const refusals = 'Requests refused before a node was asked, and answers, forms and exports ended, for memory'
+  counterBy('kind', 'memory_refusals_total', refusals, () => new Map(Object.entries(of.memory?.().refusals ?? {})))
+}
+
 /** `sources` fills as the actors that own them start. */
 export function registerScraped(registry: Registry, sources: Partial<MetricSources>): void {
   const scraped = createScraped(registry)
   poolMetrics(scraped, sources, registry)
   registerPlaces(registry, () => sources.places?.())
   recordMetrics(scraped, sources)
+  memoryMetrics(scraped, sources)
   ledgerMetrics(scraped, sources)
   const jobs = {
     help: 'Private jobs that have not ended, by status, as the database has them',

@@ -1,3 +1,4 @@
+import { LargeWork } from '../../host/large-work.ts'
 import { type CustomerId, type KeyId, type NodeId, newId, type ProfileId, type RuntimeId } from '../../ids.ts'
 import { createLog } from '../../log.ts'
 import { CacheViews } from '../../machines/placement/cache-views.ts'
@@ -148,6 +149,8 @@ export function createRehearsal(
     limits: { admit: () => ({ settle: () => {} }) },
     // A rehearsal asks its model something.
     ownModels: { has: () => false, load: () => Promise.resolve(), unload: () => Promise.resolve() },
+    memory: real.memory,
+    largeWork: new LargeWork(),
     ticker: new Ticker(),
     baseUrl: real.baseUrl,
     decided: (command, decision, again) => decisions.record(command, decision, again),

@@ -16,8 +16,9 @@ export const helpServing = {
       next: 'Check that the model server runs, and try again.',
     },
     rate_limited: {
-      means: 'Too many requests came in a short time, from this account, token or address.',
-      next: 'Wait for the time in `Retry-After`. The headers `RateLimit` say what is left.',
+      means:
+        'Too many requests came in a short time, from this account, token or address; or the answers of this account that are under way fill its share of the memory.',
+      next: 'Wait for the time in `Retry-After`. The headers `RateLimit` name the limit and say what is left.',
     },
     concurrency_limited: {
       means:

@@ -17,6 +17,7 @@ import type { PeerDirectory } from '../frame/client-address.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { namedOrigin } from '../frame/cors.ts'
 import { clientClosedStatus } from '../frame/failure.ts'
+import { keptBody } from '../frame/kept-body.ts'
 import { respondToFailure } from '../plugins/problems.ts'
 import { AnswerHeaders } from './answer-headers.ts'
 import { readNonce } from './client-nonce.ts'
@@ -81,6 +82,8 @@ export class InferenceDoor implements InferencePlace {
       const found = inferenceAccess(context, request, line.address)
       const access = found instanceof Promise ? await found : found
       line.access = access
+      // Before its body is read: of what this customer has asked for already, more is kept than fits.
+      if (!gateway.memory.admits(access.customerId)) throw gateway.memory.refusal()
       if (this.operation.form !== undefined) return await this.answerForm(request, line, access, this.operation.form)
       const { SVC_CHAT_BODY_BYTES_MAX: bytesMax } = gateway.config
       const text = await connections.arriving(request, readJsonText(request, bytesMax, context.jsonTypes))
@@ -97,7 +100,8 @@ export class InferenceDoor implements InferencePlace {
   private async answerForm(request: Request, line: InferenceLine, access: Access, rules: FormRules): Promise<Response> {
     // Before a byte is read: of what this account sends, some is held.
     if (access.accountStatus !== 'active') throw new Problem('account_suspended')
-    const form = FormBody.of(request, rules, access.customerId)
+    const { memory } = this.context.gateway
+    const form = FormBody.of(request, rules, { memory, customerId: access.customerId })
     this.context.connections.lift(request)
     try {
       const sent = { model: await form.model(), form }
@@ -162,7 +166,10 @@ export class InferenceDoor implements InferencePlace {
       return new Response(answered.stream, { headers: this.whole.of(requestId, said) })
     }
     connections.rest(request)
-    return new Response(answered.body, { headers: this.whole.of(requestId, answered.headers) })
+    const { body, kept } = answered
+    return new Response(kept === null ? body : keptBody(body, kept, request.signal), {
+      headers: this.whole.of(requestId, answered.headers),
+    })
   }
 
   private refuse(request: Request, line: InferenceLine, error: unknown): Response {

@@ -6,7 +6,8 @@ import { type AdminAction, adminRoute } from '../../machines/rules/approval-poli
 import { utcDay } from '../../time.ts'
 import type { AdminCall } from '../frame/admin-call.ts'
 import type { HttpContext } from '../frame/context.ts'
-import { type CsvCell, csvResponse, csvStream, csvText } from '../frame/csv.ts'
+import { type CsvCell, csvResponse, csvStream, csvText, operators } from '../frame/csv.ts'
+import { countedBody } from '../frame/kept-body.ts'
 import { begun, nextLink } from '../frame/page.ts'
 import { asks, formatParameter, type QueryParameters, type QueryValues } from '../frame/query.ts'
 import { describe } from '../frame/route-table.ts'
@@ -86,7 +87,12 @@ export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
       }
       const headers = set.headers as Record<string, string>
       if (csv !== undefined && input.format === 'csv') {
-        const text = await csvOf(context, spec, csv, { input, call, limited: isLimited(request.url) })
+        const text = await csvOf(context, spec, csv, {
+          input,
+          call,
+          limited: isLimited(request.url),
+          signal: request.signal,
+        })
         // A long table goes as fast as its client takes it.
         if (typeof text !== 'string') context.connections.lift(request)
         return csvResponse(csv.name, utcDay(input.nowMs), text, headers) as never
@@ -117,22 +123,25 @@ interface CsvCall {
   readonly input: ReportInput<QueryParameters>
   readonly call: AdminCall
   readonly limited: boolean
+  readonly signal: AbortSignal
 }
 
 async function csvOf(
   context: HttpContext,
   spec: AnyReport,
   csv: NonNullable<AnyReport['csv']>,
-  { input, call, limited }: CsvCall,
+  { input, call, limited, signal }: CsvCall,
 ): Promise<string | ReadableStream<Uint8Array>> {
+  const owner = { memory: context.gateway.memory, keeperId: operators }
+  if (!owner.memory.admits(operators)) throw owner.memory.refusal()
   if ('rows' in csv) {
     const body = await answered(context, spec, input, call, () => spec.read(context, input))
-    return csvText(csv.columns, csv.rows(body))
+    return countedBody(csvText(csv.columns, csv.rows(body)), owner, signal)
   }
   const most = limited ? Number(input.query.limit) : null
   // The first page is read before the status is sent, so that what is wrong with the question has its own status.
   const pages = await answered(context, spec, input, call, () => begun(csv.pages(context, input, most)))
-  return csvStream(csv.columns, pages)
+  return csvStream(csv.columns, pages, owner)
 }
 
 /** What is read, and the event of a read that has one: it is written before the answer, or there is none. */

@@ -9,6 +9,10 @@ const encoder = new TextEncoder()
 export class BoundRewriter extends ChunkRewriter {
   private readonly heard = new GatheredAnswer()
 
+  override get keptBytes(): number {
+    return this.heard.keptBytes
+  }
+
   override accept(data: string): Accepted {
     this.parsed = null
     const accepted = super.accept(data)

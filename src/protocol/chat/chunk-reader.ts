@@ -86,6 +86,11 @@ export abstract class ChunkReader {
   contentSeen = false
   protected readonly count = new AnswerCount()
 
+  /** Of what it has read, bytes; most pass everything on. */
+  get keptBytes(): number {
+    return 0
+  }
+
   protected read(data: string): Read {
     const chunk = chunkJson(data)
     // Such a chunk may hold any number of calls: to pass over it would leave a hole in the answer.

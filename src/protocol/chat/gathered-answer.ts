@@ -1,7 +1,9 @@
+import { textBytes } from '../../host/budget.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 import { longBytesMin, toolCallsMax } from './answer-bounds.ts'
 import { ChunkReader, knownFinishReason } from './chunk-reader.ts'
 import { completionOf, type PublicChoice, type PublicCompletion } from './completion.ts'
+import { flatText, looseShare, looseUnitsMin } from './flat-text.ts'
 import { SseSplitter } from './sse.ts'
 
 /** `finishing`: all has been said but, perhaps, the usage. `broken`: no answer will come of it. */
@@ -39,6 +41,8 @@ interface GatheredChoice {
  * apart by their `index`, of anything else the last word stands.
  */
 export class GatheredAnswer extends ChunkReader {
+  /** UTF-16 units of a text that is kept: ropes of short pieces since they were last made one. */
+  private looseUnits = 0
   /** The error that came in place of a chunk; empty where none did. */
   errorSaid = ''
   private state: GatherState = 'open'
@@ -52,9 +56,18 @@ export class GatheredAnswer extends ChunkReader {
     errorLine: (payload) => this.break(payload),
   })
 
+  /** `keeps`: asked after each chunk whether so many bytes may be kept; where it says no, the answer is broken. */
+  constructor(private readonly keeps: (bytes: number) => boolean = () => true) {
+    super()
+  }
+
   push(chunk: Uint8Array): GatherState {
-    if (!this.splitter.push(chunk)) this.break()
+    if (!this.splitter.push(chunk) || !this.keeps(this.keptBytes)) this.break()
     return this.state
+  }
+
+  override get keptBytes(): number {
+    return textBytes(this.keptUnits) + this.splitter.keptBytes
   }
 
   /** The body has ended. */
@@ -94,6 +107,7 @@ export class GatheredAnswer extends ChunkReader {
   hear(choices: readonly Json[]): void {
     if (this.state === 'complete' || this.state === 'broken') return
     for (const choice of choices) this.add(choice)
+    if (this.looseUnits > Math.max(looseUnitsMin, this.keptUnits / looseShare)) this.flatten()
     if (this.exceeds()) this.break()
   }
 
@@ -142,12 +156,22 @@ export class GatheredAnswer extends ChunkReader {
     }
   }
 
+  /** A text that was put together from pieces of four characters takes twelve times its length until it is read. */
+  private flatten(): void {
+    this.looseUnits = 0
+    for (const { message, toolCalls } of this.choices.values()) {
+      flattened(message as Growing)
+      for (const call of toolCalls.values()) flattened(call as Growing)
+    }
+  }
+
   private merged(key: string, known: unknown, value: unknown): unknown {
     if (known === undefined || known === null) return this.kept(value)
     if (value === null) return known
     if (typeof known === 'string' && typeof value === 'string') {
       if (saidOnce.has(key)) return known
       this.keptUnits += value.length
+      this.looseUnits += value.length
       return known + value
     }
     if (Array.isArray(known) && Array.isArray(value)) {
@@ -175,6 +199,14 @@ export class GatheredAnswer extends ChunkReader {
       copy[key] = this.kept(value[key])
     }
     return copy
+  }
+}
+
+function flattened(value: Growing): void {
+  for (const key of Object.keys(value)) {
+    const member = value[key]
+    if (typeof member === 'string') value[key] = flatText(member)
+    else if (isObject(member)) flattened(member as Growing)
   }
 }
 

@@ -1,3 +1,5 @@
+import { textBytes } from '../../host/budget.ts'
+
 /** Headers of every event stream we send (§6). */
 export const eventStreamHeaders = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -32,6 +34,11 @@ export class SseSplitter {
   private pendingLines = 0
 
   constructor(private readonly sink: SseSink) {}
+
+  /** Of an event that has not ended: its bytes, and its lines as text. */
+  get keptBytes(): number {
+    return this.rest.length + textBytes(this.pending?.length ?? 0)
+  }
 
   /** False when an event grew beyond `eventBytesMax` or `eventLinesMax`; the stream is then unusable. */
   push(chunk: Uint8Array): boolean {

@@ -79,6 +79,7 @@ export class TextStream {
   svc: unknown
   outputWeight = 0
   contentSeen = false
+  readonly keptBytes = 0
   private readonly head: string
 
   constructor(identity: ChunkIdentity) {

@@ -1,5 +1,7 @@
 import { NoAnswer, within } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
+import type { MemoryBudget } from '../../host/budget.ts'
+import { CountedKeeper } from '../../host/counted-keeper.ts'
 import { secondMs } from '../../time.ts'
 import type { UpstreamForm } from '../chat/upstream-request.ts'
 import { boundaryOf, FormFilter, type FormPiece, type FormRules, modelPlace } from './form-filter.ts'
@@ -8,10 +10,6 @@ import { boundaryOf, FormFilter, type FormPiece, type FormRules, modelPlace } fr
 export const formBytesMax = 25 * 1024 * 1024
 /** A form of no more is awaited whole, so that another node may get it when the first one fails. */
 const keptBytesMax = 256 * 1024
-/** Of all forms that wait for the name of their model, or for a node to take them. */
-const heldBytesMax = 256 * 1024 * 1024
-/** Of those of one customer, who shall not keep the others out. */
-const customerHeldBytesMax = 64 * 1024 * 1024
 const readMsMax = 10 * secondMs
 /** After the first seconds. */
 const bytesPerSecondMin = 16_000
@@ -22,18 +20,17 @@ const modelMsMax = 120 * secondMs
 const tooLarge = () => new Problem('payload_too_large', { detail: `A form may have at most ${formBytesMax} bytes` })
 const tooSlow = () => new Problem('invalid_request', { detail: 'The form did not arrive in time' })
 const brokeOff = () => new Problem('invalid_request', { detail: 'The form broke off' })
-const tooMany = (code: 'concurrency_limited' | 'service_unavailable') =>
-  new Problem(code, { detail: 'Too many forms are on their way', retryAfterSeconds: 5 })
-
-/** Bytes that this process keeps for forms. */
-let heldBytes = 0
-/** The same by customer; who has none is not in it. */
-const heldBy = new Map<string, number>()
 
 const sizeOf = (piece: FormPiece) => (typeof piece === 'symbol' ? 0 : piece.length)
 
+/** Whose form it is, and where what is held of it counts. */
+export interface FormOwner {
+  readonly memory: MemoryBudget
+  readonly customerId: string
+}
+
 /** A client's form, read no faster than a node takes it. */
-export class FormBody implements UpstreamForm {
+export class FormBody extends CountedKeeper implements UpstreamForm {
   fault: Problem | null = null
   private pieces: FormPiece[] = []
   private received = 0
@@ -47,11 +44,13 @@ export class FormBody implements UpstreamForm {
     private readonly reader: ReadableStreamDefaultReader<Uint8Array>,
     private readonly filter: FormFilter,
     readonly contentType: string,
-    private readonly customerId: string,
-  ) {}
+    { memory, customerId }: FormOwner,
+  ) {
+    super(memory, customerId)
+  }
 
   /** Throws what is wrong with it before a byte is read. */
-  static of({ headers, body }: Request, rules: FormRules, customerId: string): FormBody {
+  static of({ headers, body }: Request, rules: FormRules, owner: FormOwner): FormBody {
     const contentType = headers.get('content-type') ?? ''
     const boundary = boundaryOf(contentType)
     if (boundary === null || body === null) {
@@ -60,7 +59,7 @@ export class FormBody implements UpstreamForm {
     if (Number(headers.get('content-length') ?? 0) > formBytesMax) throw tooLarge()
     // Some servers do not know quotes.
     const sent = `multipart/form-data; boundary=${/^[\w'+.-]+$/.test(boundary) ? boundary : `"${boundary}"`}`
-    return new FormBody(body.getReader(), new FormFilter(boundary, rules), sent, customerId)
+    return new FormBody(body.getReader(), new FormFilter(boundary, rules), sent, owner)
   }
 
   /** Resolves with the name of the model: what came before it is held. */
@@ -92,7 +91,8 @@ export class FormBody implements UpstreamForm {
   /** Nobody wants more of it. */
   close(): void {
     this.closed = true
-    this.hold(-this.ownHeld)
+    this.ownHeld = 0
+    this.dropKept()
     this.pieces = []
     this.reader.cancel().catch(() => {})
   }
@@ -118,7 +118,7 @@ export class FormBody implements UpstreamForm {
       throw error instanceof NoAnswer ? tooSlow() : error
     })
     // What had been read already would be held for ever.
-    if (this.closed) throw brokeOff()
+    if (this.closed) throw this.fault ?? brokeOff()
     if (done) {
       this.filter.end()
       this.ended = true
@@ -140,14 +140,13 @@ export class FormBody implements UpstreamForm {
   }
 
   private hold(bytes: number): void {
-    const { customerId } = this
-    const all = (heldBy.get(customerId) ?? 0) + bytes
-    if (bytes > 0 && all > customerHeldBytesMax) throw tooMany('concurrency_limited')
-    if (bytes > 0 && heldBytes + bytes > heldBytesMax) throw tooMany('service_unavailable')
-    heldBytes += bytes
     this.ownHeld += bytes
-    if (all > 0) heldBy.set(customerId, all)
-    else heldBy.delete(customerId)
+    if (!this.keeps(this.ownHeld)) throw this.fault ?? brokeOff()
+  }
+
+  protected override endForMemory(refusal: Problem): void {
+    this.fault = refusal
+    this.close()
   }
 }
 

@@ -44,6 +44,7 @@ async function trySubCall(now: RoutingTable, change: Partial<SubCallOrder> = {})
         throw new TypeError('a defect')
       },
       dispatched: ({ nodeId }) => void dispatched.push(nodeId),
+      kept: () => {},
       ...change,
     },
     null,

@@ -1,3 +1,4 @@
+import { heapStats } from 'bun:jsc'
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type PublicCompletion, publicCompletion } from '../../../src/protocol/chat/completion.ts'
@@ -149,5 +150,27 @@ describe('§27: a whole answer that was asked for as a stream', () => {
     const megabyte = bytesOf(chunk({ content: 'x'.repeat(1024 * 1024) }))
     const states = Array.from({ length: 17 }, () => answer.push(megabyte))
     expect(states.indexOf('broken')).toBe(15)
+  })
+
+  test('what it keeps is counted, and where there is no memory for it, it is broken off', () => {
+    const asked: number[] = []
+    const answer = new GatheredAnswer((bytes) => asked.push(bytes) < 3)
+    const kilobyte = bytesOf(chunk({ content: 'x'.repeat(1_000) }))
+    expect([1, 2, 3].map(() => answer.push(kilobyte))).toEqual(['open', 'open', 'broken'])
+    expect(asked.every((bytes, at) => bytes >= 2_000 * (at + 1))).toBe(true)
+  })
+
+  test('a text in pieces of four characters takes about as much as it counts, not twelve times as much', () => {
+    const answer = new GatheredAnswer()
+    const words = bytesOf(...Array.from({ length: 100 }, (_, at) => chunk({ content: `a${at}bcd`.slice(0, 4) })))
+    Bun.gc(true)
+    const before = heapStats()
+    for (let at = 0; at < 5_000; at++) answer.push(words)
+    Bun.gc(true)
+    const { heapSize, extraMemorySize } = heapStats()
+    const growth = heapSize + extraMemorySize - before.heapSize - before.extraMemorySize
+    expect(growth).toBeLessThan(2 * answer.keptBytes)
+    expect(answer.push(bytesOf(chunk({}, 'stop')))).toBe('finishing')
+    expect(String(answer.completion().choices[0]?.message.content).length).toBe(5_000 * 100 * 4)
   })
 })

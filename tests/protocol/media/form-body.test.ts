@@ -1,8 +1,10 @@
 import { afterEach, describe, expect, spyOn, test } from 'bun:test'
 import { Problem } from '../../../src/errors.ts'
+import { MemoryBudget } from '../../../src/host/budget.ts'
 import { FormBody } from '../../../src/protocol/media/form-body.ts'
 
 const MiB = 1024 * 1024
+const memory = new MemoryBudget(256 * MiB, 64 * MiB)
 const partHead = (name: string) => `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n`
 const named = Buffer.from(`\r\n${partHead('model')}m\r\n--b--\r\n`)
 
@@ -19,7 +21,7 @@ function sentForm(customerId: string) {
     headers: { 'content-type': 'multipart/form-data; boundary=b' },
     body,
   })
-  const form = FormBody.of(request, { dropped: new Set(), check: () => {} }, customerId)
+  const form = FormBody.of(request, { dropped: new Set(), check: () => {} }, { memory, customerId })
   const send = (bytes: string | Uint8Array) => out?.enqueue(Buffer.from(bytes))
   return { form, send }
 }
@@ -47,18 +49,35 @@ afterEach(() => {
 })
 
 describe('§28: forms that are held', () => {
-  test('one customer holds 64 MiB; another one’s form is taken, and what was closed counts no more', async () => {
+  test('§17: one customer’s forms fill its share; another one’s form is taken, and what was closed counts no more', async () => {
     const forms = [20, 20, 20].map((size) => heldForm('cus_1', size * MiB))
     expect(await Promise.all(forms.map(({ model }) => model))).toEqual(['m', 'm', 'm'])
-    const more = heldForm('cus_1', 5 * MiB)
-    expect(await codeOf(more.model)).toBe('concurrency_limited')
-    more.form.close()
+    expect(memory.admits('cus_1')).toBe(true)
+    const more = heldForm('cus_1', 3 * MiB)
+    expect(await more.model).toBe('m')
     const other = heldForm('cus_2', 20 * MiB)
     expect(await other.model).toBe('m')
-    for (const { form } of [...forms, other]) form.close()
+    for (const { form } of [...forms, more, other]) form.close()
+    expect(memory.bytes).toBe(0)
     const again = heldForm('cus_1', 20 * MiB)
     expect(await again.model).toBe('m')
     again.form.close()
+    expect(memory.bytes).toBe(0)
+  })
+
+  test('§17: a form beyond the share ends the customer’s largest, which says why', async () => {
+    const large = sentForm('cus_5')
+    const waits = codeOf(large.form.model())
+    large.send(partHead('file'))
+    for (let at = 0; at < 24; at++) large.send(new Uint8Array(MiB))
+    await turns()
+    const forms = [15, 15].map((size) => heldForm('cus_5', size * MiB))
+    expect(await Promise.all(forms.map(({ model }) => model))).toEqual(['m', 'm'])
+    const last = heldForm('cus_5', 15 * MiB)
+    expect(await last.model).toBe('m')
+    expect(await waits).toBe('rate_limited')
+    for (const { form } of [...forms, last, large]) form.close()
+    expect(memory.bytes).toBe(0)
   })
 
   test('all customers together hold 256 MiB, then 503', async () => {

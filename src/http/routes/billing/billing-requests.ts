@@ -29,11 +29,14 @@ export const billingRequestRoutes = (context: HttpContext) => {
       const headers = set.headers as Record<string, string>
       const nowMs = Date.now()
       if (values.format?.toLowerCase() === 'csv') {
+        const owner = { memory: gateway.memory, keeperId: access.customerId }
+        if (!owner.memory.admits(owner.keeperId)) throw owner.memory.refusal()
         const most = new URL(request.url).searchParams.has('limit') ? values.limit : null
         const pages = await begun(csvPages(allRequests(gateway, filter, from, most)))
         // A long table goes as fast as its client takes it.
         context.connections.lift(request)
-        return csvResponse('requests', utcDay(nowMs), csvStream(customerRequestColumns, pages), headers) as never
+        const table = csvStream(customerRequestColumns, pages, owner)
+        return csvResponse('requests', utcDay(nowMs), table, headers) as never
       }
       const { shown, page } = await requestPageOf(gateway, filter, from, values.limit)
       if (page.next_cursor !== null) headers.link = nextLink(gateway.baseUrl(), request.url, page.next_cursor)

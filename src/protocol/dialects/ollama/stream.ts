@@ -1,3 +1,4 @@
+import { textBytes } from '../../../host/budget.ts'
 import { type Accepted, type ChunkIdentity, ChunkReader, type SettledEnd } from '../../chat/chunk-reader.ts'
 import { GrowingText } from '../../chat/growing-text.ts'
 import { thoughtOf } from '../../chat/thought.ts'
@@ -30,6 +31,10 @@ export class OllamaStream extends ChunkReader {
     super()
     this.head = headOf(identity)
     this.keepAlive = this.line({ ...saying({ text: '', thought: '' }), done: false })
+  }
+
+  override get keptBytes(): number {
+    return textBytes(this.argumentsUnits)
   }
 
   accept(data: string): Accepted {

@@ -1,3 +1,4 @@
+import { textBytes } from '../../../host/budget.ts'
 import {
   type Accepted,
   type ChunkIdentity,
@@ -71,6 +72,10 @@ export class ResponsesStream extends ChunkReader {
   ) {
     super()
     this.functions = namespaced(echo.tools)
+  }
+
+  override get keptBytes(): number {
+    return textBytes(this.keptUnits)
   }
 
   accept(data: string): Accepted {
