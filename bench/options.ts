@@ -31,6 +31,7 @@ npm run bench -- dialects [--write]    streams of Messages and of Responses agai
 npm run bench -- aimed [--write]       the longest turn, and what is written, for answers that are aimed at a gateway
 npm run bench -- embeddings [--write]  one large request on one, two and four nodes
 npm run bench -- drains [--write]      connections that are reset while a gateway ends
+npm run bench -- memory [--write]      large answers asked for at once: memory, and what others notice
 npm run bench -- ledger [--write]      paid requests through the ledger, in groups and with a transaction each
 
   --only a,b     cases: ${caseNames.join(' ')}
@@ -89,6 +90,7 @@ const benches = [
   'aimed',
   'embeddings',
   'drains',
+  'memory',
 ] as const
 export type Bench = (typeof benches)[number]
 

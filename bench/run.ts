@@ -10,6 +10,7 @@ import { benchDrains } from './drains.ts'
 import { benchEmbeddings } from './embeddings.ts'
 import { compareGateways } from './gateways.ts'
 import { benchLedger } from './ledger.ts'
+import { benchMemory } from './memory.ts'
 import { benchMixture } from './mixture.ts'
 import { type Bench, type Options, readOptions, UsageError, usage } from './options.ts'
 import { comparePaid } from './paid.ts'
@@ -41,6 +42,7 @@ const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = 
   dialects: compareDialects,
   aimed: benchAimed,
   drains: (options) => benchDrains(options),
+  memory: (options) => benchMemory(options),
   embeddings: (options) => benchEmbeddings(options),
 }
 
