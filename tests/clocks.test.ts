@@ -29,6 +29,7 @@ const rules: readonly Rule[] = [
       'tests/host/port-holder.test.ts': 'keeps a child process alive until its signal',
       'tests/process/launcher.test.ts': 'keeps child processes alive until their signal',
       'tests/scripts/bun.test.ts': 'keeps a child process alive until its signal',
+      'tests/regressions/answers-that-fill-memory.test.ts': 'samples the memory of a process while it works',
       'tests/scripts/by-hand.test.ts': 'looks at a folder while another run goes on',
     },
   },

@@ -196,6 +196,8 @@ const told: Readonly<Record<string, readonly [words: string, asks: string, holds
   PenstockTunnelsRefused: ['More than 10 refused tunnels in 15 min with one `code`, for 5 min', '[15m])) > 10', '5m'],
   PenstockGuessing: ['More than one 401 a second for 5 min', 'status="401"}[5m])) > 1', '5m'],
   PenstockRestarts: ['Three starts within 30 min', '[30m]) > 2', undefined],
+  PenstockMemoryFull: ['More than 80 %', '[10m:30s]) > 0.8', undefined],
+  PenstockMemoryRefused: ['More than 10', '[15m])) > 10', undefined],
   PenstockDescriptors: ['More than 50 000 open descriptors', '> 50000', '5m'],
   PenstockTracesLost: ['dropped for 15 min', '[15m]) > 0', '15m'],
 }

@@ -206,8 +206,8 @@ const decoders = {
   zstd: createZstdDecompress,
 } as const
 
-/** A body unfolds to so many times its own bytes, and these besides. */
-const unfoldedTimesMax = 8
+/** A body unfolds to so many times its own bytes, and these besides. Events of a stream, which repeat much, unfold to some 30 times. */
+const unfoldedTimesMax = 64
 const unfoldedBytesMore = 4 * 1024 * 1024
 
 /** For a node that compresses although it was asked not to: a decoder before the body, or null for an unknown coding. */

@@ -12,4 +12,4 @@ test('the bench of memory, short: every large answer comes or is refused, and no
     expect([name, atOnce, answered, refused, broken]).toEqual([name, '3', '3', '0', '0'])
     expect(cells.at(-2)).toBe('0')
   }
-}, 180_000)
+})

@@ -10,7 +10,7 @@ beforeAll(async () => {
   lane = await openAimedLane(gateway, 0)
   // Alone on its gateway: what the process computes meanwhile is its doing.
   await lane.calibrate()
-}, 60_000)
+})
 afterAll(async () => {
   lane.stop()
   await gateway.stop()
@@ -20,4 +20,4 @@ test('whatever a node aims at, nobody waits for it, and what it costs and makes 
   // By their number and not by a clock: a busy machine needs longer for the same.
   const cases = casesAsked(60)
   await expectHarmless(gateway, [lane], { seed: 1, casesMax: cases, casesMin: cases, restEvery: 30 })
-}, 180_000)
+})

@@ -55,9 +55,10 @@ test('§17: large answers of many customers at once: refused or answered, and 51
   expect((await chat(neighbour.key, 'small')).status).toBe(200)
   const before = running.residentBytes()
   let most = before
+  const sampleMs = 5
   const watch = setInterval(() => {
     most = Math.max(most, running.residentBytes())
-  }, 5)
+  }, sampleMs)
   const ends = keys.flatMap((key) =>
     Array.from({ length: answersEach }, async () => {
       const response = await chat(key, 'large')
@@ -74,4 +75,4 @@ test('§17: large answers of many customers at once: refused or answered, and 51
   expect(answered).toBeGreaterThanOrEqual(customers)
   expect(most - before).toBeLessThanOrEqual(growthMax)
   await waitFor('the account to be empty', async () => (await shownMetric(gateway, 'svc_memory_kept_bytes')) === 0)
-}, 180_000)
+})

@@ -33,7 +33,7 @@ const read = async (bytes: number) => {
   return (await response.text(64 * mib)).length
 }
 
-test('§27: an answer unfolds to 8 times its bytes and 4 MiB, and is malformed beyond', async () => {
+test('§27: an answer unfolds to 64 times its bytes and 4 MiB, and is malformed beyond', async () => {
   expect(await read(4 * mib)).toBe(4 * mib)
   expect(await read(5 * mib).catch(({ failure }) => failure)).toBe('malformed')
   expect(await read(16 * mib).catch(({ failure }) => failure)).toBe('malformed')

@@ -4,6 +4,7 @@ import { ask, type Dialect, dialects, endOf } from '../hostile/world/dialect-cal
 import { type HostileGateway, startHostileGateway } from '../hostile/world/hostile-gateway.ts'
 import type { TestCustomer } from '../support/gateways/gateway.ts'
 import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { lasts } from '../support/run/lasts.ts'
 
 /**
  * Symptom: one chunk of 5 MB with 60,000 tool calls held a process for 550 ms through Responses; with four such calls another
@@ -32,7 +33,7 @@ beforeAll(async () => {
   await gateway.node(good.url, { customerId: other.customerId })
   const message = { role: 'assistant', content: 'well said' }
   good.answer((call) => call.respond(200, { choices: [{ index: 0, message, finish_reason: 'stop' }] }))
-}, 60_000)
+})
 afterAll(async () => {
   aimed.stop()
   good.stop()
@@ -46,7 +47,7 @@ async function attack(dialect: Dialect, wanted: () => boolean): Promise<readonly
   const written: number[] = []
   while (wanted()) {
     const answer = await ask(gateway, hostile.key, dialect, 'aimed', true)
-    if (answer.status === 503) await Bun.sleep(20)
+    if (answer.status === 503) await lasts(20)
     else {
       expect(endOf(dialect, answer, true)).not.toBe('broken')
       written.push(answer.bytes)

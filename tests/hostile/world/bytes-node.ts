@@ -3,6 +3,10 @@ import { markersOf } from './markers.ts'
 import type { Confided, Told } from './quoting.ts'
 
 /** What a node does with its connection, in order. */
+/** What a packed answer may unfold to for each of its bytes. */
+const unfoldedTimesMax = 64
+const headBytesMax = 16_384
+
 export type Move =
   | { readonly do: 'write'; readonly bytes: Buffer }
   | { readonly do: 'wait'; readonly ms: number }
@@ -169,6 +173,8 @@ const lastChunk = '\r\n0\r\n\r\n'
 /** One connection of the gateway. */
 class Line {
   drained: (() => void) | null = null
+  /** It has said that it packs: each of its bytes may unfold to many (§27). */
+  private packed = false
   private text = ''
   private closed = false
   /** Of the request at the beginning of `text`: it was begun to be answered before it was whole. */
@@ -262,7 +268,9 @@ class Line {
   }
 
   private write(bytes: Buffer): Promise<void> | void {
-    if (this.marker !== '') this.node.written.set(this.marker, this.node.wrote(this.marker) + bytes.length)
+    this.packed ||= /content-encoding/i.test(bytes.toString('latin1', 0, headBytesMax))
+    const counted = (this.packed ? unfoldedTimesMax : 1) * bytes.length
+    if (this.marker !== '') this.node.written.set(this.marker, this.node.wrote(this.marker) + counted)
     const sent = this.socket.write(bytes)
     if (sent < 0 || sent >= bytes.length) return
     return new Promise((resolve) => {

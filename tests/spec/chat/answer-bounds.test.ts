@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { ask, type Dialect, type DialectAnswer, dialects, endOf } from '../../hostile/world/dialect-calls.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
 import { type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { lasts } from '../../support/run/lasts.ts'
 
 const MiB = 1024 * 1024
 const callsMax = 256
@@ -52,7 +53,7 @@ async function asked(dialect: Dialect, model: keyof typeof nodes, stream: boolea
   for (;;) {
     const answer = await ask(gateway, customer.key, dialect, model, stream)
     if (answer.status !== 503) return { answer, end: endOf(dialect, answer, stream) }
-    await Bun.sleep(20)
+    await lasts(20)
   }
 }
 

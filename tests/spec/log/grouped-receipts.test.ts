@@ -39,7 +39,10 @@ beforeAll(async () => {
   gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' })
   // Groups and rows in turns, some of which share a run of the log.
   for (let round = 0; round < 4; round++) {
-    await insertGroup(gateway.database, Array.from({ length: Math.min(250, 1 + 130 * round) }, (_, at) => receipt(at)))
+    await insertGroup(
+      gateway.database,
+      Array.from({ length: Math.min(250, 1 + 130 * round) }, (_, at) => receipt(at)),
+    )
     await insertReceipts(gateway.database, [receipt(1_000 + round)])
     if (round % 2 === 1) await gateway.gateway.sequencer.catchUp()
   }

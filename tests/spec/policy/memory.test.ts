@@ -42,12 +42,12 @@ afterEach(() => {
 
 const body = (more: object = {}) => ({ model: 'm', messages: [{ role: 'user', content: 'hi' }], ...more })
 const ask = (init: RequestInit = {}, more: object = {}) => gateway.chat(customer.key, body(more), init)
-/** A stream that repeats all of its text at its end, which so is kept. */
+/** A stream whose receipt commits to all of its text, which so is kept (§31). */
 const streamOf = (signal?: AbortSignal) =>
-  fetch(`${gateway.url}/v1/responses`, {
+  fetch(`${gateway.url}/v1/api/chat/completions`, {
     method: 'POST',
-    headers: { ...json, authorization: `Bearer ${customer.key}` },
-    body: JSON.stringify({ model: 'm', input: 'hi', stream: true }),
+    headers: { ...json, authorization: `Bearer ${customer.key}`, 'x-svc-nonce': 'nonce-of-client-1' },
+    body: JSON.stringify(body({ stream: true })),
     ...(signal === undefined ? {} : { signal }),
   })
 const answerOf = (content: string) =>
@@ -163,7 +163,7 @@ describe('§17: memory', () => {
     const whole = await beginAnswer(9)
     await call.gone
     const text = await streamed
-    expect(text.slice(text.lastIndexOf('event: '))).toMatch(/^event: response\.failed\n.*32 MiB/)
+    expect(text.slice(text.lastIndexOf('data: '))).toMatch(/^data: .*"error":.*32 MiB/)
     await whole.finish()
     expect((await whole.response).status).toBe(200)
     await (await whole.response).text()
@@ -221,7 +221,7 @@ describe('§17: what was counted is given back once, however it ends', () => {
     const response = streamOf(left.signal)
     const call = await node.next()
     call.open()
-    await call.event(nodeChunk({ content: 'x'.repeat(MiB) }))
+    for (let at = 0; at < 2; at++) await call.event(nodeChunk({ content: 'x'.repeat(MiB) }))
     await untilKept(2)
     const begun = await response
     left.abort()

@@ -284,7 +284,7 @@ export class LeakRun {
     this.metrics.push((await this.ask('/metrics', bearer(viewer_token))).text)
     await waitFor('the receipts', async () => {
       this.database = await everyRow(this.gateway.databaseUrl)
-      return this.database.some(({ table }) => table === 'receipts')
+      return this.database.some(({ table }) => table === 'receipt_groups')
     })
   }
 }
