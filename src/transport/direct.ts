@@ -1,5 +1,6 @@
 import { Confidences, noConfidences } from '../confidences.ts'
 import { within } from '../deadline.ts'
+import { Roster } from '../roster.ts'
 import { Call, type CallPort } from './call.ts'
 import type { CancelSignal } from './call-signal.ts'
 import { type ConnectionPort, type Endpoint, Http1Connection } from './http1-connection.ts'
@@ -59,7 +60,7 @@ class DirectTransport implements NodeTransport, ConnectionPort, CallPort {
   private readonly endpoint: Endpoint
   private readonly requests: RequestHeads
   readonly heads = new HeadReader()
-  private readonly all = new Set<Http1Connection>()
+  private readonly all = new Roster<'transportPlace', Http1Connection>('transportPlace')
   private readonly idle = new IdleConnections()
   private closedByUs = false
   private unkeptUntilMs = 0

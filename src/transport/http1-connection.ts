@@ -51,6 +51,8 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   idleSinceMs = 0
   /** Answers this connection has given. */
   answers = 0
+  /** Among those of its transport. */
+  transportPlace = -1
   private socket: Socket<Http1Connection> | null = null
   /** Sent, or about to be, and not answered to its end. */
   private call: Call | null = null

@@ -1,4 +1,4 @@
-import { Roster } from '../durable/roster.ts'
+import { Roster } from '../../roster.ts'
 
 /** Something with deadlines of its own; looked at a few times a second while it lives. */
 export interface Ticking {

@@ -45,6 +45,10 @@ const callMsMax = hourMs
 
 /** One call to a runtime. It counts as running until `release`. */
 export class ChatCall {
+  /** Among the open calls of the agent. */
+  openPlace = -1
+  /** null: its answer is a whole one, or has not begun. */
+  stream: { cut(): void } | null = null
   private readonly startedMs = Date.now()
   private released = false
   private readonly deadline: ReturnType<typeof setTimeout>

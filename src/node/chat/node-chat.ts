@@ -5,6 +5,7 @@ import { GatheredAnswer } from '../../protocol/chat/gathered-answer.ts'
 import { saysWhy } from '../../protocol/chat/node-refusal.ts'
 import { eventStreamHeaders } from '../../protocol/chat/sse.ts'
 import { streamMembers, upstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { Roster } from '../../roster.ts'
 import { askedAsStream } from '../../runtimes/registry.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
 import { errorText } from '../../transport/error-text.ts'
@@ -25,7 +26,7 @@ export const callsMax = 2_048
 
 /** Chats of the agent, each at one of its runtimes. */
 export class NodeChat {
-  private readonly calls = new Map<ChatCall, ChatStream | null>()
+  private readonly calls = new Roster<'openPlace', ChatCall>('openPlace')
   private stopping = false
   private emptied: (() => void) | null = null
 
@@ -44,7 +45,7 @@ export class NodeChat {
     const wanted = { model: input.body.model, modality: 'chat', runtimeId: input.runtimeId } as const
     const runtime = chooseRuntime(this.runtimes.list(), wanted)
     const call = new ChatCall(input, runtime, new CallSignal(), (done) => this.released(done))
-    this.calls.set(call, null)
+    this.calls.add(call)
     const leave = () => call.signal.abort()
     input.signal.addEventListener('abort', leave, { once: true })
     try {
@@ -65,9 +66,9 @@ export class NodeChat {
     const timer = setTimeout(resolve, graceMs)
     await promise
     clearTimeout(timer)
-    for (const [call, stream] of [...this.calls]) {
-      if (stream === null) call.signal.abort()
-      else stream.cut()
+    for (const call of [...this.calls]) {
+      if (call.stream === null) call.signal.abort()
+      else call.stream.cut()
     }
   }
 
@@ -91,7 +92,7 @@ export class NodeChat {
 
   private streamed(call: ChatCall, response: NodeResponse): Response {
     const stream = new ChatStream(call, response)
-    if (this.calls.has(call)) this.calls.set(call, stream)
+    call.stream = stream
     return new Response(stream.stream, { headers: eventStreamHeaders })
   }
 

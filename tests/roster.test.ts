@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { Roster } from '../../../src/actors/durable/roster.ts'
+import { Roster } from '../src/roster.ts'
 
 interface Guest {
   readonly name: number
