@@ -1,4 +1,5 @@
 import { brand } from '../../brand.ts'
+import { OpenStreams } from './open-streams.ts'
 import {
   decodeFrame,
   type Frame,
@@ -84,7 +85,7 @@ export interface SessionPort {
 /** The common part of both ends of a tunnel (§22): streams, their windows and their turns. It has no timer. */
 export class TunnelSession implements StreamCarrier {
   readonly role: 'gateway' | 'node'
-  private readonly streams = new Map<number, TunnelStream>()
+  private readonly streams = new OpenStreams()
   private lastId = 0
   private ended: TunnelEnd | null = null
   private firstInTurn: TunnelStream | null = null
@@ -117,7 +118,7 @@ export class TunnelSession implements StreamCarrier {
       this.refusing = true
       this.goAway()
     }
-    this.streams.set(stream.id, stream)
+    this.streams.add(stream)
     stream.sink = sinkOf(stream)
     this.send(frame)
     return stream
@@ -155,7 +156,7 @@ export class TunnelSession implements StreamCarrier {
     this.ended = end
     this.firstInTurn = null
     this.lastInTurn = null
-    for (const stream of [...this.streams.values()]) stream.receivedReset('tunnel_closed')
+    for (const stream of this.streams.all()) stream.receivedReset('tunnel_closed')
     this.port.closed(end)
   }
 
@@ -211,7 +212,7 @@ export class TunnelSession implements StreamCarrier {
   }
 
   over(stream: TunnelStream): void {
-    this.streams.delete(stream.id)
+    this.streams.delete(stream)
     if (this.streams.size === 0 && this.ended === null) this.port.idle()
   }
 
@@ -253,7 +254,7 @@ export class TunnelSession implements StreamCarrier {
       return null
     }
     const stream = new TunnelStream(id, this)
-    this.streams.set(id, stream)
+    this.streams.add(stream)
     stream.sink = this.port.opened(stream, head)
     return null
   }

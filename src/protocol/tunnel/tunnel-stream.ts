@@ -69,6 +69,8 @@ export class TunnelStream {
   /** True while the stream is in the queue of turns. */
   queued = false
   nextInTurn: TunnelStream | null = null
+  /** Among the open streams of its tunnel. */
+  nextOpen: TunnelStream | null = null
   /** True if the stream has ended here. Later messages are discarded. */
   over = false
   private pending: Uint8Array | null = null
