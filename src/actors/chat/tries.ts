@@ -47,6 +47,8 @@ function problemOf(failure: AttemptFailure, request: TriedRequest): Problem {
   })
 }
 
+const noProfiles: ReadonlySet<string> = new Set()
+
 /** The routes that one request was tried on, and why they did not serve it. */
 export class Tries {
   /** So many routes. */
@@ -65,7 +67,7 @@ export class Tries {
 
   /** A copy: what was decided on is kept, and the set grows with every try. */
   excluded(): ReadonlySet<string> {
-    return new Set(this.profiles)
+    return this.profiles === null ? noProfiles : new Set(this.profiles)
   }
 
   /** True where another route may be worth a try. */

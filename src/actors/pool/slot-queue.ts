@@ -1,5 +1,6 @@
 import { type LinePlace, lineEntered, lineLeft } from '../../machines/placement/slot-line.ts'
 import { Turns } from '../../machines/rules/turns.ts'
+import { Roster } from '../../roster.ts'
 import type { Config } from '../../settings/config.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 
@@ -73,13 +74,15 @@ export interface SlotQueue {
 
 interface Waiter {
   readonly ticket: Ticket
+  /** In its line. */
+  linePlace: number
   readonly wake: () => void
   readonly refuse: () => void
 }
 
 /** One model's line. It is forgotten when nobody waits, and with it who was served how often. */
 class Line {
-  private readonly waiters = new Set<Waiter>()
+  private readonly waiters = new Roster<'linePlace', Waiter>('linePlace')
   /** Kept until somebody comes or goes, since many ask for their place in one turn. */
   private ordered: readonly Waiter[] | null = null
   /** By key. */
@@ -245,7 +248,8 @@ class Round {
 }
 
 export function createSlotQueue(bounds: QueueBounds): SlotQueue {
-  const lines = new Map<string, Line>()
+  /** Of each model that anybody has waited for. A name stays, so that a line that comes and goes is not kept (decision 23). */
+  const lines = new Map<string, Line | null>()
   return {
     wait: (modelId, ticket, waitMs, signal) => {
       if (signal.aborted) return Promise.resolve('aborted')
@@ -262,7 +266,7 @@ export function createSlotQueue(bounds: QueueBounds): SlotQueue {
           line.remove(waiter)
           // Whoever was woken in vain stands in line again before this turn is over.
           setImmediate(() => {
-            if (line.length === 0 && lines.get(modelId) === line) lines.delete(modelId)
+            if (line.length === 0 && lines.get(modelId) === line) lines.set(modelId, null)
           })
         }
         const end = (result: SlotWait) => {
@@ -270,7 +274,7 @@ export function createSlotQueue(bounds: QueueBounds): SlotQueue {
           resolve(result)
         }
         const aborted = () => end('aborted')
-        const waiter = { ticket, wake: () => end('slot'), refuse: () => end('full') }
+        const waiter = { ticket, linePlace: -1, wake: () => end('slot'), refuse: () => end('full') }
         const timer = setTimeout(end, waitMs, 'timeout')
         signal.addEventListener('abort', aborted)
         line.add(waiter)
@@ -279,11 +283,11 @@ export function createSlotQueue(bounds: QueueBounds): SlotQueue {
     },
     wake: (modelId, profileId) => {
       if (modelId === null) {
-        for (const line of [...lines.values()]) new Round(line, false).next()
+        for (const line of [...lines.values()]) if (line !== null) new Round(line, false).next()
         return
       }
       const line = lines.get(modelId)
-      if (line !== undefined && line.length > 0) new Round(line, true, profileId).next()
+      if (line != null && line.length > 0) new Round(line, true, profileId).next()
     },
     served: (modelId, ticket) => {
       lines.get(modelId)?.served(ticket)
@@ -291,7 +295,7 @@ export function createSlotQueue(bounds: QueueBounds): SlotQueue {
     },
     get waiting() {
       let sum = 0
-      for (const { length } of lines.values()) sum += length
+      for (const line of lines.values()) sum += line?.length ?? 0
       return sum
     },
   }
