@@ -36,8 +36,8 @@ export interface UpkeepOptions {
   readonly log: Log
   /** A reservation that nobody renews is released after this time, ms (§13). */
   readonly staleMs: number
-  /** Ids of this gateway's own reservations. */
-  readonly open: ReadonlySet<string>
+  /** This gateway's own reservations. */
+  readonly open: Iterable<{ readonly id: string }>
   /** Resolves with how many of the reservations were open. */
   readonly release: (reservationIds: readonly string[]) => Promise<number>
 }
@@ -50,6 +50,8 @@ const reservedReadEveryMs = 5 * secondMs
 /** The proof is rare because it reads the whole ledger. */
 const proofEveryMs = 10 * minuteMs
 const placesEveryMs = minuteMs
+
+const idsOf = (open: UpkeepOptions['open']) => [...open].map(({ id }) => id)
 
 export function createUpkeep({ db, log, staleMs, open, release }: UpkeepOptions): LedgerUpkeep {
   const timers: ReturnType<typeof setInterval>[] = []
@@ -64,7 +66,9 @@ export function createUpkeep({ db, log, staleMs, open, release }: UpkeepOptions)
     timers.push(timer)
   }
   const sweep = async () => {
-    const count = await release((await staleReservations(db, sweepMax)).filter((id) => !open.has(id)))
+    const stales = await staleReservations(db, sweepMax)
+    const own = new Set(idsOf(open))
+    const count = await release(stales.filter((id) => !own.has(id)))
     stale += count
     if (count > 0) log.warn('reservations_stale', { reservations: count })
     return count
@@ -81,7 +85,7 @@ export function createUpkeep({ db, log, staleMs, open, release }: UpkeepOptions)
   }
   return {
     start: () => {
-      every(staleMs / renewalsPerLife, 'reservations_not_renewed', () => renewReservations(db, [...open], staleMs))
+      every(staleMs / renewalsPerLife, 'reservations_not_renewed', () => renewReservations(db, idsOf(open), staleMs))
       every(sweepEveryMs, 'reservations_not_swept', sweep)
       every(reservedReadEveryMs, 'reserves_not_read', async () => {
         reservedWei = await reservedTotal(db)

@@ -16,6 +16,7 @@ import { newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import { chargeOf, splitCharge } from '../../machines/rules/pricing.ts'
 import type { WorkKind } from '../../protocol/wire/work-kinds.ts'
+import { Roster } from '../../roster.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { GroupCommit, isRowFault, NoRoom } from '../durable/group-commit.ts'
 import { insufficientFunds } from './insufficient-funds.ts'
@@ -26,6 +27,11 @@ export interface Reservation {
   readonly id: string
   readonly customerId: string
   readonly amountWei: bigint
+}
+
+/** One that has not ended, of this gateway. */
+interface OpenReservation extends Reservation {
+  openPlace: number
 }
 
 /** The charge for the work. */
@@ -94,10 +100,12 @@ export class Ledger {
   private readonly statements: Executor
   private readonly reserves: GroupCommit<ReserveRow, ReserveOutcome>
   private readonly settles: GroupCommit<Settlement, SettleOutcome>
-  private readonly open = new Set<string>()
+  private readonly open = new Roster<'openPlace', OpenReservation>('openPlace')
   /** Reserves under way, whose charges are still to come. */
   private reserving = 0
-  private readonly ending = new Set<Promise<unknown>>()
+  /** Settlements and releases under way. */
+  private ending = 0
+  private allEnded: (() => void) | null = null
   private readonly upkeep: LedgerUpkeep
   private stopping = false
 
@@ -122,12 +130,13 @@ export class Ledger {
   /** Waits for running work, at most 10 s. */
   async stop(): Promise<void> {
     this.upkeep.stop()
-    const deadline = performance.now() + stopWaitMs
-    while (this.ending.size > 0 && performance.now() < deadline) {
-      await Promise.race([Promise.allSettled(this.ending), Bun.sleep(deadline - performance.now())])
+    if (this.ending > 0) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.allEnded = resolve
+      await Promise.race([promise, Bun.sleep(stopWaitMs)])
     }
     this.stopping = true
-    if (this.ending.size > 0) this.options.log.error('settlements_left', { settlements: this.ending.size })
+    if (this.ending > 0) this.options.log.error('settlements_left', { settlements: this.ending })
   }
 
   /**
@@ -135,7 +144,7 @@ export class Ledger {
    * database is away: then nothing stays reserved.
    */
   async reserve({ id, customerId, amountWei }: Reservation): Promise<Reservation> {
-    const reservation = { id, customerId, amountWei }
+    const reservation = { id, customerId, amountWei, openPlace: -1 }
     let outcome: ReserveOutcome
     this.reserving++
     try {
@@ -151,7 +160,7 @@ export class Ledger {
     }
     if (outcome === 'insufficient') throw await insufficientFunds(this.db, customerId, amountWei)
     if (outcome !== 'reserved') throw new Error(`a reservation was refused: ${outcome}`)
-    this.open.add(id)
+    this.open.add(reservation)
     return reservation
   }
 
@@ -241,7 +250,7 @@ export class Ledger {
 
   /** The work is done, so this retries until the database has accepted the charge. Repeating a charge does no harm. */
   private end(reservation: Reservation, settlement: Settlement): Promise<SettleOutcome> {
-    return this.untilTaken(() => this.settles.add(settlement)).finally(() => this.open.delete(reservation.id))
+    return this.untilTaken(() => this.settles.add(settlement)).finally(() => this.closed(reservation))
   }
 
   /** Returns false if the account no longer has enough. */
@@ -252,9 +261,16 @@ export class Ledger {
   }
 
   private untilTaken<R>(work: () => Promise<R>): Promise<R> {
-    const ending = this.retried(work).finally(() => this.ending.delete(ending))
-    this.ending.add(ending)
-    return ending
+    this.ending++
+    return this.retried(work).finally(() => {
+      this.ending--
+      if (this.ending === 0) this.allEnded?.()
+    })
+  }
+
+  /** One of another gateway, or of an earlier start, is not among the open ones. */
+  private closed(reservation: Reservation): void {
+    if ('openPlace' in reservation) this.open.delete(reservation as OpenReservation)
   }
 
   private async retried<R>(work: () => Promise<R>): Promise<R> {
