@@ -49,6 +49,8 @@ const withoutTools: Members = {
 /** The effects of one mixture. */
 export class MixtureRun {
   private admission: Admission | null = null
+  /** Among the mixtures that have not ended. */
+  openPlace = -1
   private readonly running = new Set<SubCall>()
   private readonly grants: Grant[] = []
   /** The client's body is cut once for all experts. */

@@ -16,6 +16,7 @@ import { mixtureDeadlines } from '../../machines/mixture/deadlines.ts'
 import { mixtureMachine } from '../../machines/mixture/machine.ts'
 import { isStrategyName } from '../../machines/mixture/strategies/registry.ts'
 import type { MixtureReport, PlannedExpert } from '../../machines/mixture/types.ts'
+import { Roster } from '../../roster.ts'
 import { type ChatAnswer, uncalled } from '../chat/chat-command.ts'
 import { type BufferedStream, bufferedStream, type StreamEnd } from './buffered-stream.ts'
 import {
@@ -39,11 +40,10 @@ export interface MixtureOptions extends MixturePort {
 const clientClosedStatus = 499
 
 /** The chart with its effects. It is made once and finds each run by its request, so that no request rebuilds it. */
-function provided(runs: ReadonlyMap<RequestId, MixtureRun>) {
+function provided(runs: Roster<'openPlace', MixtureRun>) {
   const runOf = ({ requestId }: { readonly requestId: RequestId }): MixtureRun => {
-    const run = runs.get(requestId)
-    if (run === undefined) throw new Error('the mixture is over')
-    return run
+    for (const run of runs) if (run.command.requestId === requestId) return run
+    throw new Error('the mixture is over')
   }
   return mixtureMachine.provide({
     actors: {
@@ -64,9 +64,15 @@ function provided(runs: ReadonlyMap<RequestId, MixtureRun>) {
   })
 }
 
+/** Something that has not ended, and what ends it early. */
+interface Stopper {
+  readonly stop: () => void
+  openPlace: number
+}
+
 export class Mixtures {
-  private readonly runs = new Map<RequestId, MixtureRun>()
-  private readonly stoppers = new Set<() => void>()
+  private readonly runs = new Roster<'openPlace', MixtureRun>('openPlace')
+  private readonly stoppers = new Roster<'openPlace', Stopper>('openPlace')
   private readonly machine = provided(this.runs)
 
   constructor(private readonly options: MixtureOptions) {}
@@ -78,7 +84,7 @@ export class Mixtures {
 
   /** Ends running mixtures with 503 and sends finished answers at once. */
   abortAll(): void {
-    for (const stop of [...this.stoppers]) stop()
+    for (const { stop } of [...this.stoppers]) stop()
   }
 
   /** Metadata of the last mixtures, newest first, at most `limit`. */
@@ -117,18 +123,17 @@ export class Mixtures {
   private async runToEnd(run: MixtureRun): Promise<MixtureReport> {
     const { command } = run
     const { requestId, signal } = command
-    this.runs.set(requestId, run)
+    this.runs.add(run)
     const actor = createActor(this.machine, {
       id: requestId,
       input: this.inputOf(command),
       inspect: this.options.inspect,
     })
     const gone = () => actor.send({ type: 'client.gone' })
-    const stop = () => {
+    const stopper = this.stoppable(() => {
       run.stopping = true
       actor.send({ type: 'gateway.stopping' })
-    }
-    this.stoppers.add(stop)
+    })
     try {
       const ended = toPromise(actor)
       actor.start()
@@ -137,12 +142,18 @@ export class Mixtures {
       return await ended
     } finally {
       signal.removeEventListener('abort', gone)
-      this.stoppers.delete(stop)
+      this.stoppers.delete(stopper)
       actor.stop()
       // A chart that failed has not settled. If it has, this does nothing.
       run.settle(0)
-      this.runs.delete(requestId)
+      this.runs.delete(run)
     }
+  }
+
+  private stoppable(stop: () => void): Stopper {
+    const stopper = { stop, openPlace: -1 }
+    this.stoppers.add(stopper)
+    return stopper
   }
 
   private inputOf({ requestId, startedMs, body, pinParam, access }: MixtureCommand): MixtureInput {
@@ -197,11 +208,11 @@ export class Mixtures {
       this.options.config.SVC_SLOW_CLIENT_TIMEOUT_MS,
       (how: StreamEnd) => {
         run.dropKept()
-        this.stoppers.delete(buffered.flush)
+        this.stoppers.delete(stopper)
         this.finish(command, how === 'sent' ? 200 : clientClosedStatus, null, report)
       },
     )
-    this.stoppers.add(buffered.flush)
+    const stopper = this.stoppable(buffered.flush)
     return { kind: 'stream', stream: buffered.stream, headers }
   }
 

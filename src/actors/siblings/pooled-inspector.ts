@@ -51,7 +51,7 @@ const idsOf = (running: StateCounts['running']): [string, string][] =>
 
 function withTheirs(own: StateCounts['running'], theirs: MovedMachine['running'] = []): StateCounts['running'] {
   if (theirs.length === 0) return own
-  return new Map([...own, ...theirs.map(([id, state]) => [{ id }, state] as const)])
+  return [...own, ...theirs.map(([id, state]) => [{ id }, state] as const)]
 }
 
 export interface PooledInspector extends Inspector {
@@ -107,7 +107,7 @@ class Pooled implements PooledInspector {
       live.set(one.state, (live.get(one.state) ?? 0) + one.live)
       entered.set(one.state, (entered.get(one.state) ?? 0) + one.entered)
     }
-    return { live, entered, running: withTheirs(before?.running ?? new Map(), theirs), version: before?.version ?? 0 }
+    return { live, entered, running: withTheirs(before?.running ?? [], theirs), version: before?.version ?? 0 }
   }
 
   subscribe(listener: (transition: Transition) => void): () => void {

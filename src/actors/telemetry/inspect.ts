@@ -1,6 +1,7 @@
 import type { AnyActorRef, InspectionEvent, StateValue } from 'xstate'
 import { failureName, type Log } from '../../log.ts'
 import { stateName } from '../../machines/charts/state-name.ts'
+import { Roster } from '../../roster.ts'
 import { type Transition, TransitionRing } from './transition-ring.ts'
 
 /** Instances of one machine. */
@@ -8,7 +9,7 @@ export interface StateCounts {
   /** By state: those that are in it now. */
   readonly live: ReadonlyMap<string, number>
   /** Each of them, with its state. */
-  readonly running: ReadonlyMap<{ readonly id: string }, string>
+  readonly running: Iterable<readonly [{ readonly id: string }, string]>
   /** By state: how often it was entered since the start of this process. */
   readonly entered: ReadonlyMap<string, number>
   /** Another number after every change. */
@@ -44,11 +45,46 @@ function isMachineSnapshot(snapshot: object): snapshot is MachineSnapshotLike {
   return 'machine' in snapshot && 'value' in snapshot
 }
 
+/** A chart that runs, and its state. The chart itself is not kept. */
+interface Running {
+  readonly id: string
+  state: string
+  place: number
+}
+
+/** Some charts live no longer than a request (decision 23). */
+class RunningCharts implements Iterable<readonly [{ readonly id: string }, string]> {
+  private readonly all = new Roster<'place', Running>('place')
+  private readonly of = new WeakMap<AnyActorRef, Running>()
+
+  stateOf(actor: AnyActorRef): string | null {
+    const running = this.of.get(actor)
+    return running === undefined || !this.all.has(running) ? null : running.state
+  }
+
+  /** `state` null: it has ended. */
+  set(actor: AnyActorRef, state: string | null): void {
+    const known = this.of.get(actor)
+    if (state === null) {
+      if (known !== undefined) this.all.delete(known)
+      return
+    }
+    const running = known ?? { id: actor.id, state, place: -1 }
+    running.state = state
+    if (known === undefined) this.of.set(actor, running)
+    this.all.add(running)
+  }
+
+  *[Symbol.iterator](): Generator<readonly [{ readonly id: string }, string]> {
+    for (const running of this.all) yield [running, running.state]
+  }
+}
+
 /** What is kept of one machine. */
 class MachineRecord {
   readonly ring = new TransitionRing()
   readonly live = new Map<string, number>()
-  readonly running = new Map<AnyActorRef, string>()
+  readonly running = new RunningCharts()
   readonly entered = new Map<string, number>()
   version = 0
 
@@ -59,13 +95,12 @@ class MachineRecord {
 
   /** `now` null: it has ended. */
   move(actor: AnyActorRef, now: string | null): void {
-    const before = this.running.get(actor) ?? null
+    const before = this.running.stateOf(actor)
     if (before === now) return
     this.version++
     if (before !== null) this.live.set(before, (this.live.get(before) ?? 1) - 1)
     if (now !== null) this.live.set(now, (this.live.get(now) ?? 0) + 1)
-    if (now === null) this.running.delete(actor)
-    else this.running.set(actor, now)
+    this.running.set(actor, now)
   }
 }
 
