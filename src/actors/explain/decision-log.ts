@@ -1,11 +1,10 @@
 import type { ProblemCode } from '../../errors.ts'
-import { noMatches } from '../../machines/placement/cache-view.ts'
 import { type ExplainedRoute, explainPlacement } from '../../machines/rules/explain.ts'
-import type { Placement, PlacementRequest } from '../../machines/rules/placement.ts'
+import type { Placement } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { ChatCommand } from '../chat/chat-command.ts'
 import type { Decision } from '../chat/dispatch.ts'
-import { loadNumbers, UsualDecisions, type UsualKind } from './usual-decisions.ts'
+import { loadNumbers, UsualDecisions, type UsualKind, withoutPrompt } from './usual-decisions.ts'
 
 /** Why a request went where it went: one entry per time a route was chosen or none was found. */
 export interface Explanation {
@@ -150,11 +149,6 @@ function keep(decision: Decision): Kept {
     placement: kept(decision.placement),
     loads: loadsOf(routes),
   }
-}
-
-/** The hashes of a long prompt would be kept long after it, and nobody asks for them. */
-function withoutPrompt(request: PlacementRequest): PlacementRequest {
-  return request.prompt === null ? request : { ...request, prompt: null, matches: noMatches }
 }
 
 function kept(placement: Placement): Placement {

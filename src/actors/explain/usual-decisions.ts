@@ -1,16 +1,19 @@
 import { idTail } from '../../ids.ts'
+import { noMatches } from '../../machines/placement/cache-view.ts'
+import type { RouteCost } from '../../machines/placement/cost.ts'
 import type { PlacementRequest } from '../../machines/rules/eligibility.ts'
 import type { Placed } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { ChatCommand } from '../chat/chat-command.ts'
 import type { Decision } from '../chat/dispatch.ts'
 
-/** What many decisions have in common: one route could serve, and nothing had to be weighed. */
+/** What many decisions have in common: among a few routes the same one was chosen. */
 export interface UsualKind {
   readonly routes: readonly Route[]
   readonly owners: RoutingTable['owners']
-  /** Of the first of them: its time and its lengths are not the others'. */
+  /** Of the first of them: its time and its lengths are not the others', and nothing of its prompt is kept. */
   readonly request: PlacementRequest
+  /** Its costs are not the others'. */
   readonly placement: Placed
 }
 
@@ -18,17 +21,30 @@ export interface UsualKind {
 interface OwnPart {
   readonly requestId: string
   readonly request: PlacementRequest
+  readonly placement: Placed
   readonly loads: readonly number[]
 }
 
 /** `req_` and a ULID. */
 const idBytes = 30
 /** More routes of a model than these are kept as objects, with their decision. */
-const routesMax = 2
+const routesMax = 4
 /** Of each route. */
 export const loadNumbers = 3
 const requestNumbers = 3
 const stride = requestNumbers + routesMax * loadNumbers
+const costFields = [
+  'backlogMs',
+  'ownMs',
+  'fleetMs',
+  'slotWaitMs',
+  'coldMs',
+  'doubtMs',
+  'matchedUnits',
+  'matchedShare',
+  'totalMs',
+] as const satisfies readonly (keyof RouteCost)[]
+const costStride = routesMax * costFields.length
 /** In the place of null: none of the numbers is below 0. */
 const none = -1
 /** Kinds that are known at a time. A power of two. */
@@ -36,7 +52,7 @@ const kindsMax = 256
 
 const orNull = (value: number | undefined) => (value === undefined || value === none ? null : value)
 
-/** All but what is kept of each request: its time, and how long its prompt was taken for. */
+/** All but what is kept of each request, its time, and how long its prompt was taken for; and but its prompt, of which nothing is. */
 const isLike = (a: PlacementRequest, b: PlacementRequest) =>
   a.access === b.access &&
   a.modelId === b.modelId &&
@@ -47,11 +63,20 @@ const isLike = (a: PlacementRequest, b: PlacementRequest) =>
   a.ownOnly === b.ownOnly &&
   a.exclude === b.exclude &&
   a.freeOnly === b.freeOnly &&
-  a.prompt === b.prompt &&
-  a.matches === b.matches &&
   a.queueWaitMs === b.queueWaitMs &&
   a.cacheWaitMs === b.cacheWaitMs &&
   a.contextAbove === b.contextAbove
+
+const isChosenAlike = (a: Placed, b: Placed) =>
+  a.route === b.route &&
+  a.chosenBy === b.chosenBy &&
+  (a.costs === null) === (b.costs === null) &&
+  a.open.length === b.open.length &&
+  a.open.every((route, at) => route === b.open[at])
+
+/** The hashes of a long prompt would be kept long after it, and nobody asks for them. */
+export const withoutPrompt = (request: PlacementRequest): PlacementRequest =>
+  request.prompt === null ? request : { ...request, prompt: null, matches: noMatches }
 
 /**
  * Decisions of the usual kind as numbers and bytes, each in a place: objects that live for 10,000 requests are what a collector
@@ -60,11 +85,14 @@ const isLike = (a: PlacementRequest, b: PlacementRequest) =>
 export class UsualDecisions {
   private readonly ids: Buffer
   private readonly numbers: Float64Array
+  /** Untouched, and so not resident, where models have one node each. */
+  private readonly costs: Float64Array
   private readonly known: (UsualKind | undefined)[] = new Array(kindsMax).fill(undefined)
 
   constructor(size: number) {
     this.ids = Buffer.alloc(size * idBytes)
     this.numbers = new Float64Array(size * stride)
+    this.costs = new Float64Array(size * costStride)
   }
 
   /** Its kind. null: it is none of the usual, and nothing is kept of it here. */
@@ -85,7 +113,21 @@ export class UsualDecisions {
       numbers[next++] = load.ttftEwmaMs ?? none
       numbers[next++] = load.ejectedUntilMs
     }
+    if (decision.placement.kind === 'placed') this.putCosts(at, decision.placement)
     return kind
+  }
+
+  private putCosts(at: number, { costs }: Placed): void {
+    if (costs === null) return
+    let next = at * costStride
+    for (const cost of costs) for (const field of costFields) this.costs[next++] = cost[field]
+  }
+
+  private costsAt(at: number, count: number): readonly RouteCost[] {
+    return Array.from({ length: count }, (_, route) => {
+      const from = at * costStride + route * costFields.length
+      return Object.fromEntries(costFields.map((field, own) => [field, this.costs[from + own]])) as unknown as RouteCost
+    })
   }
 
   private kindOf(
@@ -93,21 +135,23 @@ export class UsualDecisions {
     { table, request, placement }: Decision,
     routes: readonly Route[],
   ): UsualKind | null {
-    // What was weighed has costs of its own, and a prompt.
-    if (placement.kind !== 'placed' || placement.costs !== null) return null
+    if (placement.kind !== 'placed') return null
     const { owners } = table
-    const place = (idTail(access.keyId ?? access.customerId) + 3 * idTail(request.modelId)) & (kindsMax - 1)
+    // Routes of one model take turns: each has its own place.
+    const chosen = 2 * routes.indexOf(placement.route) + (placement.chosenBy === 'affinity' ? 1 : 0)
+    const place =
+      (idTail(access.keyId ?? access.customerId) + 3 * idTail(request.modelId) + 5 * chosen) & (kindsMax - 1)
     const known = this.known[place]
     if (
       known !== undefined &&
       known.routes === routes &&
       known.owners === owners &&
-      known.placement.route === placement.route &&
+      isChosenAlike(known.placement, placement) &&
       isLike(known.request, request)
     ) {
       return known
     }
-    const kind = { routes, owners, request, placement }
+    const kind = { routes, owners, request: withoutPrompt(request), placement }
     this.known[place] = kind
     return kind
   }
@@ -119,13 +163,15 @@ export class UsualDecisions {
   }
 
   /** `loads`: of each route of the model calls in flight, time to first token (-1: unknown), end of the ejection. */
-  read(at: number, { routes, request }: UsualKind): OwnPart {
+  read(at: number, { routes, request, placement }: UsualKind): OwnPart {
     const own = this.numbers.subarray(at * stride, at * stride + requestNumbers + routes.length * loadNumbers)
     const [nowMs = 0, contextLeast, contextWanted, ...loads] = own
     const requestId = this.ids.latin1Slice(at * idBytes, (at + 1) * idBytes)
     return {
       requestId,
       request: { ...request, nowMs, contextLeast: orNull(contextLeast), contextWanted: orNull(contextWanted) },
+      placement:
+        placement.costs === null ? placement : { ...placement, costs: this.costsAt(at, placement.costs.length) },
       loads,
     }
   }

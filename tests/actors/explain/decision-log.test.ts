@@ -9,12 +9,14 @@ import type { Route } from '../../../src/machines/rules/routing.ts'
 import { nowMs, request, route, table } from '../../machines/rules/routes.ts'
 
 const others = { customerId: 'them', visibility: 'public', privacyClass: 'public', contextLength: 8_000 } as const
-/** Models of one route, of two, and of more than are kept as numbers. */
+/** Models of one route, of two sides, of two that are weighed against each other, and of more than are kept as numbers. */
 const routes: readonly Route[] = [
   route('alone', { modelId: 'one' }),
   route('mine', { modelId: 'two', slotsTotal: 1, contextLength: 4_000 }),
   route('theirs', { ...others, modelId: 'two' }),
-  ...['a', 'b', 'c'].map((name) => route(name, { modelId: 'three', ready: name === 'a' })),
+  ...['a', 'b', 'c', 'd', 'e'].map((name) => route(name, { modelId: 'many', ready: name === 'a' })),
+  route('left', { modelId: 'pair' }),
+  route('right', { modelId: 'pair' }),
 ]
 const later = [route('alone', { modelId: 'one', rank: 1 }), route('late', { modelId: 'two' }), ...routes.slice(3)]
 const tables = [table(...routes), table(...later)] as const
@@ -30,7 +32,7 @@ const tokensOrNull = fc.constantFrom(null, null, null, 0, 17, 5_000)
 const turn = fc.record({
   table: fc.constantFrom(...tables),
   asker: fc.constantFrom(...askers),
-  modelId: fc.constantFrom('one', 'two', 'two', 'two', 'three', 'none'),
+  modelId: fc.constantFrom('one', 'two', 'two', 'two', 'pair', 'pair', 'many', 'none'),
   pin: fc.constantFrom(null, null, null, 'node_mine', 'node_theirs'),
   prompt: fc.constantFrom(null, null, null, { units: 10, blocks: [], first: 1 }),
   nowMs: fc.integer({ min: nowMs, max: nowMs + 1e9 }),
@@ -91,4 +93,23 @@ test('§23: further looks of a usual request stand behind its first, and the old
   expect(shown()).toEqual([[0], [1, 10, 11], [2]])
   for (let later = 0; later < 9_998; later++) record(newId('req'), false, nowMs + 20)
   expect(shown()).toEqual([undefined, [1, 10, 11], [2]])
+})
+
+test('§23: what each route would have cost is told of the request itself, not of its neighbours', () => {
+  const log = new DecisionLog()
+  const pair = routes.filter(({ modelId }) => modelId === 'pair')
+  const seen = table(...pair)
+  const told = [10, 20_000, 400].map((units) => {
+    const prompt = { units, blocks: [], first: 1 }
+    const wanted = { ...(askers[0] as (typeof askers)[number]), modelId: 'pair', exclude: noProfiles, prompt }
+    const requestId = newId('req')
+    const command = { requestId, access: { ...wanted.access, keyId: null } } as unknown as ChatCommand
+    const placement = place(seen, wanted)
+    const costs = explainPlacement(seen, wanted, placement).map(({ cost }) => cost?.ownMs)
+    log.record(command, { table: seen, request: wanted, placement }, false)
+    return { requestId, costs }
+  })
+  expect(new Set(told.flatMap(({ costs }) => costs)).size).toBeGreaterThan(2)
+  for (const { requestId, costs } of told)
+    expect(log.explain(requestId)?.tries[0]?.routes.map(({ cost }) => cost?.ownMs)).toEqual(costs)
 })
