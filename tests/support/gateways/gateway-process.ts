@@ -38,11 +38,14 @@ async function drain(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<v
   while (!(await reader.read()).done);
 }
 
-/** For `startTestGateway({ launch: spawnGateway })`, or by itself with a whole environment. */
-export async function spawnGateway(env: Readonly<Record<string, string>>): Promise<GatewayProcess> {
+/** For `startTestGateway({ launch: spawnGateway })`, or by itself with a whole environment. `stderr`: an open file. */
+export async function spawnGateway(
+  env: Readonly<Record<string, string>>,
+  stderr: number | 'inherit' = 'inherit',
+): Promise<GatewayProcess> {
   const child = Bun.spawn([process.execPath, join(root, 'src/main.ts')], {
     cwd: root,
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', stderr],
     env: { PATH: process.env.PATH ?? '', BUN_CONFIG_MAX_HTTP_REQUESTS: '65535', ...env },
   })
   const url = (await firstMatch(child.stdout, urlLine))[1] ?? ''
