@@ -47,7 +47,9 @@ const undoings: readonly (readonly [RegExp, (...names: string[]) => string])[] =
     (table, column) => `alter table ${table} drop column ${column}`,
   ],
   [/CREATE TRIGGER (\w+) [^;]*? ON (\w+) /, (trigger, table) => `drop trigger ${trigger} on ${table}`],
-  [/CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?"?(\w+)"? /, (index) => `drop index ${index}`],
+  [/CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?"?(?!ON )(\w+)"? /, (index) => `drop index ${index}`],
+  [/CREATE VIEW (\w+) AS/, (view) => `drop view if exists ${view} cascade`],
+  [/ALTER TABLE (\w+) RENAME TO (\w+)/, (before, after) => `alter table ${after} rename to ${before}`],
 ]
 const undoing = (text: string) =>
   undoings.flatMap(([pattern, undo]) => {
@@ -66,6 +68,11 @@ async function undoNewestTable(taken: boolean): Promise<void> {
     for (const text of later.flatMap(({ statements }) => statements).toReversed()) {
       for (const undo of undoing(text)) await sql.unsafe(undo)
     }
+    // A later migration made it anew, and dropping what it reads dropped it.
+    const log = migrations().flatMap(({ statements }) =>
+      statements.filter((text) => text.includes('CREATE VIEW log_contents')),
+    )
+    await sql.unsafe(log[0] ?? '')
     await sql`drop view request_records`
     await sql`drop table request_groups cascade`
     for (const text of replaced) await sql.unsafe(text)

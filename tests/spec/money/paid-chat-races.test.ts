@@ -97,10 +97,14 @@ test('§5: a client that leaves while its key is being claimed has its key back,
     'idempotency-key': 'left-early',
   }
   await leaveDuring('lock table idempotency_keys in access exclusive mode', { headers })
-  await waitFor('the key to be free', async () => {
-    const rows = await gateway.database.sql`select 1 from idempotency_keys`
+  const { sql } = gateway.database
+  // In this order: a key that is just being claimed is not there yet.
+  await waitFor('the claim to be written', async () => {
+    const rows = await sql`select 1 from pg_stat_activity where state = 'active' and pid <> pg_backend_pid()
+      and datname = current_database() and query like '%idempotency_keys%'`
     return rows.length === 0
   })
+  await waitFor('the key to be free', async () => (await sql`select 1 from idempotency_keys`).length === 0)
   const [first, second] = nodes
   for (const node of [first, second]) node?.answer((call) => call.respond(200, completion))
   expect((await ask({ headers })).status).toBe(200)
