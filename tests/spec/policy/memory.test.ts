@@ -21,6 +21,7 @@ let customer: TestCustomer
 let other: TestCustomer
 let node: ScriptedNode
 let othersNode: ScriptedNode
+const nodeIds: string[] = []
 beforeAll(async () => {
   gateway = await startTestGateway({
     env: { SVC_MEMORY_MB: memoryMebibytes, SVC_METRICS_PUBLIC: 'true', SVC_PROCESSES: '1' },
@@ -32,12 +33,14 @@ afterAll(() => gateway.stop())
 beforeEach(async () => {
   node = startScriptedNode('m')
   othersNode = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
-  await gateway.node(othersNode.url, { customerId: other.customerId })
+  nodeIds.push(await gateway.node(node.url, { customerId: customer.customerId }))
+  nodeIds.push(await gateway.node(othersNode.url, { customerId: other.customerId }))
 })
-afterEach(() => {
+afterEach(async () => {
   node.stop()
   othersNode.stop()
+  // Their ports may be those of the next test's nodes.
+  for (const nodeId of nodeIds.splice(0)) await gateway.admin('DELETE', `/v1/admin/nodes/${nodeId}`)
 })
 
 const body = (more: object = {}) => ({ model: 'm', messages: [{ role: 'user', content: 'hi' }], ...more })
