@@ -57,6 +57,11 @@ export async function runFailingPool(options: {
   standing += hung.stats().openRequests
   hung.setFaults({ kind: 'hang', scope: 'all' })
   await phase()
+  // Whole answers that it holds are given up then; one that came back earlier would hold them until their deadline.
+  await waitFor(
+    'the hung node to be lost',
+    async () => (await nodeState(gateway, members[1]?.nodeId ?? '')) === 'offline',
+  )
 
   killed.clearFaults()
   await phase()
