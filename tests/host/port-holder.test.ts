@@ -30,15 +30,20 @@ const ofSupervisor = { [childVariable]: '0' }
 /** A program that listens, with a file open, in itself or in a program that it starts. */
 async function listener(
   lock: string | null,
-  below: boolean,
+  isBelow: boolean,
   { hostname = '127.0.0.1', env = ofSupervisor }: Circumstances = {},
 ) {
   const open = lock === null ? '' : `require('node:fs').openSync(${JSON.stringify(lock)}, 'a');`
   const listen = `const s = Bun.listen({ hostname: '${hostname}', port: 0, socket: { data() {} } }); console.log('port ' + s.port);`
-  const inner = `Bun.spawn([process.execPath, '-e', ${JSON.stringify(listen)}], { stdio: ['ignore', 'inherit', 'inherit'], env: { ...process.env, ...${JSON.stringify(env)} } });`
-  const program = Bun.spawn([process.execPath, '-e', `${open}${below ? inner : listen} setInterval(() => {}, 1000)`], {
-    stdout: 'pipe',
-  })
+  // It ends with the program that started it, whatever ends that.
+  const below = `${listen} process.stdin.on('end', () => process.exit()).resume()`
+  const inner = `Bun.spawn([process.execPath, '-e', ${JSON.stringify(below)}], { stdio: ['pipe', 'inherit', 'inherit'], env: { ...process.env, ...${JSON.stringify(env)} } });`
+  const program = Bun.spawn(
+    [process.execPath, '-e', `${open}${isBelow ? inner : listen} setInterval(() => {}, 1000)`],
+    {
+      stdout: 'pipe',
+    },
+  )
   running.push(program)
   return { pid: program.pid, port: Number((await firstMatch(program.stdout, /port (\d+)/))[1]) }
 }

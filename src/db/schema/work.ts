@@ -3,6 +3,30 @@ import { bigint, boolean, index, integer, pgTable, text, uniqueIndex } from 'dri
 import type { CustomerId, NodeId, RuntimeId } from '../../ids.ts'
 import { createdAt, instant } from '../columns.ts'
 
+/** What a receipt's hash covers, in the table and in the view of all. */
+export const receiptFacts = () => ({
+  issuer: text({ enum: ['node', 'gateway'] }).notNull(),
+  requestId: text().notNull(),
+  jobId: text(),
+  kind: text({
+    enum: ['hosted_chat', 'hosted_embedding', 'hosted_rerank', 'hosted_audio', 'hosted_image', 'private_job'],
+  }).notNull(),
+  nodeId: text().$type<NodeId>().notNull(),
+  nodeClass: text().notNull(),
+  runtimeId: text().$type<RuntimeId>().notNull(),
+  runtimeKind: text().notNull(),
+  modelId: text().notNull(),
+  promptTokens: integer().notNull(),
+  completionTokens: integer().notNull(),
+  startedAt: instant().notNull(),
+  completedAt: instant().notNull(),
+  /** Of v2 alone (§31): null in a receipt v1. */
+  clientNonce: text(),
+  requestCommitment: text(),
+  responseCommitment: text(),
+  upstreamModelCommitment: text(),
+})
+
 /**
  * The facts of one metered (sub-)call (§14), without money and content. The hash covers all but what follows the commitments. Here stand
  * those that are paid for, of jobs, and bound to a nonce; the others stand in groups, and the view `receipts` has both
@@ -14,26 +38,7 @@ export const receiptRows = pgTable(
     receiptHash: text().primaryKey(),
     /** The order in which receipts were written, by which the log takes them (§31). */
     seq: bigint({ mode: 'bigint' }).generatedAlwaysAsIdentity(),
-    issuer: text({ enum: ['node', 'gateway'] }).notNull(),
-    requestId: text().notNull(),
-    jobId: text(),
-    kind: text({
-      enum: ['hosted_chat', 'hosted_embedding', 'hosted_rerank', 'hosted_audio', 'hosted_image', 'private_job'],
-    }).notNull(),
-    nodeId: text().$type<NodeId>().notNull(),
-    nodeClass: text().notNull(),
-    runtimeId: text().$type<RuntimeId>().notNull(),
-    runtimeKind: text().notNull(),
-    modelId: text().notNull(),
-    promptTokens: integer().notNull(),
-    completionTokens: integer().notNull(),
-    startedAt: instant().notNull(),
-    completedAt: instant().notNull(),
-    /** Of v2 alone (§31): null in a receipt v1. */
-    clientNonce: text(),
-    requestCommitment: text(),
-    responseCommitment: text(),
-    upstreamModelCommitment: text(),
+    ...receiptFacts(),
     customerId: text().$type<CustomerId>().notNull(),
     /** The node's, over the hash (§14), base64url; null for what the gateway issued itself. */
     signatureEd25519: text(),

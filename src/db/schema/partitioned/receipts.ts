@@ -1,7 +1,7 @@
-import { bigint, boolean, integer, pgView, text } from 'drizzle-orm/pg-core'
-import type { CustomerId, NodeId, RuntimeId } from '../../../ids.ts'
+import { bigint, boolean, pgView, text } from 'drizzle-orm/pg-core'
+import type { CustomerId } from '../../../ids.ts'
 import { instant } from '../../columns.ts'
-import type { receiptRows } from '../work.ts'
+import { receiptFacts, type receiptRows } from '../work.ts'
 
 type Row = typeof receiptRows.$inferSelect
 
@@ -12,23 +12,7 @@ type Row = typeof receiptRows.$inferSelect
 export const receipts = pgView('receipts', {
   receiptHash: text().notNull(),
   seq: bigint({ mode: 'bigint' }).notNull(),
-  issuer: text().$type<Row['issuer']>().notNull(),
-  requestId: text().notNull(),
-  jobId: text(),
-  kind: text().$type<Row['kind']>().notNull(),
-  nodeId: text().$type<NodeId>().notNull(),
-  nodeClass: text().notNull(),
-  runtimeId: text().$type<RuntimeId>().notNull(),
-  runtimeKind: text().notNull(),
-  modelId: text().notNull(),
-  promptTokens: integer().notNull(),
-  completionTokens: integer().notNull(),
-  startedAt: instant().notNull(),
-  completedAt: instant().notNull(),
-  clientNonce: text(),
-  requestCommitment: text(),
-  responseCommitment: text(),
-  upstreamModelCommitment: text(),
+  ...receiptFacts(),
   customerId: text().$type<CustomerId>().notNull(),
   signatureEd25519: text(),
   nodeReceipt: text(),
