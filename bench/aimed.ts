@@ -110,7 +110,7 @@ async function once(rig: Rig, aim: Aim, dialect: Dialect, how: How, body: Buffer
 /** Text completions are never gathered: no node is asked for one as a stream in the place of a whole one. */
 const plays = (dialect: Dialect, how: How) => how !== 'gathered' || dialect.name !== 'completions'
 
-/** What the neighbour waits, ms, while four clients ask for aimed answers without a pause; null: nobody else asks. */
+/** What the neighbour waits, ms, while four clients ask for aimed answers without a pause; null: no other client asks. */
 async function neighbourMs(rig: Rig, dialect: Dialect, aim: Aim | null): Promise<{ median: number; worst: number }> {
   let over = false
   rig.body = aim === null ? rig.body : (bodyOf(aim, 'streamed') ?? rig.body)
@@ -136,7 +136,7 @@ async function neighbourRows(rig: Rig): Promise<string[][]> {
   const rows: string[][] = []
   for (const dialect of dialects.filter(({ name }) => neighboured.has(name))) {
     const alone = await neighbourMs(rig, dialect, null)
-    rows.push([dialect.name, 'nobody', alone.median.toFixed(1), alone.worst.toFixed(0)])
+    rows.push([dialect.name, 'nothing', alone.median.toFixed(1), alone.worst.toFixed(0)])
     for (const aim of aims.filter(({ name }) => attacked.has(name))) {
       const { median: middle, worst } = await neighbourMs(rig, dialect, aim)
       rows.push([dialect.name, aim.name, middle.toFixed(1), worst.toFixed(0)])

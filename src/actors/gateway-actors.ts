@@ -14,17 +14,13 @@ import { AuditLog } from './audit/audit-log.ts'
 import { AuditPurge } from './audit/audit-purge.ts'
 import { createBaseUrl } from './base-url.ts'
 import { createChat } from './chat/chat.ts'
-import type { ChatPort } from './chat/exchange.ts'
+import type { ChatPort } from './chat/chat-port.ts'
 import { createIdempotency } from './chat/idempotency.ts'
-import { Ticker } from './chat/ticker.ts'
-import { ConsoleFeed } from './console/console-feed.ts'
-import { ConsoleSeats, OpenConsoles } from './console/console-seats.ts'
-import { durableCharts } from './console/durable-charts.ts'
-import { createTraffic } from './console/traffic.ts'
 import { ChangeFeed } from './durable/change-feed.ts'
 import { DecisionLog } from './explain/decision-log.ts'
 import { createAgents } from './gateway-agents.ts'
-import type { GatewayParts, OwnFacts } from './gateway-handle.ts'
+import { createConsoles } from './gateway-consoles.ts'
+import type { GatewayParts } from './gateway-handle.ts'
 import { createTransparency } from './gateway-log.ts'
 import { createPrivateJobs } from './jobs/private-jobs.ts'
 import { createWebhooks } from './jobs/webhooks.ts'
@@ -42,16 +38,12 @@ import { ReceiptWriter } from './money/receipt-writer.ts'
 import { Settlement } from './money/settlement.ts'
 import { createSettlementView } from './money/settlement-view.ts'
 import { SharedPlacements } from './placement/shared-placements.ts'
-import { liveNode } from './pool/live-node.ts'
 import { createLocalNodes } from './pool/local-nodes.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
 import { PoolRouter } from './pool/pool-router.ts'
+import { Ticker } from './relay/ticker.ts'
 import { RequestLog } from './requests/request-log.ts'
-import { loadsOf, withLoads } from './siblings/loads.ts'
-import { createPooledInspector, movedSince } from './siblings/pooled-inspector.ts'
-import { pooledTotals, totalsOnWire } from './siblings/pooled-totals.ts'
-import { alone, createSiblings } from './siblings/siblings.ts'
 import { createHealth } from './telemetry/health.ts'
 import { createInspector } from './telemetry/inspect.ts'
 import { createMetrics } from './telemetry/metrics.ts'
@@ -71,8 +63,19 @@ export function createActors(parts: GatewayParts, chain: EvmChain | null) {
   const jobs = createJobs(parts, watching, keeping, pool)
   const transparency = createTransparency(parts, keeping.audit, pool.router)
   const calls = createCalls(parts, { ...watching, ...keeping, ...pool, ...money }, baseUrl)
-  const told = createTelling(parts, watching, pool)
-  return { listener, baseUrl, ...watching, ...keeping, ...pool, ...money, ...jobs, ...transparency, ...calls, ...told }
+  const consoles = createConsoles(parts, watching, pool.router)
+  return {
+    listener,
+    baseUrl,
+    ...watching,
+    ...keeping,
+    ...pool,
+    ...money,
+    ...jobs,
+    ...transparency,
+    ...calls,
+    ...consoles,
+  }
 }
 
 export type Actors = ReturnType<typeof createActors>
@@ -97,32 +100,6 @@ function createWatching({ config, log, database }: GatewayParts) {
   const exporter = createSpanExporter({ endpoint, headers, serviceName: config.OTEL_SERVICE_NAME, log })
   metrics.observe({ spansDropped: exporter.dropped.bind(exporter) })
   return { metrics, inspector, health, decisions, requests, tracing: createTracing(exporter) }
-}
-
-/** What consoles look at, of this process and of its siblings (§33). */
-function createTelling({ config, log, database, place }: GatewayParts, watching: Watching, { router }: Pool) {
-  const { inspector, metrics } = watching
-  const siblings = place === undefined ? alone : createSiblings(place)
-  const pooled = createPooledInspector(inspector, siblings)
-  const live = () => router.nodes().map(liveNode)
-  const loads = () => loadsOf(live())
-  const durable = durableCharts(database.db)
-  const resting = new Set(Object.keys(durable))
-  const own: OwnFacts = {
-    loads,
-    moved: (sinceMs) => movedSince({ inspector, process: siblings.name, loads: loads(), durable: resting }, sinceMs),
-    totals: async () => totalsOnWire(siblings.name, await metrics.totals()),
-  }
-  const traffic = createTraffic({ totals: pooledTotals(metrics.totals, siblings), log })
-  const nodes = () => withLoads(live(), pooled.loads())
-  const consolesElsewhere = (token: string) => siblings.ask('consoles', { token }, OpenConsoles)
-  return {
-    siblings,
-    own,
-    traffic,
-    consoles: new ConsoleFeed({ inspector: pooled, traffic, nodes, durable, log }),
-    consoleSeats: new ConsoleSeats(config.SVC_CONSOLES_MAX, consolesElsewhere),
-  }
 }
 
 /** Who may do what and how often, and the audit of it. */

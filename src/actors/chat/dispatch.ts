@@ -18,7 +18,7 @@ import { retrySeconds } from '../../time.ts'
 import type { CallSignal } from '../../transport/call-signal.ts'
 import type { Router } from '../pool/router.ts'
 import { type SlotWait, Ticket } from '../pool/slot-queue.ts'
-import type { AttemptFailure } from './attempt.ts'
+import type { AttemptFailure } from '../relay/attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import { Tries } from './tries.ts'
 

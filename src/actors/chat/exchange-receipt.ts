@@ -8,7 +8,7 @@ import { type Receipt, receiptText, textHash } from '../../protocol/receipts/rec
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import { isoTime } from '../../time.ts'
-import type { Attempt } from './attempt.ts'
+import type { Attempt } from '../relay/attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 
 /** What a node said of its work. */

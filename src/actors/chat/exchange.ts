@@ -1,9 +1,6 @@
-import type { NewReceipt } from '../../db/queries/money/receipts.ts'
 import type { FailedTry } from '../../db/queries/requests/request-records.ts'
 import type { Problem, ProblemCode } from '../../errors.ts'
-import type { MemoryBudget } from '../../host/budget.ts'
 import { CountedKeeper } from '../../host/counted-keeper.ts'
-import type { LargeWork } from '../../host/large-work.ts'
 import { newId, type RequestId, ulid } from '../../ids.ts'
 import type { Work } from '../../machines/placement/reading.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
@@ -15,28 +12,16 @@ import { Binding } from '../../protocol/receipts/binding.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import type { Roster } from '../../roster.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
-import type { Admission, Limits } from '../limits/limits.ts'
-import type { OwnModels } from '../loading/own-models.ts'
+import type { Admission } from '../limits/limits.ts'
+import { Attempt, type AttemptFailure } from '../relay/attempt.ts'
+import type { Relay } from '../relay/relay.ts'
+import type { Ticking } from '../relay/ticker.ts'
 import type { CallStart } from '../telemetry/tracing.ts'
-import { Attempt, type AttemptFailure } from './attempt.ts'
 import { type ChatCommand, outputAsked } from './chat-command.ts'
-import type { Dispatched, DispatchPort } from './dispatch.ts'
+import type { ChatPort } from './chat-port.ts'
+import type { Dispatched } from './dispatch.ts'
 import { type Conclusion, receiptOf, saysEstimated, type ToldWork } from './exchange-receipt.ts'
-import { billedCeiling, isBilled, PaidCall, type PaidCallPort } from './paid-call.ts'
-import type { Relay } from './relay.ts'
-import type { Ticker, Ticking } from './ticker.ts'
-
-export interface ChatPort extends DispatchPort {
-  readonly ledger: PaidCallPort['ledger']
-  readonly idempotency: PaidCallPort['idempotency']
-  readonly limits: Limits
-  readonly ownModels: Pick<OwnModels, 'has' | 'load' | 'unload'>
-  readonly memory: MemoryBudget
-  readonly largeWork: LargeWork
-  readonly ticker: Ticker
-  readonly baseUrl: () => string
-  readonly receipt: (receipt: NewReceipt) => void
-}
+import { billedCeiling, isBilled, PaidCall } from './paid-call.ts'
 
 /** A body shorter than this costs less kept than estimated, UTF-16 units. */
 const promptKeptMax = 4_096

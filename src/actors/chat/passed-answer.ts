@@ -6,10 +6,10 @@ import { HeldWords } from '../../protocol/media/held-words.ts'
 import { failureIn, jsonUsage, passedType } from '../../protocol/media/passed-answer.ts'
 import { ClientStream } from '../../transport/client-stream.ts'
 import type { BodySink, NodeResponse, TransportError } from '../../transport/transport.ts'
-import type { Attempt, AttemptFailure } from './attempt.ts'
+import type { Attempt, AttemptFailure } from '../relay/attempt.ts'
+import type { Ticking } from '../relay/ticker.ts'
 import type { Exchange } from './exchange.ts'
 import { callNode, failedAnswer } from './node-call.ts'
-import type { Ticking } from './ticker.ts'
 
 /** Of an answer that is passed on (§28). */
 const passedBytesMax = 64 * 1024 * 1024

@@ -3,13 +3,13 @@ import type { Grant } from '../../host/budget.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import type { AttemptFailure } from '../relay/attempt.ts'
+import type { Relay } from '../relay/relay.ts'
+import type { RelayEnd, RelayOwner, SettledStream } from '../relay/relay-port.ts'
 import { finishReasons } from '../telemetry/tracing.ts'
-import type { AttemptFailure } from './attempt.ts'
 import type { Exchange } from './exchange.ts'
 import type { Conclusion } from './exchange-receipt.ts'
 import { afford, callNode, failedAnswer } from './node-call.ts'
-import type { Relay } from './relay.ts'
-import type { RelayEnd, RelayOwner, SettledStream } from './relay-port.ts'
 
 function release(
   { kind, code, attempt, firstContentMs, cachedTokens }: RelayEnd,

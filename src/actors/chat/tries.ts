@@ -1,6 +1,6 @@
 import { inDigits } from '../../amounts.ts'
 import { Problem, type ProblemCode } from '../../errors.ts'
-import type { AttemptFailure } from './attempt.ts'
+import type { AttemptFailure } from '../relay/attempt.ts'
 
 const details: Partial<Record<ProblemCode, string>> = {
   upstream_error: 'The node failed before it answered.',

@@ -4,7 +4,7 @@ import { longBytesMin } from '../../protocol/chat/answer-bounds.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { CountedText } from '../../transport/counted-text.ts'
 import { type AnswerReceiver, type BodySink, type NodeResponse, TransportError } from '../../transport/transport.ts'
-import type { Attempt } from './attempt.ts'
+import type { Attempt } from '../relay/attempt.ts'
 import type { Exchange } from './exchange.ts'
 import { failedAnswer, nodeRequest, wayToNode } from './node-call.ts'
 import {

@@ -12,7 +12,6 @@ import {
 import type { Books } from '../../db/queries/money/ledger-proof.ts'
 import type { NewReceipt } from '../../db/queries/money/receipts.ts'
 import { Problem } from '../../errors.ts'
-import { newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import { chargeOf, splitCharge } from '../../machines/rules/pricing.ts'
 import type { WorkKind } from '../../protocol/wire/work-kinds.ts'
@@ -21,13 +20,7 @@ import { minuteMs, secondMs } from '../../time.ts'
 import { GroupCommit, isRowFault, NoRoom } from '../durable/group-commit.ts'
 import { insufficientFunds } from './insufficient-funds.ts'
 import { createUpkeep, type LedgerUpkeep, type UpkeepState } from './ledger-upkeep.ts'
-
-/** Money that is set aside for one request or job. End it exactly once, with `settle` or `release`. */
-export interface Reservation {
-  readonly id: string
-  readonly customerId: string
-  readonly amountWei: bigint
-}
+import { type Reservation, released, reserveRow, settleRow } from './reservation.ts'
 
 /** One that has not ended, of this gateway. */
 interface OpenReservation extends Reservation {
@@ -287,30 +280,4 @@ export class Ledger {
       }
     }
   }
-}
-
-type Outcome = Pick<SettleRow, 'chargedWei' | 'shareWei' | 'feeWei' | 'receiptHash' | 'node' | 'kind' | 'held'>
-
-const released: Outcome = {
-  chargedWei: 0n,
-  shareWei: 0n,
-  feeWei: 0n,
-  receiptHash: null,
-  node: null,
-  kind: null,
-  held: false,
-}
-
-const reserveRow = ({ id, customerId, amountWei }: Reservation): ReserveRow => ({
-  id,
-  customer: customerId,
-  amountWei,
-  entry: newId('led'),
-  // A private job costs nothing and reserves nothing (specification, 6).
-  job: null,
-})
-
-function settleRow({ id }: Pick<Reservation, 'id'>, outcome: Outcome): SettleRow {
-  const ids = { debit: newId('led'), release: newId('led'), payout: newId('pay'), fee: newId('fee') }
-  return { id, ...outcome, ...ids }
 }

@@ -9,10 +9,10 @@ import { createDirectTransport } from '../../transport/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import type { Access } from '../accounts/access.ts'
 import { createChat } from '../chat/chat.ts'
-import { Ticker } from '../chat/ticker.ts'
 import { DecisionLog } from '../explain/decision-log.ts'
 import type { GatewayHandle } from '../gateway-handle.ts'
 import type { InFlightCall, Router } from '../pool/router.ts'
+import { Ticker } from '../relay/ticker.ts'
 import { createMetrics } from '../telemetry/metrics.ts'
 
 /** What a rehearsal's door is opened with. */

@@ -1,10 +1,23 @@
 import type { ProblemCode } from '../../errors.ts'
 import type { Grant } from '../../host/budget.ts'
+import type { RequestId } from '../../ids.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Config } from '../../settings/config.ts'
-import type { StreamWriter } from '../operations/operation.ts'
+import type { InferenceRequest, Operation, StreamWriter } from '../operations/operation.ts'
+import type { Ticket } from '../pool/slot-queue.ts'
 import type { Attempt } from './attempt.ts'
 import type { Ticker } from './ticker.ts'
+
+/** What a stream has to know of the request that it answers. */
+export interface RelayedRequest {
+  readonly requestId: RequestId
+  /** `performance.now()`. */
+  readonly startedMs: number
+  readonly operation: Pick<Operation, 'streamType'>
+  readonly body: Pick<InferenceRequest, 'stream_options'>
+  /** Its place in the line for a slot; absent until it has to wait. */
+  readonly ticket?: Ticket
+}
 
 /** How a stream ended, told once. */
 export interface RelayEnd {

@@ -1,16 +1,14 @@
 import { problemFor } from '../../db/outage.ts'
 import { helpUrl, Problem, type ProblemCode } from '../../errors.ts'
 import { textBytes } from '../../host/budget.ts'
-import { longBytesMin, OutputMeter, skippedLinesMax } from '../../protocol/chat/answer-bounds.ts'
-import { type SseSink, SseSplitter } from '../../protocol/chat/sse.ts'
 import { streamError } from '../../protocol/chat/stream-error.ts'
 import { ClientStream, writeEnd } from '../../transport/client-stream.ts'
 import type { NodeResponse, TransportError } from '../../transport/transport.ts'
 import type { StreamWriter } from '../operations/operation.ts'
 import type { AbortCause, Attempt, AttemptFailure } from './attempt.ts'
-import type { ChatCommand } from './chat-command.ts'
 import { Opening } from './opening.ts'
-import type { RelayEnd, RelayOwner, RelayPort } from './relay-port.ts'
+import type { RelayEnd, RelayedRequest, RelayOwner, RelayPort } from './relay-port.ts'
+import { type ReadingOwner, StreamReading } from './stream-reading.ts'
 import type { Ticking } from './ticker.ts'
 import { TryBody } from './try-body.ts'
 
@@ -25,9 +23,8 @@ const loadingComment = ': svc loading\n\n'
 type Phase = 'waiting' | 'streaming' | 'ended'
 
 /**
- * One stream, from the node's bytes to the client's (§6): rewrites chunk by chunk, commits the status late,
- * keeps silent connections alive, holds the finish chunk for the usage, and turns every failure after the commit into
- * an error event, never a silent end.
+ * One stream, from the node's bytes to the client's (§6): commits the status late, writes what is read of the node as it
+ * comes, keeps silent connections alive, and turns every failure after the commit into an error event, never a silent end.
  *
  * | event                                  | waiting                             | streaming                | ended |
  * |----------------------------------------|-------------------------------------|--------------------------|-------|
@@ -44,38 +41,31 @@ type Phase = 'waiting' | 'streaming' | 'ended'
  * Beside them stands `committed`: the status is 200 and can no longer change, with the first chunk or when it had waited
  * for long enough. One ticker has all deadlines; no stream has a timer or a closure of its own.
  */
-export class Relay implements Ticking, SseSink {
+export class Relay implements Ticking, ReadingOwner {
   private readonly client: ClientStream
+  private readonly reading: StreamReading
   /** The client asked for a usage chunk of its own. */
   private readonly includeUsage: boolean
   private phase: Phase = 'waiting'
   tickPlace = -1
   private attempt: Attempt | null = null
-  /** A fresh one per try: a broken event of one node must not run into the next node's first. */
-  private splitter: SseSplitter | null = null
   private firstChunk: ((failure: AttemptFailure | null) => void) | null = null
   private readonly opening = new Opening()
-  private firstContentMs: number | null = null
-  private nodeAtMs = 0
   /** Bytes of the node since what is kept was last counted. */
   private uncounted = 0
-  private finishAtMs = 0
   private firstChunkByMs = Number.POSITIVE_INFINITY
   private lingerUntilMs = 0
-  private readonly output = new OutputMeter()
-  private skippedLines = 0
   private completing = false
-  /** Text gathered from one read of the node: one write to the client, nothing held back. */
-  private gathered = ''
 
   constructor(
     private readonly port: RelayPort,
     private readonly owner: RelayOwner,
-    private readonly command: ChatCommand,
+    private readonly request: RelayedRequest,
     private readonly rewriter: StreamWriter,
   ) {
-    const options: { readonly include_usage?: unknown } = command.body.stream_options ?? {}
+    const options: { readonly include_usage?: unknown } = request.body.stream_options ?? {}
     this.includeUsage = options.include_usage === true
+    this.reading = new StreamReading(this, rewriter, this.includeUsage)
     this.client = new ClientStream(port.config.SVC_CLIENT_QUEUE_BYTES_MAX, () => this.clientGone())
     port.ticker.add(this)
   }
@@ -113,14 +103,14 @@ export class Relay implements Ticking, SseSink {
   /** The expected try failed before it had an answer, and has been counted. */
   letGo(): void {
     this.attempt = null
+    this.reading.close()
     this.client.source = null
     this.firstChunkByMs = Number.POSITIVE_INFINITY
   }
 
   /** Reads the answer of the expected try; resolves with null at its first chunk, or with why there was none. */
   attach(attempt: Attempt, response: NodeResponse): Promise<AttemptFailure | null> {
-    this.splitter = new SseSplitter(this)
-    this.nodeAtMs = performance.now()
+    this.reading.begin()
     return new Promise((resolve) => {
       this.firstChunk = resolve
       this.client.source = response.flow
@@ -141,7 +131,7 @@ export class Relay implements Ticking, SseSink {
 
   /** What a client hears while it waits: no names, and of others only how many there are. */
   private keepAlive(): string {
-    const { ticket, operation } = this.command
+    const { ticket, operation } = this.request
     if (operation.streamType !== undefined) return this.rewriter.keepAlive
     const place = ticket?.place
     if (this.attempt?.waitsForLoad === true || (place != null && ticket?.loading === true)) return loadingComment
@@ -149,10 +139,9 @@ export class Relay implements Ticking, SseSink {
   }
 
   bytes(chunk: Buffer): void {
-    this.nodeAtMs = performance.now()
+    this.reading.nodeAtMs = performance.now()
     if (this.phase === 'ended') return
-    this.output.heard(chunk.length)
-    if (this.splitter?.push(chunk) === false) this.broken('upstream_error')
+    this.reading.bytes(chunk)
     this.flush()
     this.uncounted += chunk.length
     if (this.uncounted >= countedBytes) this.count()
@@ -161,16 +150,14 @@ export class Relay implements Ticking, SseSink {
   /** A chunk may have ended the answer, and with it what was kept. */
   private count(): void {
     this.uncounted = 0
-    const { splitter } = this
-    if (this.phase === 'ended' || splitter === null) return
-    this.owner.keeps(splitter.keptBytes + this.rewriter.keptBytes + textBytes(this.client.queued))
+    if (this.phase !== 'ended') this.owner.keeps(this.reading.keptBytes + textBytes(this.client.queued))
   }
 
   ended(): void {
     if (this.phase === 'ended') return this.port.ticker.delete(this)
-    this.splitter?.end()
+    this.reading.end()
     this.flush()
-    if (this.rewriter.finish !== null) this.complete()
+    if (this.reading.isFinished) this.complete()
     else this.broken('node_lost')
   }
 
@@ -179,54 +166,18 @@ export class Relay implements Ticking, SseSink {
     if (this.phase === 'ended' || attempt === null) return this.port.ticker.delete(this)
     if (this.firstChunk !== null) return this.settleFirst(attempt.failedBy(error))
     // The answer was complete but for its usage: a cut connection takes nothing away.
-    if (this.rewriter.finish !== null && attempt.cause === null) return this.complete()
+    if (this.reading.isFinished && attempt.cause === null) return this.complete()
     if (attempt.cause === null) return this.broken('node_lost')
     const failure = attempt.failedByCause(attempt.cause)
     failure.strike?.()
     this.broken(failure.code, '', failure.problem)
   }
 
-  errorLine(payload: string): void {
-    this.broken('upstream_error', payload)
-  }
-
-  /** An event of the node. */
-  data(payload: string): void {
-    // Without an attempt: what a node sends behind its own failure belongs to no answer.
-    if (this.phase === 'ended' || this.attempt === null || this.completing) return
-    if (payload === '[DONE]') {
-      if (this.rewriter.finish !== null) this.complete()
-      return
-    }
-    const accepted = this.rewriter.accept(payload)
-    if (accepted.kind === 'malformed') return this.skip()
-    if (accepted.kind === 'failed') return this.broken('upstream_error', payload)
-    if (accepted.kind === 'chunk') {
-      this.started()
-      this.gathered += accepted.text
-      if (this.firstContentMs === null && this.rewriter.contentSeen) this.firstContentMs = this.nodeAtMs
-    }
-    // Some writers pass on at once what the finish chunk says: then it is a chunk as well.
-    if (this.rewriter.finish !== null) this.finishing()
-  }
-
-  /** Now and then a server writes such a line; one that writes nothing else is none. */
-  private skip(): void {
+  skipped(): void {
     this.owner.skipped()
-    if (++this.skippedLines > skippedLinesMax) this.broken('upstream_error')
   }
 
-  /** The finish chunk and the usage may come in one chunk, in two, or the second never. */
-  private finishing(): void {
-    if (this.finishAtMs === 0) {
-      this.started()
-      this.finishAtMs = this.nodeAtMs
-      if (this.includeUsage) this.gathered += this.rewriter.finishChunk()
-    }
-    if (this.rewriter.usageFinal) this.complete()
-  }
-
-  private started(): void {
+  started(): void {
     if (this.firstChunk === null) return
     this.phase = 'streaming'
     this.settleFirst(null)
@@ -241,30 +192,24 @@ export class Relay implements Ticking, SseSink {
   }
 
   private flush(): void {
-    if (this.gathered === '' || this.outputExceeded()) return
-    this.output.wrote(this.gathered)
-    const text = this.gathered
-    this.gathered = ''
-    this.client.write(text, this.nodeAtMs)
-  }
-
-  private get bytesLeft(): number {
-    return this.output.bytesLeft(this.gathered) + (this.rewriter.repeatedBytes ?? 0)
+    const { reading } = this
+    if (reading.hasText && !this.outputExceeded()) this.client.write(reading.take(), reading.nodeAtMs)
   }
 
   /** More would be written than the node's bytes allow: what is gathered is dropped, and the stream fails. */
   private outputExceeded(): boolean {
-    if (this.phase === 'ended' || this.bytesLeft >= 0) return false
-    this.gathered = ''
+    if (this.phase === 'ended' || this.reading.bytesLeft >= 0) return false
+    this.reading.drop()
     this.broken('upstream_error')
     return true
   }
 
   /** Of a long answer in a turn of its own: what ends it may repeat all of it. */
-  private complete(): void {
+  complete(): void {
     if (this.outputExceeded() || this.completing) return
-    this.completing = this.output.nodeBytes > longBytesMin
+    this.completing = this.reading.isLong
     if (!this.completing) return this.settle()
+    this.reading.close()
     this.flush()
     setImmediate(() => {
       if (this.phase !== 'ended') this.settle()
@@ -288,13 +233,11 @@ export class Relay implements Ticking, SseSink {
   }
 
   private finish(terminal: string): void {
-    const text = this.gathered + terminal
-    this.gathered = ''
-    this.writeEnd(text, this.nodeAtMs)
+    this.writeEnd(this.reading.take() + terminal, this.reading.nodeAtMs)
   }
 
   /** The node failed, and `said` why: before its first chunk another may be tried; after it the client hears of it. */
-  private broken(code: ProblemCode, said = '', problem = new Problem(code)): void {
+  broken(code: ProblemCode, said = '', problem = new Problem(code)): void {
     const attempt = this.attempt
     if (this.phase === 'ended' || attempt === null) return
     if (this.firstChunk !== null) {
@@ -315,8 +258,8 @@ export class Relay implements Ticking, SseSink {
   }
 
   private tell(problem: Problem): void {
-    const error = streamError(problem, this.command.requestId, helpUrl(this.port.baseUrl(), problem.code))
-    this.writeEnd(this.rewriter.failure(error, this.bytesLeft), performance.now())
+    const error = streamError(problem, this.request.requestId, helpUrl(this.port.baseUrl(), problem.code))
+    this.writeEnd(this.rewriter.failure(error, this.reading.bytesLeft), performance.now())
   }
 
   /** The last event may repeat the whole answer, and is kept until the client has read it. */
@@ -342,6 +285,7 @@ export class Relay implements Ticking, SseSink {
   abandon(): void {
     if (this.phase === 'ended') return
     this.phase = 'ended'
+    this.reading.close()
     this.port.ticker.delete(this)
   }
 
@@ -353,6 +297,7 @@ export class Relay implements Ticking, SseSink {
 
   private end(kind: RelayEnd['kind'], code: ProblemCode | null) {
     this.phase = 'ended'
+    this.reading.close()
     this.port.ticker.delete(this)
     return this.owner.settle({
       kind,
@@ -362,15 +307,16 @@ export class Relay implements Ticking, SseSink {
       cachedTokens: this.rewriter.cachedTokens,
       svc: this.rewriter.svc,
       outputWeight: this.rewriter.outputWeight,
-      firstContentMs: this.firstContentMs,
+      firstContentMs: this.reading.firstContentMs,
       finish: this.rewriter.finish,
       writer: this.rewriter,
       usageApart: this.includeUsage,
-      bytesLeft: this.bytesLeft,
+      bytesLeft: this.reading.bytesLeft,
     })
   }
 
   tick(nowMs: number): void {
+    const { reading } = this
     const { config } = this.port
     if (this.phase === 'ended') {
       if (nowMs < this.lingerUntilMs) return
@@ -378,15 +324,15 @@ export class Relay implements Ticking, SseSink {
       return this.port.ticker.delete(this)
     }
     if (this.opening.isDue(nowMs)) this.commitEarly()
-    if (nowMs - this.command.startedMs >= config.SVC_TOTAL_TIMEOUT_MS) return this.timeOut('total_timeout')
+    if (nowMs - this.request.startedMs >= config.SVC_TOTAL_TIMEOUT_MS) return this.timeOut('total_timeout')
     if (nowMs >= this.firstChunkByMs) return this.timeOut('first_chunk_timeout')
     if (this.phase === 'streaming') {
-      if (this.finishAtMs > 0 && nowMs - this.finishAtMs >= config.SVC_FINISH_HOLD_MS) return this.complete()
+      if (reading.finishAtMs > 0 && nowMs - reading.finishAtMs >= config.SVC_FINISH_HOLD_MS) return this.complete()
       if (this.client.stalledAtMs > 0) {
         if (nowMs - this.client.stalledAtMs >= config.SVC_SLOW_CLIENT_TIMEOUT_MS) this.clientGone(true)
         return
       }
-      if (nowMs - this.nodeAtMs >= config.SVC_INTER_CHUNK_TIMEOUT_MS) return this.timeOut('stream_idle')
+      if (nowMs - reading.nodeAtMs >= config.SVC_INTER_CHUNK_TIMEOUT_MS) return this.timeOut('stream_idle')
     }
     if (this.opening.committed && nowMs - this.client.lastWriteMs >= config.SVC_KEEP_ALIVE_MS) {
       this.client.write(this.keepAlive(), nowMs)

@@ -1,0 +1,21 @@
+import type { NewReceipt } from '../../db/queries/money/receipts.ts'
+import type { MemoryBudget } from '../../host/budget.ts'
+import type { LargeWork } from '../../host/large-work.ts'
+import type { Limits } from '../limits/limits.ts'
+import type { OwnModels } from '../loading/own-models.ts'
+import type { Ticker } from '../relay/ticker.ts'
+import type { DispatchPort } from './dispatch.ts'
+import type { PaidCallPort } from './paid-call.ts'
+
+/** What the requests of a gateway share. */
+export interface ChatPort extends DispatchPort {
+  readonly ledger: PaidCallPort['ledger']
+  readonly idempotency: PaidCallPort['idempotency']
+  readonly limits: Limits
+  readonly ownModels: Pick<OwnModels, 'has' | 'load' | 'unload'>
+  readonly memory: MemoryBudget
+  readonly largeWork: LargeWork
+  readonly ticker: Ticker
+  readonly baseUrl: () => string
+  readonly receipt: (receipt: NewReceipt) => void
+}

@@ -1,0 +1,47 @@
+import { ConsoleFeed } from './console/console-feed.ts'
+import { ConsoleSeats, OpenConsoles } from './console/console-seats.ts'
+import { durableCharts } from './console/durable-charts.ts'
+import { createTraffic } from './console/traffic.ts'
+import type { GatewayParts, OwnFacts } from './gateway-handle.ts'
+import { liveNode } from './pool/live-node.ts'
+import type { PoolRouter } from './pool/pool-router.ts'
+import { loadsOf, withLoads } from './siblings/loads.ts'
+import { createPooledInspector, movedSince } from './siblings/pooled-inspector.ts'
+import { pooledTotals, totalsOnWire } from './siblings/pooled-totals.ts'
+import { alone, createSiblings } from './siblings/siblings.ts'
+import type { OwnInspector } from './telemetry/inspect.ts'
+import type { Metrics } from './telemetry/metrics.ts'
+
+interface Watched {
+  readonly inspector: OwnInspector
+  readonly metrics: Metrics
+}
+
+/** What consoles look at, of this process and of its siblings (§33). */
+export function createConsoles(
+  { config, log, database, place }: GatewayParts,
+  { inspector, metrics }: Watched,
+  router: PoolRouter,
+) {
+  const siblings = place === undefined ? alone : createSiblings(place)
+  const pooled = createPooledInspector(inspector, siblings)
+  const live = () => router.nodes().map(liveNode)
+  const loads = () => loadsOf(live())
+  const durable = durableCharts(database.db)
+  const resting = new Set(Object.keys(durable))
+  const own: OwnFacts = {
+    loads,
+    moved: (sinceMs) => movedSince({ inspector, process: siblings.name, loads: loads(), durable: resting }, sinceMs),
+    totals: async () => totalsOnWire(siblings.name, await metrics.totals()),
+  }
+  const traffic = createTraffic({ totals: pooledTotals(metrics.totals, siblings), log })
+  const nodes = () => withLoads(live(), pooled.loads())
+  const consolesElsewhere = (token: string) => siblings.ask('consoles', { token }, OpenConsoles)
+  return {
+    siblings,
+    own,
+    traffic,
+    consoles: new ConsoleFeed({ inspector: pooled, traffic, nodes, durable, log }),
+    consoleSeats: new ConsoleSeats(config.SVC_CONSOLES_MAX, consolesElsewhere),
+  }
+}

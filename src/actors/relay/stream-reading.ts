@@ -1,0 +1,135 @@
+import type { ProblemCode } from '../../errors.ts'
+import { longBytesMin, OutputMeter, skippedLinesMax } from '../../protocol/chat/answer-bounds.ts'
+import { type SseSink, SseSplitter } from '../../protocol/chat/sse.ts'
+import type { StreamWriter } from '../operations/operation.ts'
+
+/** What is told of a node's stream, at once and in the midst of a chunk. */
+export interface ReadingOwner {
+  /** The first chunk of an answer is there. */
+  started(): void
+  /** All of the answer is there. */
+  complete(): void
+  /** The stream cannot be read on. `said`: by the node, in the place of an answer. */
+  broken(code: ProblemCode, said?: string): void
+  /** A line of the node that is no JSON was passed over. */
+  skipped(): void
+}
+
+/**
+ * The node's bytes on their way to the client's text: cuts them into events, has each rewritten, holds the finish chunk
+ * for the usage, and bounds what one answer may be (§27). It knows neither the client nor time.
+ */
+export class StreamReading implements SseSink {
+  /** `performance.now()` of the node's last bytes, of the first content and of the finish chunk; 0, null: not yet. */
+  nodeAtMs = 0
+  firstContentMs: number | null = null
+  finishAtMs = 0
+  private splitter: SseSplitter | null = null
+  private open = false
+  private readonly output = new OutputMeter()
+  private skippedLines = 0
+  /** Text gathered from one read of the node: one write to the client, nothing held back. */
+  private gathered = ''
+
+  /** `includeUsage`: the client asked for a usage chunk of its own. */
+  constructor(
+    private readonly owner: ReadingOwner,
+    private readonly rewriter: StreamWriter,
+    private readonly includeUsage: boolean,
+  ) {}
+
+  /** A try's answer begins. A fresh splitter: a broken event of one node must not run into the next node's first. */
+  begin(): void {
+    this.splitter = new SseSplitter(this)
+    this.nodeAtMs = performance.now()
+    this.open = true
+  }
+
+  /** What the node sends from here on, also in the chunk that is being read, belongs to no answer. */
+  close(): void {
+    this.open = false
+  }
+
+  bytes(chunk: Buffer): void {
+    this.output.heard(chunk.length)
+    if (this.splitter?.push(chunk) === false) this.owner.broken('upstream_error')
+  }
+
+  /** No bytes come any more: an event that lacks its blank line still counts. */
+  end(): void {
+    this.splitter?.end()
+  }
+
+  errorLine(payload: string): void {
+    this.owner.broken('upstream_error', payload)
+  }
+
+  /** An event of the node. */
+  data(payload: string): void {
+    if (!this.open) return
+    if (payload === '[DONE]') {
+      if (this.rewriter.finish !== null) this.owner.complete()
+      return
+    }
+    const accepted = this.rewriter.accept(payload)
+    if (accepted.kind === 'malformed') return this.skip()
+    if (accepted.kind === 'failed') return this.owner.broken('upstream_error', payload)
+    if (accepted.kind === 'chunk') {
+      this.owner.started()
+      this.gathered += accepted.text
+      if (this.firstContentMs === null && this.rewriter.contentSeen) this.firstContentMs = this.nodeAtMs
+    }
+    // Some writers pass on at once what the finish chunk says: then it is a chunk as well.
+    if (this.rewriter.finish !== null) this.finishing()
+  }
+
+  /** Now and then a server writes such a line; one that writes nothing else is none. */
+  private skip(): void {
+    this.owner.skipped()
+    if (++this.skippedLines > skippedLinesMax) this.owner.broken('upstream_error')
+  }
+
+  /** The finish chunk and the usage may come in one chunk, in two, or the second never. */
+  private finishing(): void {
+    if (this.finishAtMs === 0) {
+      this.owner.started()
+      this.finishAtMs = this.nodeAtMs
+      if (this.includeUsage) this.gathered += this.rewriter.finishChunk()
+    }
+    if (this.rewriter.usageFinal) this.owner.complete()
+  }
+
+  get isFinished(): boolean {
+    return this.rewriter.finish !== null
+  }
+
+  get isLong(): boolean {
+    return this.output.nodeBytes > longBytesMin
+  }
+
+  /** Of an event that has not ended, and of the answer. */
+  get keptBytes(): number {
+    return (this.splitter?.keptBytes ?? 0) + this.rewriter.keptBytes
+  }
+
+  /** How much may be written beside what is gathered; less than 0: too much is gathered. */
+  get bytesLeft(): number {
+    return this.output.bytesLeft(this.gathered) + (this.rewriter.repeatedBytes ?? 0)
+  }
+
+  get hasText(): boolean {
+    return this.gathered !== ''
+  }
+
+  /** What is gathered, for the client. */
+  take(): string {
+    const text = this.gathered
+    this.gathered = ''
+    this.output.wrote(text)
+    return text
+  }
+
+  drop(): void {
+    this.gathered = ''
+  }
+}
