@@ -3,6 +3,7 @@ import type { Passage } from '../../actors/tunnels/peer-door.ts'
 import { encodeHead, peerPath } from '../../actors/tunnels/peer-transport.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
+import { ClientStream } from '../../transport/client-stream.ts'
 import { type NodeResponse, TransportError } from '../../transport/transport.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { describe } from '../frame/route-table.ts'
@@ -23,25 +24,17 @@ async function bodyOf(request: Request): Promise<string> {
 
 /** Keeps the answer only in memory, and at most `bufferedBytesMax` of it. */
 function streamOf(answer: NodeResponse, over: () => void): ReadableStream<Uint8Array> {
-  return new ReadableStream<Uint8Array>(
-    {
-      start: (controller) =>
-        answer.read({
-          bytes: (chunk) => {
-            controller.enqueue(chunk)
-            if ((controller.desiredSize ?? 0) <= 0) answer.flow.pause()
-          },
-          ended: () => {
-            over()
-            controller.close()
-          },
-          failed: (error) => controller.error(error),
-        }),
-      pull: () => answer.flow.resume(),
-      cancel: () => answer.discard(),
+  const gateway = new ClientStream<Uint8Array>(bufferedBytesMax, () => answer.discard())
+  gateway.source = answer.flow
+  answer.read({
+    bytes: (chunk) => gateway.write(chunk, performance.now()),
+    ended: () => {
+      over()
+      gateway.close()
     },
-    { highWaterMark: bufferedBytesMax, size: (chunk) => chunk?.length ?? 0 },
-  )
+    failed: () => gateway.cut(),
+  })
+  return gateway.stream
 }
 
 function passedOn(answer: NodeResponse, over: () => void): Response {

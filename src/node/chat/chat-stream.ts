@@ -5,8 +5,8 @@ import { BoundRewriter } from '../../protocol/chat/bound-rewriter.ts'
 import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
 import { SseSplitter } from '../../protocol/chat/sse.ts'
 import { openAiError } from '../../protocol/json/error-envelopes.ts'
-import { ClientStream } from '../../transport/client-stream.ts'
 import type { NodeResponse } from '../../transport/transport.ts'
+import { CallerStream } from './caller-stream.ts'
 import type { ChatCall } from './chat-call.ts'
 
 /** If the caller has not read more than this, the agent stops reading from the runtime, UTF-16 units. */
@@ -21,7 +21,7 @@ const lingerMs = 2_000
  * signed receipt. A failure is an error event and no `[DONE]`; a reader that leaves ends the runtime's call.
  */
 export class ChatStream {
-  private readonly client: ClientStream
+  private readonly client: CallerStream
   private readonly rewriter: ChunkRewriter
   /** null: nobody wants to know what the answer was in all. */
   private readonly bound: BoundRewriter | null
@@ -50,7 +50,7 @@ export class ChatStream {
       data: (payload) => this.event(payload),
       errorLine: (payload) => this.refused(payload),
     })
-    this.client = new ClientStream(queueMax, () => this.gone())
+    this.client = new CallerStream(queueMax, () => this.gone())
     this.client.source = response.flow
     response.read({
       bytes: (chunk) => this.bytes(chunk),
@@ -177,6 +177,6 @@ export class ChatStream {
     this.output.wrote(this.gathered)
     const text = this.gathered
     this.gathered = ''
-    this.client.write(text, performance.now())
+    this.client.write(text)
   }
 }
