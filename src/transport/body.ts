@@ -1,5 +1,5 @@
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
-import { type BodyFlow, type BodySink, TransportError } from './transport.ts'
+import { type BodyFlow, type BodySink, handPart, TransportError, viewOf } from './transport.ts'
 import { turnShare } from './turn-share.ts'
 
 /** Has heard the end. */
@@ -71,10 +71,15 @@ export class Body implements BodySink, BodyFlow {
   }
 
   bytes(chunk: Buffer): void {
+    this.part(chunk, 0, chunk.length)
+  }
+
+  part(input: Buffer, from: number, to: number): void {
     const { sink } = this
-    if (sink !== null && this.waiting === null && chunk.length <= pieceBytesMax && turnShare.takes(chunk.length)) {
-      return sink.bytes(chunk)
+    if (sink !== null && this.waiting === null && to - from <= pieceBytesMax && turnShare.takes(to - from)) {
+      return handPart(sink, input, from, to)
     }
+    const chunk = viewOf(input, from, to)
     if (this.waiting === null) this.waiting = [chunk]
     else this.waiting.push(chunk)
     this.waitingBytes += chunk.length

@@ -14,7 +14,7 @@ import {
 import { OutgoingStream } from './outgoing-stream.ts'
 import { encodeRequest } from './request-bytes.ts'
 import { failureOf } from './socket-failure.ts'
-import { type BodyFlow, type NodeResponse, TransportError, type TransportFailure } from './transport.ts'
+import { type BodyFlow, handPart, type NodeResponse, TransportError, type TransportFailure } from './transport.ts'
 import { countTurn, currentTurn, holdUntilTurnEnd } from './turns.ts'
 
 const firstErrorStatus = 400
@@ -235,8 +235,9 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     call.answered(answer, sink)
   }
 
-  body(bytes: Buffer): void {
-    this.call?.sink?.bytes(bytes)
+  part(input: Buffer, from: number, to: number): void {
+    const sink = this.call?.sink
+    if (sink != null) handPart(sink, input, from, to)
   }
 
   pause(): void {

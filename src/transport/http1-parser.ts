@@ -1,7 +1,10 @@
-/** What a response parser tells, in this order: one head, any number of bodies, one end. */
+import { viewOf } from './transport.ts'
+
+/** What a response parser tells, in this order: one head, any number of parts of the body, one end. */
 export interface ResponseSink {
   head(status: number, headers: HeadFields): void
-  body(bytes: Buffer): void
+  /** Of the body, the bytes of `input` from `from` to `to`. */
+  part(input: Buffer, from: number, to: number): void
   /** Not before all that came with the answer was read. */
   end(next: AfterAnswer): void
 }
@@ -172,9 +175,11 @@ export class ResponseParser {
   private keepAlive = false
   private interims = 0
   private trailerBytes = 0
-  /** Of the body, as they came since the last were handed on: the first, and what follows it. */
-  private piece: Buffer | null = null
-  private pieces: Buffer[] = []
+  /** Of the body, as they came since the last were handed on: the first, from and to where, and what follows it. */
+  private input: Buffer | null = null
+  private from = 0
+  private to = 0
+  private more: Buffer[] = []
 
   constructor(
     private readonly sink: ResponseSink,
@@ -211,7 +216,7 @@ export class ResponseParser {
       case 'chunk-data':
         return this.data(input, at)
       case 'until-close':
-        this.add(at === 0 ? input : input.subarray(at))
+        this.add(input, at, input.length)
         return input.length
       default:
         return this.line(input, at)
@@ -245,7 +250,7 @@ export class ResponseParser {
 
   private data(input: Buffer, at: number): number {
     const size = Math.min(this.left, input.length - at)
-    this.add(size === input.length ? input : input.subarray(at, at + size))
+    this.add(input, at, at + size)
     this.left -= size
     if (this.left === 0) this.phase = this.phase === 'sized' ? 'over' : 'chunk-end'
     return at + size
@@ -274,17 +279,20 @@ export class ResponseParser {
   }
 
   private flush(): void {
-    const { piece, pieces } = this
-    if (piece === null) return
-    this.piece = null
-    if (pieces.length === 0) return this.sink.body(piece)
-    this.pieces = []
-    this.sink.body(Buffer.concat([piece, ...pieces]))
+    const { input, from, to, more } = this
+    if (input === null) return
+    this.input = null
+    if (more.length === 0) return this.sink.part(input, from, to)
+    this.more = []
+    const whole = Buffer.concat([viewOf(input, from, to), ...more])
+    this.sink.part(whole, 0, whole.length)
   }
 
-  private add(piece: Buffer): void {
-    if (this.piece === null) this.piece = piece
-    else this.pieces.push(piece)
+  private add(input: Buffer, from: number, to: number): void {
+    if (this.input !== null) return void this.more.push(viewOf(input, from, to))
+    this.input = input
+    this.from = from
+    this.to = to
   }
 
   private finish(next: AfterAnswer): void {

@@ -67,9 +67,23 @@ export interface NodeResponse {
 /** Takes a node's bytes as they come, then exactly one of `ended` and `failed`. Never throws. */
 export interface BodySink {
   bytes(chunk: Buffer): void
+  /** In the place of `bytes`, for a reader that needs no view of its own: those of `input` from `from` to `to`. */
+  part?(input: Buffer, from: number, to: number): void
   ended(): void
   failed(error: TransportError): void
 }
+
+/**
+ * Hands on a part of what was read of a socket. A view of a chunk's bytes costs as much as all that is done with them, and then
+ * a pause of the collector: JavaScriptCore keeps a list of the buffers that have views, and walks it at each collection.
+ */
+export function handPart(sink: BodySink, input: Buffer, from: number, to: number): void {
+  if (sink.part !== undefined) sink.part(input, from, to)
+  else sink.bytes(viewOf(input, from, to))
+}
+
+export const viewOf = (input: Buffer, from: number, to: number): Buffer =>
+  from === 0 && to === input.length ? input : input.subarray(from, to)
 
 /** Holds a node back, or lets it go. */
 export interface BodyFlow {

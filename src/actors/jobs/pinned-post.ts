@@ -114,8 +114,8 @@ class Exchange implements ResponseSink {
     this.answer = { status, headers }
   }
 
-  body(bytes: Buffer): void {
-    this.bodyBytes += bytes.length
+  part(_input: Buffer, from: number, to: number): void {
+    this.bodyBytes += to - from
     if (this.bodyBytes > answerBytesMax) this.conclude()
   }
 

@@ -138,12 +138,12 @@ export class Relay implements Ticking, ReadingOwner {
     return place == null ? this.rewriter.keepAlive : `: svc queued ${place.ahead + 1} of ${place.waiting}\n\n`
   }
 
-  bytes(chunk: Buffer): void {
+  part(input: Buffer, from: number, to: number): void {
     this.reading.nodeAtMs = performance.now()
     if (this.phase === 'ended') return
-    this.reading.bytes(chunk)
+    this.reading.part(input, from, to)
     this.flush()
-    this.uncounted += chunk.length
+    this.uncounted += to - from
     if (this.uncounted >= countedBytes) this.count()
   }
 

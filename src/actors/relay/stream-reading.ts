@@ -50,9 +50,9 @@ export class StreamReading implements SseSink {
     this.open = false
   }
 
-  bytes(chunk: Buffer): void {
-    this.output.heard(chunk.length)
-    if (this.splitter?.push(chunk) === false) this.owner.broken('upstream_error')
+  part(input: Buffer, from: number, to: number): void {
+    this.output.heard(to - from)
+    if (this.splitter?.push(input, from, to) === false) this.owner.broken('upstream_error')
   }
 
   /** No bytes come any more: an event that lacks its blank line still counts. */

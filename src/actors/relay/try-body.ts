@@ -2,8 +2,9 @@ import type { BodySink, TransportError } from '../../transport/transport.ts'
 import type { Attempt } from './attempt.ts'
 
 /** Who reads the body of the try that is expected. */
-interface TryReader extends BodySink {
+interface TryReader extends Omit<BodySink, 'bytes'> {
   expects(attempt: Attempt): boolean
+  part(input: Buffer, from: number, to: number): void
 }
 
 /** The body of one try. What an earlier try's node still sends is nobody's. */
@@ -14,7 +15,11 @@ export class TryBody implements BodySink {
   ) {}
 
   bytes(chunk: Buffer): void {
-    if (this.reader.expects(this.attempt)) this.reader.bytes(chunk)
+    this.part(chunk, 0, chunk.length)
+  }
+
+  part(input: Buffer, from: number, to: number): void {
+    if (this.reader.expects(this.attempt)) this.reader.part(input, from, to)
   }
 
   ended(): void {

@@ -40,19 +40,22 @@ export class SseSplitter {
     return this.rest.length + textBytes(this.pending?.length ?? 0)
   }
 
-  /** False when an event grew beyond `eventBytesMax` or `eventLinesMax`; the stream is then unusable. */
-  push(chunk: Uint8Array): boolean {
+  /**
+   * What of `chunk` lies from `from` to `to`. False when an event grew beyond `eventBytesMax` or `eventLinesMax`; the stream is then
+   * unusable.
+   */
+  push(chunk: Uint8Array, from = 0, to = chunk.length): boolean {
     const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
-    const cut = bytes.lastIndexOf(newline) + 1
-    if (cut > 0) this.lines(this.withRest(bytes, cut))
-    if (cut < bytes.length) this.keep(bytes, cut)
+    const cut = to > from ? Math.max(from, bytes.lastIndexOf(newline, to - 1) + 1) : from
+    if (cut > from) this.lines(this.withRest(bytes, from, cut))
+    if (cut < to) this.keep(bytes, cut, to)
     return this.restBytes + (this.pending?.length ?? 0) <= eventBytesMax && this.pendingLines <= eventLinesMax
   }
 
   /** Cutting at a line feed keeps UTF-8 sequences whole, so that each part can be decoded by itself. */
-  private withRest(bytes: Buffer, cut: number): string {
-    if (this.restBytes === 0) return bytes.toString('utf8', 0, cut)
-    this.keep(bytes.subarray(0, cut), 0)
+  private withRest(bytes: Buffer, from: number, cut: number): string {
+    if (this.restBytes === 0) return bytes.toString('utf8', from, cut)
+    this.keep(bytes, from, cut)
     const text = this.rest.toString('utf8', 0, this.restBytes)
     this.rest = empty
     this.restBytes = 0
@@ -60,14 +63,14 @@ export class SseSplitter {
   }
 
   /** A copy: what is kept must not keep the whole read alive. Room is doubled, so that a line in many pieces is copied twice at most. */
-  private keep(bytes: Buffer, from: number): void {
-    const size = this.restBytes + bytes.length - from
+  private keep(bytes: Buffer, from: number, to: number): void {
+    const size = this.restBytes + to - from
     if (size > this.rest.length) {
       const wider = Buffer.allocUnsafe(this.restBytes === 0 ? size : 2 * size)
       this.rest.copy(wider, 0, 0, this.restBytes)
       this.rest = wider
     }
-    bytes.copy(this.rest, this.restBytes, from)
+    bytes.copy(this.rest, this.restBytes, from, to)
     this.restBytes = size
   }
 

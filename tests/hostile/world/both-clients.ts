@@ -27,8 +27,8 @@ class Kept implements ResponseSink {
     this.status = status
   }
 
-  body(bytes: Buffer): void {
-    this.bytes.push(Buffer.from(bytes))
+  part(input: Buffer, from: number, to: number): void {
+    this.bytes.push(Buffer.from(input.subarray(from, to)))
   }
 
   end(next: AfterAnswer): void {
