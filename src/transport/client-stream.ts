@@ -1,6 +1,9 @@
 import type { BodyFlow } from './transport.ts'
 import { turnShare } from './turn-share.ts'
 
+/** So many pieces that were given may stand before those that wait. */
+const givenMax = 1_024
+
 /**
  * The client's end of a stream: what is written in a turn of the event loop goes out at its end, and beyond `queueMax` of what
  * the client has not taken the node is held back until it reads again. Bun's server calls `pull` once, when it sends the head.
@@ -17,15 +20,15 @@ export class ClientStream<T extends string | Uint8Array = string> implements Bun
   /** The node that fills this stream. */
   source: BodyFlow | null = null
   private out: ReadableStreamDirectController | null = null
-  /** Written before the head was. */
-  private early: T[] = []
+  /** Not given to Bun yet: before the head is sent, and while the client's socket is full. The first `given` of it are given. */
+  private waiting: T[] = []
+  private given = 0
+  private full = false
   private phase: 'open' | 'closed' | 'cut' = 'open'
   /** Ends what `pull` has begun. */
   private served: Pick<PromiseWithResolvers<void>, 'resolve' | 'reject'> | null = null
   /** Of what the client has not taken; UTF-16 units, or bytes. */
   queued = 0
-  /** A full socket will tell when it has room. */
-  private waits = false
   /** It has been written to its end; called when the client has taken all but a last queue of it, or is gone. */
   private onRead: (() => void) | null = null
 
@@ -47,16 +50,15 @@ export class ClientStream<T extends string | Uint8Array = string> implements Bun
       return promise
     }
     this.out = out
-    this.queued = 0
-    for (const piece of this.early.splice(0)) this.send(out, piece)
     if (this.phase === 'closed') this.end(out)
-    else if (!this.waits) this.resume()
+    else this.hand(out)
     return promise
   }
 
   cancel(): void {
     const open = this.phase === 'open'
     this.phase = 'closed'
+    this.forget()
     this.letGo()
     this.read()
     if (open) this.gone()
@@ -65,9 +67,9 @@ export class ClientStream<T extends string | Uint8Array = string> implements Bun
   write(text: T, nowMs: number): void {
     if (this.phase !== 'open') return
     this.lastWriteMs = nowMs
-    if (this.out !== null) this.send(this.out, text)
+    if (this.out !== null && !this.full) this.send(this.out, text)
     else {
-      this.early.push(text)
+      this.waiting.push(text)
       this.queued += text.length
     }
     if (this.queued < this.queueMax || this.stalledAtMs > 0) return
@@ -76,23 +78,37 @@ export class ClientStream<T extends string | Uint8Array = string> implements Bun
   }
 
   private send(out: ReadableStreamDirectController, piece: T): void {
-    // A number, or a promise where the client's socket is full, which resolves when it has taken what waits.
     const sent = out.write(piece as string | Buffer<ArrayBuffer>)
     if (typeof sent === 'number') return
+    // The piece filled the socket. The promise resolves when the client has taken it, or has left; it never fails.
+    this.full = true
     this.queued += piece.length
-    if (this.waits) return
-    this.waits = true
-    // It never fails: where the client leaves, it resolves as well.
-    void sent.then(() => this.taken())
+    void sent.then(() => {
+      this.full = false
+      this.queued -= piece.length
+      if (this.out !== null) this.hand(this.out)
+    })
   }
 
-  /** The client has taken what it had not. */
-  private taken(): void {
-    this.waits = false
-    this.queued = 0
-    if (this.onRead === null) return this.resume()
-    this.close()
-    this.read()
+  /** Gives Bun what waits, until the socket is full again. Each piece that the client takes shows that it still reads. */
+  private hand(out: ReadableStreamDirectController): void {
+    while (!this.full && this.given < this.waiting.length) this.send(out, this.next())
+    if (this.onRead !== null && this.queued <= this.queueMax) {
+      this.close()
+      return this.read()
+    }
+    if (this.queued < this.queueMax) this.resume()
+  }
+
+  private next(): T {
+    const piece = this.waiting[this.given++] as T
+    this.queued -= piece.length
+    // Moving the rest forward each time would cost the square of a long queue.
+    if (this.given === this.waiting.length || this.given === givenMax) {
+      this.waiting.splice(0, this.given)
+      this.given = 0
+    }
+    return piece
   }
 
   private resume(): void {
@@ -107,9 +123,16 @@ export class ClientStream<T extends string | Uint8Array = string> implements Bun
     if (this.out !== null) this.end(this.out)
   }
 
+  /** Bun keeps what the client has not taken, and delivers it. */
   private end(out: ReadableStreamDirectController): void {
+    while (this.given < this.waiting.length) void out.write(this.next() as string | Buffer<ArrayBuffer>)
     out.close()
     this.letGo()
+  }
+
+  private forget(): void {
+    this.waiting = []
+    this.given = 0
   }
 
   /** Nothing more comes. */
@@ -139,7 +162,7 @@ export class ClientStream<T extends string | Uint8Array = string> implements Bun
     if (this.phase !== 'open') return
     this.phase = 'cut'
     this.out = null
-    this.early = []
+    this.forget()
     this.reset()
     this.read()
   }

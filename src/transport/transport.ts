@@ -74,8 +74,8 @@ export interface BodySink {
 }
 
 /**
- * Hands on a part of what was read of a socket. A view of a chunk's bytes costs as much as all that is done with them, and then
- * a pause of the collector: JavaScriptCore keeps a list of the buffers that have views, and walks it at each collection.
+ * Hands on a part of what was read from a socket. A view for each chunk of a stream costs a tenth of its processor time and makes the
+ * collector's pauses longer (bench/RESULTS.md), so only readers without `part` get one.
  */
 export function handPart(sink: BodySink, input: Buffer, from: number, to: number): void {
   if (sink.part !== undefined) sink.part(input, from, to)

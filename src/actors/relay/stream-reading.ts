@@ -83,7 +83,7 @@ export class StreamReading implements SseSink {
     if (this.rewriter.finish !== null) this.finishing()
   }
 
-  /** Now and then a server writes such a line; one that writes nothing else is none. */
+  /** A model server may write a broken line now and then. Beyond `skippedLinesMax` of them its stream counts as broken. */
   private skip(): void {
     this.owner.skipped()
     if (++this.skippedLines > skippedLinesMax) this.owner.broken('upstream_error')

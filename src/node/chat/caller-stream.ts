@@ -48,7 +48,7 @@ export class CallerStream implements UnderlyingDefaultSource<string> {
     try {
       out?.close()
     } catch {
-      // Cancelled by the caller in the same moment: there is nobody left to close for.
+      // The caller has cancelled the stream in the same moment.
     }
   }
 

@@ -152,3 +152,16 @@ test('§6: the headers of our own event streams', () => {
     'x-accel-buffering': 'no',
   })
 })
+
+test.each(streams)('%s, each byte where it stands between other lines', (_, text, seen) => {
+  const around = 'data: foreign\n\n'
+  const { seen: found, splitter } = collector()
+  for (const byte of bytesOf(text)) {
+    const input = Buffer.from(`${around}?${around}`)
+    input[around.length] = byte
+    expect(splitter.push(input, around.length, around.length + 1)).toBe(true)
+    expect(splitter.push(input, around.length, around.length)).toBe(true)
+  }
+  splitter.end()
+  expect(found).toEqual([...seen])
+})
