@@ -14,7 +14,7 @@ export interface ModelServerTimes {
 }
 
 export const backoffMaxMs = 300_000
-/** A server that has been in memory for so long has shown that it can be: the next failure is a first one again. */
+/** After this time in memory a server has proved stable: the next failure counts as a first one, ms. */
 export const steadyMs = 60_000
 /** A timer that never rings before the agent is started anew, ms: about 24 days, the longest there is. */
 const neverMs = 2_147_483_647
@@ -42,7 +42,7 @@ export type ModelServerEvent =
 export interface ModelServerContext extends ModelServerTimes {
   readonly waiting: number
   readonly working: number
-  /** Somebody asked for the model without having work for it. */
+  /** An operator or a program asked for the model without having work for it. */
   readonly asked: boolean
   readonly ending: boolean
   /** The command is ended because it did not start in time. */
@@ -104,9 +104,10 @@ const machine = setup({
 })
 
 /**
- * One model server of an agent's `models.json` (§30). The first call that waits loads it; it leaves memory when nobody has
- * used it for a while, when another needs its room, or when somebody says so. One with work is never ended, but may be
- * told to take no more. The effects (start, ask to end, kill) come by `provide()`, and so does the word that there is room.
+ * One model server of an agent's `models.json` (§30). The first waiting call loads it. It is unloaded after a while
+ * without work, when another model needs its memory, or on request. A server with work is never ended, but may be told
+ * to accept no more calls. `provide()` supplies the effects (start, ask to end, kill) and the event that there is room.
+ *
  */
 export const modelServerMachine = machine.createMachine({
   id: 'model-server',
@@ -127,7 +128,7 @@ export const modelServerMachine = machine.createMachine({
     'end.asked': { actions: 'noteEnding' },
   },
   states: {
-    /** Not in memory, and nobody waits for it. */
+    /** Not in memory, and no call waits for it. */
     stopped: {
       always: { guard: 'isWanted', target: 'queued' },
       on: { 'load.asked': { actions: 'noteAsked' } },

@@ -13,7 +13,7 @@ export interface NodeThresholds {
 export const goodPolls = { fromStale: 2, fromOffline: 3 } as const
 /** Failed polls in a row until its models count as not ready. */
 export const failedPollsMax = 2
-/** So many changes of readiness within the window are flapping. */
+/** A node flaps after this many changes of readiness within the window. */
 export const flappingChanges = 4
 export const flappingWindowMs = 600_000
 

@@ -48,7 +48,7 @@ export type SendResult =
   | { readonly kind: 'spent' }
   /** No block accepts the transaction at today's fee. */
   | { readonly kind: 'underpriced' }
-  /** There is none: the batch was settled by an earlier one, and a reorganisation took that away. */
+  /** No transaction is signed: an earlier one settled the batch, and a reorganisation removed it. */
   | { readonly kind: 'unsigned' }
   | Unavailable
 

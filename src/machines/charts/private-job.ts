@@ -104,10 +104,10 @@ const withoutResult = [
 ] as const
 
 /**
- * What one gateway does with a job it has claimed. Resting states are the values of the row's `status`. The claim writes
- * `dispatched` before the node hears of the job, so whoever finds it so submits the same attempt again, which changes
- * nothing at the node; who finds it `running` only waits. `expired` and `cancelled` are written past the chart, by the
- * sweep and by an operator, and the lease that goes with them ends what runs here.
+ * What one gateway does with a job it has claimed. Resting states are the values of the row's `status`. The claim
+ * writes `dispatched` before the node gets the job. A gateway that finds `dispatched` therefore submits the same
+ * attempt again, which is idempotent at the node; a gateway that finds `running` only waits. The sweep writes `expired`
+ * and an operator writes `cancelled`, both past the chart. The lease is then lost, which ends this actor.
  */
 export const privateJobMachine = machine.createMachine({
   id: 'private-job',

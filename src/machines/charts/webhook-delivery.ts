@@ -52,7 +52,7 @@ export const webhookDeliveryMachine = setup({
   },
   actors: {
     post: fromPromise<DeliveryOutcome>(notProvided('post')),
-    /** Resolves to false where the lease was lost: somebody else moves the row. */
+    /** Resolves to false if the lease was lost: another gateway now moves the row. */
     record: fromPromise<boolean, DeliveryVerdict>(notProvided('record')),
   },
   guards: {

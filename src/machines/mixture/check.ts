@@ -45,8 +45,8 @@ export function subCallPlacement(
 }
 
 /**
- * The policy's refusal of this model, or null. If nobody serves the model, that is no matter of policy unless its name
- * is denied: it becomes `no_node`.
+ * The policy's refusal of this model, or null. A model that no node serves is refused only if the policy denies its
+ * name; otherwise the call becomes `no_node`.
  */
 function policyFault(request: MixtureRequest, model: string, param: string): Problem | null {
   const { access, table } = request
@@ -115,7 +115,7 @@ function checkBudget(request: MixtureRequest, config: MixtureConfig): AcceptedMi
   return new Problem('mixture_token_budget_exceeded', { param: 'svc.mixture', detail })
 }
 
-/** With the names under which the models stand in the table. */
+/** The configuration with the models' names in the table. */
 function named({ table, access }: MixtureRequest, config: MixtureConfig): MixtureConfig {
   const meant = (name: string) => meantModel({ table, access, name, ownOnly: true })
   const { experts, aggregator } = config

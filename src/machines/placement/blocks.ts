@@ -110,8 +110,8 @@ function addMessage(cutter: BlockCutter, message: unknown, hash: BlockHash): voi
 }
 
 /**
- * The blocks of a prompt. The customer is part of the first hash and so of every one, so that nobody can learn from a
- * placement what another customer's prompts begin with. Tools come first, as chat templates have them.
+ * The blocks of a prompt. The customer is part of the first hash and thereby of every hash, so that no customer can
+ * learn from a placement how another's prompts begin. Tools come first, as chat templates have them.
  */
 export function promptOf(customerId: string, modelId: string, source: PromptSource, hash: BlockHash): Prompt {
   const cutter = new BlockCutter(hash, `${customerId}\0${modelId}`)
@@ -128,7 +128,7 @@ export function promptOf(customerId: string, modelId: string, source: PromptSour
   return session === null ? { units, blocks, first } : named({ units, blocks, first }, session)
 }
 
-/** Messages up to the first mark of the client's, where marks stand as Anthropic has them; null: there is none. */
+/** Messages up to the client's first cache mark, in Anthropic's format; null without a mark. */
 function markedBefore({ messages, tools }: PromptSource): number | null {
   if (Array.isArray(tools) && tools.some(isMarked)) return 0
   const at = messages.findIndex(

@@ -49,7 +49,7 @@ interface Seat {
 /** How much of one prompt's beginning each cache is thought to hold, UTF-16 units. */
 export interface Matches {
   unitsOf(profileId: string): number
-  /** The profile that had the prompt's session last; null: it has none, or nobody knows. */
+  /** The profile that last served the prompt's session; null without a session, or if unknown. */
   readonly holder: string | null
 }
 

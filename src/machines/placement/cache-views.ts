@@ -23,7 +23,7 @@ export class CacheViews {
     return prompt === null ? noMatches : this.of(modelId).match(prompt)
   }
 
-  /** null: nobody has asked yet. */
+  /** null before the first request for the model. */
   known(modelId: string): CacheView | null {
     return this.views.get(modelId) ?? null
   }

@@ -37,9 +37,9 @@ export interface Fleet {
   readonly durationMs: number
 }
 
-/** Stands in for the slots of a runtime that does not say how many it has; it queues by itself. */
+/** Assumed for a runtime that does not report its slots; such a runtime queues by itself. */
 export const slotsAssumed = 4
-/** A node that nobody has timed. */
+/** Assumed for a node without measurements. */
 const unitsPerMsAssumed = 4
 const durationMsAssumed = 5_000
 const loadMsAssumed = 15_000
@@ -82,7 +82,7 @@ export const slotsOf = ({ slotsTotal }: Candidate) => slotsTotal ?? slotsAssumed
 /** Ours and, where the runtime tells of them, those that others sent. */
 const inFlightOf = ({ load }: Candidate) => load.inFlight + load.reading.busyByOthers
 
-/** A load that is under way has its worst behind it: whoever asks next waits for the rest of it. */
+/** Only the rest of a load that is under way counts. */
 export function loadLeftMs({ loadEwmaMs, loadStartedAtMs, evicts }: Reading, nowMs: number): number {
   const loadMs = loadEwmaMs ?? loadMsAssumed
   if (loadStartedAtMs !== null) return Math.max(loadMs - (nowMs - loadStartedAtMs), 0)

@@ -15,7 +15,7 @@ export interface Reading {
   doubtedAtMs: number
   /** Own time of calls that were placed and have no first token yet. */
   unseenMs: number
-  /** Likewise of calls whose first token nobody will see, until they end. */
+  /** The same for calls whose first token the gateway cannot observe, until they end. */
   unheardMs: number
   /** Unix ms when what was placed will be read, by estimate. */
   readUntilMs: number
@@ -169,7 +169,7 @@ function workHeard(reading: Reading, work: Work, nowMs: number): void {
   reading.readUntilMs = Math.min(reading.readUntilMs, nowMs + reading.unseenMs + reading.unheardMs)
 }
 
-/** Somebody got an answer from there, so the model is in memory, however long that took. */
+/** A call got an answer, so the model is in memory; the load's time is unknown. */
 export function loadProved(reading: Reading): void {
   if (reading.cold) reading.loads++
   reading.cold = false
@@ -177,7 +177,7 @@ export function loadProved(reading: Reading): void {
   reading.loadStartedAtMs = null
 }
 
-/** Nobody waits for the load any more, and it did not come to an end. */
+/** All waiting calls gave up before the load ended. */
 export function loadGivenUp(reading: Reading): void {
   if (reading.cold) reading.loadStartedAtMs = null
 }
@@ -189,7 +189,7 @@ export function loadHeard(reading: Reading, sinceMs: number | null | undefined, 
   else if (!anyWaits) reading.loadStartedAtMs = null
 }
 
-/** The model has come into memory: whoever waited for it knows how long it took. */
+/** A waiting call saw the model come into memory, so the load's time is known. */
 export function loadSeen(reading: Reading, nowMs: number): void {
   const { loadStartedAtMs } = reading
   if (loadStartedAtMs !== null) {

@@ -15,8 +15,9 @@ export interface Awaited<R extends Candidate> {
 /** A wait must save so much: what is expected is not that exact. */
 const savedMsMin = 10
 /**
- * So many times the expected wait passes before it was in vain. Half of all waits are longer than expected: with a patience of
- * one, requests go elsewhere and throw out what others have in their caches there, who then wait longer, too.
+ * A request gives up after this multiple of the expected wait. Half of all waits are longer than expected: with a
+ * patience of one, requests move to other nodes and evict other requests' caches there, and those then wait longer,
+ * too.
  */
 const patience = 4
 const patienceMsMin = 50
@@ -37,14 +38,14 @@ export interface Asking {
   readonly matches: Matches
   readonly nowMs: number
   readonly fleet: Fleet
-  /** It may wait so long. */
+  /** Longest wait for the slot, ms. */
   readonly waitMs: number
 }
 
 /**
- * Of the full routes the one that has some of the prompt in its cache and is sooner than what is open, its wait for a slot
- * included. `elsewhere` null: none is open; then it is sooner than those without. null: there is none, or no slot is expected
- * there in time.
+ * The full route that has part of the prompt in its cache and, with its wait for a slot, answers sooner than the best
+ * open route. `elsewhere` null: no route is open; then it answers sooner than the full routes without the prompt. null
+ * if no such route exists or none expects a slot in time.
  */
 export function worthAWait<R extends Candidate>(
   full: readonly R[],

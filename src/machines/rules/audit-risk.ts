@@ -49,8 +49,8 @@ export function commandCategory(action: string): Category {
 }
 
 /**
- * True if somebody should look at the command: only an admin may send it, or its reason is missing. A customer needs
- * no reason.
+ * True if a person should review the command: only an admin may send it, or its reason is missing. A customer needs no
+ * reason.
  */
 export function needsReview({ action, actorType, reasonPresent }: CommandFacts): boolean {
   if (actorType !== 'admin_token') return false

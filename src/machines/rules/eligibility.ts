@@ -22,14 +22,14 @@ export interface PlacementRequest {
   readonly exclude: ReadonlySet<string>
   /** Only routes that are free for the caller. */
   readonly freeOnly: boolean
-  /** null where nobody has looked: only one route has the model. */
+  /** null if not computed, because only one route has the model. */
   readonly prompt: Prompt | null
   /** What of it each route's cache is thought to hold. */
   readonly matches: Matches
   readonly nowMs: number
-  /** A request that waits so many milliseconds for a slot is served by a higher rank instead. null: it has waited. */
+  /** Longest wait for a slot before a higher rank serves the request, ms. null: the request has already waited. */
   readonly queueWaitMs: number | null
-  /** It may wait so long for a slot of a route that has its prompt in the cache, ms. null: it takes what is open. */
+  /** Longest wait for a slot of a route that has the prompt in its cache, ms. null: the request takes an open route. */
   readonly cacheWaitMs: number | null
   /**
    * The smallest possible number of prompt tokens. A smaller context cannot hold the prompt. null if every context
@@ -108,7 +108,7 @@ function isPrivateEnough(route: Route, access: PlacementRequest['access']): bool
   return minPrivacyRank < privacyRank.private && privacyRank[route.privacyClass] >= minPrivacyRank
 }
 
-/** To a hosted provider a prompt goes only where account and key say so, whoever added it. */
+/** A prompt goes to a hosted provider only if account and key allow it, no matter which account added the provider. */
 const mayLeave = ({ external }: Route, { policy }: PlacementRequest['access']) => !external || policy.external
 
 function holds({ contextLength }: Route, { contextLeast, contextAbove }: PlacementRequest): boolean {
@@ -164,8 +164,9 @@ export interface NamedModel {
 }
 
 /**
- * The name under which a caller's model stands in the table: the one it sent, or where nothing that it may call is called
- * exactly so and an Ollama has it as `latest`, that model's (§28). What other accounts call their models changes nothing.
+ * The name in the table of the model that the caller means: the name it sent. If the caller may call no model of
+ * exactly this name and an Ollama has it with the tag `latest`, the name is that one (§28). Other accounts' names have
+ * no influence.
  */
 export function meantModel({ table, access, name, ownOnly = false, otherName }: NamedModel): string {
   const { byModel, latest } = table

@@ -15,12 +15,15 @@ export type Room =
   | { readonly kind: 'free' }
   /** These have no work and give way. */
   | { readonly kind: 'evict'; readonly ids: readonly string[] }
-  /** Processes end or work is done first. `busy`: those whose work stands in the way, least recently used first. */
+  /**
+   * Processes must end or finish their work first. `busy`: the models whose work must finish, least recently used
+   * first.
+   */
   | { readonly kind: 'wait'; readonly busy: readonly string[] }
 
 /**
- * Is there room for `wanted` within the budget (§30)? Whoever shares its group goes first, then the least recently used
- * without work; one with work is never ended.
+ * Is there room for `wanted` within the budget (§30)? Models of its group are unloaded first, then the least recently
+ * used without work. A model with work is never ended.
  */
 export function roomFor(wanted: MemoryHolder, all: readonly MemoryHolder[], budgetMb: number): Room {
   const holders = all.filter(({ id, holds }) => id !== wanted.id && holds !== 'away')
@@ -40,7 +43,7 @@ export function roomFor(wanted: MemoryHolder, all: readonly MemoryHolder[], budg
       else (kind === 'idle' ? ids : busy).push(holder.id)
     }
   }
-  // Nobody gives way before it helps: what is idle stays of use while others work.
+  // Idle models stay loaded until unloading them helps: they are of use while others work.
   if (busy.length > 0) return { kind: 'wait', busy }
   if (ids.length > 0) return { kind: 'evict', ids }
   return leaving ? { kind: 'wait', busy } : { kind: 'free' }

@@ -74,12 +74,12 @@ export function clampUsage(reported: Usage, estimate: Usage, maxTokens: number |
   }
 }
 
-/** Of the last claims of a node so many are looked at. */
+/** How many of a node's last claims the review looks at. */
 const claimsLooked = 100
 /** More of them at the bound make the node one to review. */
 const atBoundMost = 5
 
-/** What a node's last claims of usage came to, of calls that somebody pays for (§5). */
+/** Summary of a node's last usage claims for paid calls (§5). */
 export interface UsageClaims {
   readonly calls: number
   /** Of these: as much as could still be true, or more. */

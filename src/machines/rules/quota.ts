@@ -1,6 +1,8 @@
 import { secondMs } from '../../time.ts'
 
-/** The retry time of a concurrency refusal. Nobody can predict when a request ends and frees a slot (§3). */
+/**
+ * The retry time of a concurrency refusal. The end of a running request, which frees a slot, cannot be predicted (§3).
+ */
 export const concurrencyRetrySeconds = 1
 
 /** Whole seconds, at least 1, ±10 %: clients refused together must not come back together (§17). */

@@ -22,8 +22,9 @@ const jitter = 0.1
 const jobDelaysMs: readonly number[] = [5 * secondMs, 30 * secondMs]
 
 /**
- * Until the next attempt, ms; null: there is none. `attempts`: those that were made. `random`: 0 to 1, spreads by a
- * tenth either way. `retryAfterMs`: the receiver's wish, which lengthens the wait and never shortens it.
+ * Time until the next attempt, ms; null after the last one. `attempts`: the number made so far. `random`: 0 to 1,
+ * spreads by a tenth either way. `retryAfterMs`: the receiver's Retry-After, which may lengthen the wait but never
+ * shortens it.
  */
 export function nextDeliveryDelayMs(attempts: number, random: number, retryAfterMs: number | null): number | null {
   const delay = deliveryDelaysMs[attempts]
