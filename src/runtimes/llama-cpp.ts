@@ -58,8 +58,8 @@ function offersTools(request: ChatRequest): boolean {
 const rankingOf = (id: string) =>
   ({ scoreKind: /qwen3/i.test(id) ? 'probability' : 'logit', documentsMax: null }) as const
 /**
- * Started with `--reranking` or `--embeddings` it does nothing else, but says so to no GET. What such a model is called
- * gives it away: nobody chats with it. Where the name does not say it, the operator does.
+ * A server started with `--reranking` or `--embeddings` does nothing else, but no GET reveals this. The model's name
+ * usually does, because such models cannot chat. Otherwise the operator must set the modality.
  */
 function workOf(model: RuntimeModel, isRanker: boolean, embeds: boolean): RuntimeModel {
   const named = modalityByName(model.id)

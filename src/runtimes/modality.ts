@@ -17,7 +17,7 @@ const byTask: readonly (readonly [RegExp, Modality])[] = [
   [/^text-generation$/, 'chat'],
 ]
 
-/** null: it is a task that nobody here knows, or none. */
+/** null for an unknown task or no task. */
 export function modalityByTask(task: string | null): Modality | null {
   return task === null ? null : (byTask.find(([pattern]) => pattern.test(task))?.[1] ?? null)
 }

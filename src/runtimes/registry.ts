@@ -34,7 +34,7 @@ export function askedAsStream(kind: RuntimeKind, request: ChatRequest): boolean 
   return request.stream !== true && freesLateOf.get(kind)?.(request) === true
 }
 
-/** The kind of server behind `get`; null when it is none that is known. Throws what `get` throws. */
+/** The kind of server behind `get`; null if no known kind matches. Throws what `get` throws. */
 export async function detectRuntime(
   get: ProbeFetch,
   modules: readonly RuntimeModule[] = runtimeModules,

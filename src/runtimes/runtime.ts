@@ -25,7 +25,10 @@ export interface RuntimeModel {
   readonly ready: boolean
   /** True if the model is already in memory. null if the server does not say. */
   readonly loaded: boolean | null
-  /** Tokens of prompts that its server's cache holds; null: the server was asked and does not say. Absent: nobody asked. */
+  /**
+   * Tokens of prompts that its server's cache holds; null: the server does not report it. Absent: the gateway did not
+   * ask.
+   */
   readonly cacheTokens?: number | null
   /** Unix ms since when it is being loaded. Absent or null: it is not, or the server does not say. */
   readonly loadingSinceMs?: number | null
@@ -91,7 +94,7 @@ export interface RuntimeModule {
   readonly freesLate?: (request: ChatRequest) => boolean
   /** How to ask for a ranking. Absent if this kind of server cannot rank. */
   readonly rerank?: RerankDialect
-  /** How it is told which models to have in memory. Absent if nobody can tell it. */
+  /** How to load and unload models. Absent if the kind has no interface for it. */
   readonly loads?: ModelLoads
 }
 
