@@ -8,7 +8,7 @@ export interface EndedRequest {
   readonly status: number
   readonly code: string | null
   readonly latencyMs: number
-  /** Asked where the request was refused: this computer knows nobody by its credentials (§18). */
+  /** Called if the request was refused: whether its credentials belong to no known caller (§18). */
   readonly stranger: () => boolean
 }
 

@@ -13,8 +13,8 @@ export type AskGateway = (key: string, model: string, signal: AbortSignal) => Pr
 
 export interface GatewayKeys {
   /**
-   * May this key of the gateway use `model` on this node? Rejects with `service_unavailable` where the gateway does not
-   * say (nobody gets in, and nobody is told that a good key is bad), and with the signal's reason.
+   * May this key of the gateway use `model` on this node? Rejects with `service_unavailable` if the gateway does not
+   * answer, so that no caller gets in and no good key is called bad. Rejects with the signal's reason when aborted.
    */
   allows(key: string, model: string, signal: AbortSignal): Promise<boolean>
 }

@@ -37,7 +37,7 @@ export interface LocalCredentialParts {
   readonly keys: LocalKeys
   /** null if the agent is not enrolled, so that it knows no router key. */
   readonly router: () => RouterAuth | null
-  /** null if the agent is not enrolled, so that it can ask nobody. */
+  /** null if the agent is not enrolled and has no gateway to ask. */
   readonly gatewayKeys: () => GatewayKeys | null
 }
 

@@ -23,7 +23,7 @@ const lingerMs = 2_000
 export class ChatStream {
   private readonly client: CallerStream
   private readonly rewriter: ChunkRewriter
-  /** null: nobody wants to know what the answer was in all. */
+  /** null if the caller does not need the whole answer's text. */
   private readonly bound: BoundRewriter | null
   private readonly splitter: SseSplitter
   /** True if the caller asked for a separate usage chunk. */

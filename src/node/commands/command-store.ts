@@ -22,7 +22,7 @@ export interface StoredCommand {
   readonly state: CommandState
   /** Unix ms. */
   readonly createdMs: number
-  /** After this time nobody asks for the result, Unix ms. */
+  /** After this time the gateway no longer asks for the result, Unix ms. */
   readonly deadlineMs: number
 }
 

@@ -167,7 +167,7 @@ export class Commands {
     for (const wake of command.waiting) wake()
   }
 
-  /** Removes answers that nobody may ask for any more, and records 30 days later. */
+  /** Removes answers after their deadline, and records 30 days later. */
   private forgetOld(): void {
     const now = this.now()
     for (const command of this.commands.values()) {

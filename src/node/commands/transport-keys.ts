@@ -23,7 +23,7 @@ const StoredKeys = Type.Object({
     Type.Object({
       public_key_x25519: Type.String(),
       /**
-       * 32 bytes in base64url. The secret is deleted when the key ends, so that nobody can open old envelopes
+       * 32 bytes in base64url. The secret is deleted when the key ends, so that old envelopes cannot be opened
        * afterwards.
        */
       secret_key_x25519: Type.Union([Type.String(), Type.Null()]),

@@ -6,7 +6,7 @@ import { fingerprint, type SigningKey, seedBytes, signingKey } from '../../proto
 
 export const identityFile = 'identity.json'
 
-/** The identity of this node. Whoever has the file is the node. */
+/** The identity of this node. Any program that has the file can act as the node. */
 export interface Identity {
   readonly key: SigningKey
   /** For people to compare. */

@@ -36,7 +36,7 @@ export interface OwnKeys {
   readonly transportKeys: TransportKeys
 }
 
-/** Whoever allowed it at the enrolment need not say so at each start. */
+/** Permission given at the enrolment holds for later starts. */
 const insecureOf = ({ insecure = false }: JoinOptions, known: Enrollment | null = null) =>
   insecure || known?.insecure === true
 

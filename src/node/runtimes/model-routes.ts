@@ -7,7 +7,7 @@ import type { RuntimeSet } from './runtime-set.ts'
 
 export const modelWishBytesMax = 1_024
 
-/** The model stands in the path. A gateway has nothing more to say: what is run for it stands in this computer's own file. */
+/** The path names the model, and the body is empty: only a file on this computer says which command runs. */
 const Nothing = Type.Object({}, strict)
 
 /**

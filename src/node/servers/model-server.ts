@@ -55,7 +55,7 @@ export class ModelServer {
   state: ModelServerState = 'stopped'
   /** Unix ms since when it is in its state; what a ready one does is not counted. */
   sinceMs = Date.now()
-  /** Unix ms since when somebody waits for it to be loaded; null: nobody does. */
+  /** When the oldest waiting call asked for the load, Unix ms; null if no call waits. */
   loadingSinceMs: number | null = null
   lastUsedMs = 0
   /** How long its last load took, without the wait for room. */
@@ -224,7 +224,7 @@ export class ModelServer {
     const { model, cwd, mark } = this.options
     this.port = typeof model.port === 'number' ? model.port : freePort()
     this.fault = null
-    // Whoever holds it would be given the prompts that wait.
+    // The program that holds the port would get the waiting prompts.
     if (typeof model.port === 'number' && isTaken(model.port)) {
       this.fault = `[agent] Port ${model.port} is in use by another program.`
       this.send('command.exited')
@@ -245,7 +245,7 @@ export class ModelServer {
 
   private async awaitHealth(process: ServerProcess): Promise<void> {
     const { model, times } = this.options
-    // Once it has ended, whoever answers on its port is somebody else.
+    // Once it has ended, an answer on its port comes from another program.
     while (!process.ended && this.state !== 'stopping') {
       if (await healthAnswers(this.port, model.health ?? '/health')) {
         if (!process.ended) this.send('health.answered')

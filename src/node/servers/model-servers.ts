@@ -14,7 +14,7 @@ import type { ModelsFile } from './models-file.ts'
 import { keepServers, type ServerKeeper } from './server-keeper.ts'
 
 export const serversFile = 'model-servers.json'
-/** Of a failed command, so many lines are shown. */
+/** Lines shown of a failed command's output. */
 const linesShown = 10
 const lineCharactersMax = 500
 /** How long what an earlier agent has left may take to be gone, ms. */
@@ -45,8 +45,8 @@ export interface ModelServersOptions {
 }
 
 /**
- * Ends what an agent on this folder has left that was killed together with its keeper. Throws `NodeStartError` where
- * something cannot be ended, because its memory would count for nobody.
+ * Ends the servers of an agent on this folder that was killed together with its keeper. Throws `NodeStartError` if one
+ * cannot be ended, because the budget would not count its memory.
  */
 async function endOrphans(folder: PrivateFolder): Promise<void> {
   const stored = folder.read(serversFile)
@@ -77,7 +77,7 @@ export class ModelServers {
 
   constructor(private readonly options: ModelServersOptions) {
     const { file, folder, log } = options
-    // Before the first start, so that whoever comes after a crash knows the mark.
+    // Saved before the first start, so that the next agent after a crash knows the mark.
     this.list = []
     this.write([])
     this.keeper = keepServers(this.word)
@@ -113,7 +113,10 @@ export class ModelServers {
     return this.list.map(({ holder }) => holder)
   }
 
-  /** A server has moved: gives room to whoever waits, the one that has waited longest first. One pass at a time. */
+  /**
+   * A server has changed state: gives room to waiting models, the one that has waited longest first. One pass at a
+   * time.
+   */
   private look(): void {
     this.again = true
     if (this.looking) return
@@ -136,7 +139,7 @@ export class ModelServers {
       }
       if (room.kind === 'evict') for (const id of room.ids) this.byModel(id)?.send('evict.asked')
       else this.askToYield(server, room.busy)
-      // Nobody overtakes it: a large model would wait for ever behind small ones.
+      // No other model may overtake it, or a large one would wait for ever behind small ones.
       return
     }
   }
@@ -149,7 +152,7 @@ export class ModelServers {
     const leftMs = (server.loadingSinceMs ?? 0) + patienceMs - Date.now()
     if (this.yieldTimer !== null) clearTimeout(this.yieldTimer)
     this.yieldTimer = null
-    // Nobody is asked twice: each event of a server is another pass.
+    // Each server is asked only once: every event of a server starts another pass.
     const yielding = busy.map((id) => this.byModel(id)).filter((one) => one?.state === 'ready.busy')
     if (leftMs <= 0) for (const one of yielding) one?.send('yield.asked')
     else this.yieldTimer = setTimeout(() => this.look(), leftMs)
@@ -175,7 +178,7 @@ export class ModelServers {
       this.write(servers)
       this.saved = text
     } catch (error) {
-      // A full disk is said once, and keeps nobody from an answer: the next change writes again.
+      // A full disk is logged once and blocks no answer: the next change writes again.
       if (this.saved !== null) this.options.log.error('model_servers_not_saved', { failure: failureName(error) })
       this.saved = null
     }

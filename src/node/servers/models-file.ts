@@ -122,8 +122,8 @@ export function readModels(path: string, text: string): ModelsFile {
 }
 
 /**
- * The model servers that the owner of this computer has named; null without the file. It is read from the agent's folder,
- * which nobody else can write to, and never comes by the network (§30).
+ * The model servers that the owner of this computer has named; null without the file. The file comes from the agent's
+ * folder, which only the owner can write, and never from the network (§30).
  */
 export function loadModels(folder: string): ModelsFile | null {
   const path = join(folder, modelsFile)

@@ -1,7 +1,7 @@
 /** How long a server may take to say how it is, ms. One that is still loading may be too busy to. */
 const healthTimeoutMs = 2_000
 
-/** A port on loopback that nobody has now. */
+/** A port on loopback that is free now. */
 export function freePort(): number {
   const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => {} } })
   const { port } = listener

@@ -4,7 +4,7 @@ import type { StreamSink, TunnelStream } from '../../protocol/tunnel/tunnel-stre
 /** The program's own routes, as `app.handle` of Elysia or any other. */
 export type Handle = (request: Request) => Promise<Response>
 
-/** Never resolved by anybody: the request does not leave the process. */
+/** Never resolved: the request does not leave the process. */
 const origin = 'http://localhost'
 /** Of one connection, or told by the frames themselves. */
 const notPassedOn = new Set(['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'upgrade', 'trailer'])

@@ -56,7 +56,7 @@ export function createWitness(options: {
     const { [checkpoint.origin]: _, ...others } = content
     const kept = Object.entries(others).slice(-(logsMax - 1))
     content = { ...Object.fromEntries(kept), [checkpoint.origin]: known }
-    // To the disk before anybody has the signature: an agent that crashed must not sign another log.
+    // Persist before signing: an agent that crashed must not sign another log.
     folder.write(file, content)
   }
 
