@@ -3,7 +3,7 @@ import { Problem } from '../errors.ts'
 const MiB = 1024 * 1024
 /** An answer, a form or an export that keeps no more is not counted: small requests neither ask the account nor get an object for it. */
 export const uncountedBytesMax = 64 * 1024
-/** What a text of so many UTF-16 units takes: JavaScript keeps one or two bytes of each. */
+/** Bytes of a text of `units` UTF-16 units, at most: JavaScript keeps one or two bytes of each. */
 export const textBytes = (units: number) => 2 * units
 /** Grants grow in steps of this size, so that nearly every chunk of a large answer costs one comparison. */
 const stepBytes = 256 * 1024
@@ -34,7 +34,9 @@ export class Grant {
   bytes = 0
   /** In the customer's list; -1: given back. */
   place = -1
-  /** False once what it stands for can no longer be ended in an orderly way, as an answer of which the client has a part. */
+  /**
+   * False once its holder can no longer be ended in an orderly way, such as an answer of which the client has a part.
+   */
   endable = true
 
   constructor(
@@ -43,7 +45,7 @@ export class Grant {
     readonly keeper: Keeper | null,
   ) {}
 
-  /** Asks for so many bytes in all. False: the grant is closed, and its keeper must end by itself. */
+  /** Asks for `bytes` in all. False: the grant is closed, and its keeper must end by itself. */
   hold(bytes: number): boolean {
     const steps = Math.ceil(bytes / stepBytes) * stepBytes
     return this.place !== -1 && (steps <= this.bytes ? this.budget.moved(this, steps) : this.budget.grow(this, steps))

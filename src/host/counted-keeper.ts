@@ -7,7 +7,7 @@ const looseBytesMax = 1024 * 1024
 /** Something that may come to keep much, and nearly never does: it has no grant until then. */
 export abstract class CountedKeeper implements Keeper {
   private grant: Grant | null = null
-  /** So many bytes may be kept before the account is asked. */
+  /** Bytes that may be kept before the account is asked again. */
   private room = uncountedBytesMax
   private refused = false
 
@@ -56,7 +56,10 @@ export abstract class CountedKeeper implements Keeper {
     this.forgetGrant()?.close()
   }
 
-  /** It is complete, and can be ended no more: so much of it is kept until somebody closes the grant. null: too little to count. */
+  /**
+   * The text is complete and can no longer be ended: `bytes` of it count until the caller closes the grant. null: too
+   * little to count.
+   */
   handOver(bytes: number): Grant | null {
     const grant = this.forgetGrant()
     if (bytes <= uncountedBytesMax) {

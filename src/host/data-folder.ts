@@ -153,7 +153,7 @@ function makeSecrets(file: string): void {
 const derivedFrom = (secretsKey: string, name: string) =>
   createHmac('sha256', secretsKey).update(name).digest('base64url')
 
-/** Whether somebody who has the folder's other secrets can compute its log key (`addLaterSecrets`). */
+/** Whether the log key can be computed from the folder's other secrets (`addLaterSecrets`). */
 export const isLogKeyDerived = (secretsKeys: readonly string[], logKeys: readonly string[]): boolean =>
   secretsKeys.some((key) => logKeys.includes(derivedFrom(key, laterSecrets.logKey)))
 

@@ -5,7 +5,7 @@ import { isWildcard } from './own-addresses.ts'
 /** The name of this gateway on the local network, as it first asks for it. */
 export const localName = `${product}.local`
 
-/** Saying goodbye to the network may take so long, ms. */
+/** Time limit for the goodbye to the network, ms. */
 const goodbyeMs = 1_000
 
 export interface Announced {

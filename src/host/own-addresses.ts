@@ -4,7 +4,7 @@ const wildcards = new Set(['0.0.0.0', '::', '[::]'])
 /** Named in the welcome; a computer with containers has dozens. */
 const addressesMax = 8
 
-/** Bound to it a program listens on every address of the computer, and nobody can call it by that name. */
+/** A program bound to a wildcard listens on every address of the computer, but clients cannot use it as an address. */
 export const isWildcard = (host: string) => wildcards.has(host)
 
 type Interfaces = ReturnType<typeof networkInterfaces>

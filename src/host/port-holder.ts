@@ -23,7 +23,7 @@ export interface PortHolder {
 
 interface ProcessFacts {
   readonly name: string
-  /** The supervisor of one of a gateway's processes; null: it is none. */
+  /** The supervisor's process id if this is one of a gateway's processes; null otherwise. */
   readonly supervisor: number | null
   readonly openFiles: readonly string[]
 }
@@ -134,7 +134,7 @@ function lockOf(table: ProcessTable, pid: number): Pick<PortHolder, 'pid' | 'own
 const ownTable = process.platform === 'linux' ? procTable : lsofTable
 const others = (pids: readonly number[]) => pids.filter((pid) => pid !== process.pid)
 
-/** Who has locked a folder of an agent; null: nobody that this user may see. */
+/** The process that has locked an agent's folder; null if none is visible to this user. */
 export const fileHolder = (file: string, table = ownTable): number | null => others(table.openers(file))[0] ?? null
 
 /** null: nothing that this user may see. */

@@ -35,7 +35,7 @@ export function syncFolder(folder: string): void {
   closeSync(handle)
 }
 
-/** Writes the whole value to the disk under a new name that nobody reads yet, and returns that name. */
+/** Writes the whole value to the disk under a new, temporary name, and returns that name. */
 export function writeBeside(file: string, value: unknown): string {
   const beside = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
   const handle = openSync(beside, 'wx', 0o600)
@@ -43,7 +43,7 @@ export function writeBeside(file: string, value: unknown): string {
     writeSync(handle, `${JSON.stringify(value, null, 2)}\n`)
     fsyncSync(handle)
   } catch (error) {
-    // Whoever tries again on a full disk leaves no part behind each time.
+    // Otherwise each retry on a full disk would leave a partial file behind.
     rmSync(beside, { force: true })
     throw error
   } finally {

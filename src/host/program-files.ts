@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url'
 import { embeddedFiles } from './embedded-files.ts'
 
 /**
- * Files that the program reads while it runs: in the checkout, or inside the one file that `npm run build` makes. Whoever
- * reads a file of the program asks here, or the built one lacks it.
+ * Files that the program reads while it runs: in the checkout, or inside the one file that `npm run build` makes. Ask
+ * here for each such file; otherwise the built program lacks it.
  */
 const root = join(import.meta.dir, '../..')
 

@@ -18,13 +18,13 @@ const names = Array.from({ length: segmentsMax }, (_, at) => `s${at}`)
 
 const isDots = (segment: string | undefined) => segment === '.' || segment === '..'
 
-/** What Bun puts in the place of an escape that is none, and of the two characters behind it: a backslash may be one of them. */
+/** Bun's replacement for an invalid escape and the two characters after it, one of which may be a backslash. */
 const unreadable = /[\\\ufffd]/
 
 /** A segment as Bun decoded it. Of those that were encoded, the check of the URL finds what remains. */
 const isPlain = (segment = '') => !isDots(segment) && !unreadable.test(segment)
 
-/** What answers paths of so many segments. */
+/** Handles paths of `count` segments. */
 function checked(count: number, { answer, refuse, slashedId }: CanonicalRoutesOptions) {
   const own = names.slice(0, count)
   return (request: BunRequest): Answer => {
@@ -35,10 +35,10 @@ function checked(count: number, { answer, refuse, slashedId }: CanonicalRoutesOp
 }
 
 /**
- * Routes for Bun's server which let only canonical paths pass. `request.url` has lost what it takes to tell: Bun resolves dot
- * segments and turns backslashes into slashes before anybody sees the URL. Its own router matches the bytes as they were sent
- * (seen on 1.4.5). So paths that are known byte for byte pass at once, the rest by the number of their segments, which are then
- * looked at, and all that is left has an empty segment or too many.
+ * Routes for Bun's server that accept only canonical paths. `request.url` does not show whether a path was canonical:
+ * Bun has already resolved dot segments and turned backslashes into slashes. Bun's own router matches the bytes as they
+ * were sent (seen on 1.4.5). Paths that are known byte for byte therefore pass at once. Other paths match by their
+ * number of segments, and each segment is then checked. All remaining paths have an empty segment or too many.
  */
 export function canonicalRoutes(options: CanonicalRoutesOptions): Record<string, (request: BunRequest) => Answer> {
   const { answer, refuse } = options

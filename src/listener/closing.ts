@@ -17,7 +17,7 @@ const deferredMs = 1.5 * secondMs
 const handshakeMs = 250
 /** A client that has connected sends its request within this, or loses nothing but its connection. */
 const firstBytesMs = 2 * secondMs
-/** The same where nobody sees whether there is one. */
+/** The same if the program cannot see whether such a connection exists. */
 const blindMs = 300
 const lookMs = 5
 

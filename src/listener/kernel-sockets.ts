@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 /** As the kernel's table of TCP sockets says it. */
 export interface KernelSocket {
   readonly state: 'listening' | 'handshaking' | 'open' | 'closing'
-  /** Of one that listens: connections that nobody has accepted yet. */
+  /** Of a listening socket: connections not yet accepted. */
   readonly waiting: number
   /** `0` of a connection that is not accepted yet. */
   readonly inode: string
