@@ -77,7 +77,7 @@ export abstract class ChunkReader {
   finish: readonly Json[] | null = null
   usage: TokenUsage | null = null
   cachedTokens: number | null = null
-  /** The last `svc` that the node put into a chunk: an agent's receipt. Looked at by nobody before it is checked. */
+  /** The last `svc` that the node put into a chunk: an agent's receipt. Unchecked. */
   svc: unknown
   /** `usage` came with the finish chunk or after it; what comes before may be a running count. */
   usageFinal = false
@@ -132,7 +132,7 @@ export abstract class ChunkReader {
     return out
   }
 
-  /** In the order in which dialects write what stands in one chunk. */
+  /** In the order in which dialects write the parts of one chunk. */
   private counted(index: number, delta: Json): boolean {
     const { count } = this
     if (thoughtOf(delta) !== '' && !count.enters('thought')) return false

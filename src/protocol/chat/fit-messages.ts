@@ -23,8 +23,8 @@ export function contentFault({ role, content, tool_calls: calls }: Message, at: 
 
 /**
  * Changes messages in place into those that every node takes (§5): a call of tools without `content` gets null, and
- * `developer` becomes `system`. The body stays the object that was parsed, because where its members stand in its text is
- * known by it. Throws `invalid_request` where content is missing.
+ * `developer` becomes `system`. The body stays the parsed object, because the positions of its members in the text are
+ * stored by that object. Throws `invalid_request` if content is missing.
  */
 export function fitMessages(body: ChatRequest & Fitted): void {
   const { messages } = body

@@ -1,6 +1,7 @@
 /**
- * The same text in one piece. JavaScript keeps a text that grew by `+` as the tree of its pieces until somebody reads it: with
- * pieces of four characters that takes twelve times the text (seen). Reading its last character makes it one.
+ * The same text in one piece. JavaScript keeps a text that grew by `+` as a tree of its pieces until a character of it
+ * is read. With pieces of four characters the tree takes twelve times the text's memory (measured). Reading the last
+ * character flattens it.
  */
 export const flatText = (text: string): string => (Number.isNaN(text.charCodeAt(text.length - 1)) ? '' : text)
 

@@ -56,7 +56,7 @@ export class GatheredAnswer extends ChunkReader {
     errorLine: (payload) => this.break(payload),
   })
 
-  /** `keeps`: asked after each chunk whether so many bytes may be kept; where it says no, the answer is broken. */
+  /** `keeps`: called after each chunk with the bytes held; if it returns false, the answer is broken. */
   constructor(private readonly keeps: (bytes: number) => boolean = () => true) {
     super()
   }
@@ -97,13 +97,13 @@ export class GatheredAnswer extends ChunkReader {
       return
     }
     const choices = this.read(payload)
-    // A line that is no JSON would leave a hole in the answer, which nobody could see.
+    // A line that is not JSON would leave an invisible hole in the answer.
     if (typeof choices === 'string') return this.break(choices === 'failed' ? payload : '')
     this.hear(choices)
     if (this.finish !== null && this.state === 'open') this.state = 'finishing'
   }
 
-  /** Choices of a chunk that somebody else has read already. */
+  /** Choices of a chunk that the caller has already parsed. */
   hear(choices: readonly Json[]): void {
     if (this.state === 'complete' || this.state === 'broken') return
     for (const choice of choices) this.add(choice)
@@ -213,7 +213,7 @@ function flattened(value: Growing): void {
 function publicChoice(index: number, { message, toolCalls, logprobs, finishReason }: GatheredChoice): PublicChoice {
   const { role, content, ...others } = message
   const calls = [...toolCalls].sort(([a], [b]) => a - b).map(([, call]) => call)
-  // Whoever answers by calls or by a refusal says nothing; who says nothing else has said the empty text.
+  // An answer with tool calls or a refusal has null content; any other answer without text has empty content.
   const silent = calls.length > 0 || typeof others.refusal === 'string' ? null : ''
   const whole = { role: role ?? 'assistant', content: content ?? silent, ...others }
   return {

@@ -70,7 +70,9 @@ function valueWeight(value: unknown): number {
   return isObject(value) ? textWeight(JSON.stringify(value)) : 0
 }
 
-/** Of what a model wrote into a message or a delta: its texts, at any depth. Where there is none, nothing passed. */
+/**
+ * The weight of a model's output in a message or a delta: its texts, at any depth. Zero means that no output passed.
+ */
 export function outputWeight(message: Json): number {
   let weight = 0
   for (const name in message) if (name !== 'role') weight += textsWeight(message[name])

@@ -35,7 +35,7 @@ export interface UpstreamForm {
   readonly fault: Problem | null
   /** Part of it went to a node and is kept nowhere: no other node can get it. */
   readonly spent: boolean
-  /** Its bytes for one node. `length`: null where nobody knows yet; `next`: null at the end. */
+  /** Its bytes for one node. `length`: null if not known in advance; `next`: null at the end. */
   open(upstreamModelId: string): { readonly length: number | null; next(): Promise<Uint8Array | null> }
 }
 

@@ -40,7 +40,7 @@ function base64Of(floats: readonly number[]): string {
   return bytes.toString('base64')
 }
 
-/** A vector in the wanted form, which the node may not have been able to give; null: it is none. */
+/** A vector in the requested format, even if the node cannot write that format; null if it is not a vector. */
 function vectorText(embedding: unknown, format: EmbeddingFormat): string | null {
   if (typeof embedding === 'string') {
     if (!base64Pattern.test(embedding) || embedding.length > dimensionsMax * 2 * floatBytes) return null

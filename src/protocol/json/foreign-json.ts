@@ -4,8 +4,8 @@ import { jsonDepthMax, scanChunk, scanJson } from './json-scan.ts'
 const harmlessLength = 2 * jsonDepthMax
 
 /**
- * The value of a JSON text that somebody else wrote; undefined where it is no JSON, or more than the bounds of
- * `json-scan.ts` allow. Nothing foreign is parsed by any other way; bodies of clients go through `parseJson`, which says why.
+ * The value of a JSON text from outside; undefined if it is not JSON, or exceeds the bounds of `json-scan.ts`. All
+ * foreign JSON is parsed here, except bodies of clients: `parseJson` parses these and says what is wrong.
  */
 export function foreignJson(text: string): unknown {
   if (text.length > harmlessLength && typeof scanJson(text) === 'string') return undefined

@@ -48,8 +48,8 @@ function checkType(type: string): void {
 const byteOrderMark = 0xfeff
 
 /**
- * The text of a body. Where a character appears that stands for bytes that are no UTF-8 (or for itself), a decoder that
- * refuses such bytes decides, which costs four times as much.
+ * The text of a body. If it contains the replacement character, which may mean invalid UTF-8, a strict decoder decides,
+ * at four times the cost.
  */
 function strictText(body: ArrayBuffer): string {
   const text = Buffer.from(body).toString('utf8')

@@ -66,7 +66,7 @@ export function stringEnd(text: string, at: number): number {
 const commasAround = new Int32Array(jsonDepthMax + 1)
 const commasMaxAround = new Int32Array(jsonDepthMax + 1)
 
-/** Of more members of the outermost object nobody asks where they stand. */
+/** Positions are kept for this many members of the outermost object; no caller needs more. */
 export const membersPlacedMax = 64
 const placesMax = membersPlacedMax + 2
 

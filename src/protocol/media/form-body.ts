@@ -88,7 +88,7 @@ export class FormBody extends CountedKeeper implements UpstreamForm {
     return { length, next: async () => bytesOf(pieces.shift(), name) }
   }
 
-  /** Nobody wants more of it. */
+  /** The reader needs no more of it. */
   close(): void {
     this.closed = true
     this.ownHeld = 0

@@ -64,7 +64,7 @@ function readHead(bytes: Buffer): PartHead {
 export class FormFilter {
   /** As the client named it; null: it has not come. */
   model: string | null = null
-  /** What has come out and nobody has taken. */
+  /** Output that has not been taken yet. */
   readonly out: FormPiece[] = []
   private readonly delimiter: Buffer
   private readonly opening: Buffer

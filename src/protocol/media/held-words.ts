@@ -12,8 +12,8 @@ const besideData = /^(?!data:).+$/gm
 const nothing = Buffer.alloc(0)
 
 /**
- * Holds bytes of a node on their way to a client until they can be judged: a whole body of JSON, whole events. A client can use neither
- * before, so nobody waits longer. What is larger, and what is no text, passes as it comes.
+ * Holds bytes of a node on their way to a client until they can be judged: a whole body of JSON, whole events. A client
+ * can use neither sooner, so this delays no one. Larger bodies, and bodies that are not text, pass unheld.
  */
 export class HeldWords {
   private readonly held: Buffer[] = []

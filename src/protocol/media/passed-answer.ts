@@ -38,7 +38,10 @@ export const isJson = (contentType: string): boolean => contentType === jsonType
 const errorFirst = /^\s*\{\s*"error"\s*:\s*(?!null\b)/
 const errorEvent = /^(?:event: ?error\r?\n)?data: ?(\{\s*"error"[^\r\n]*)/
 
-/** Some servers answer with an error under a 200: what it says, by the first bytes of an answer; null: it is none. */
+/**
+ * Some servers send an error with status 200. Reads its message from the first bytes of an answer; null if it is not an
+ * error.
+ */
 export function failureIn(text: string, contentType: string): string | null {
   if (isEvents(contentType)) return errorEvent.exec(text)?.[1] ?? null
   if (!isJson(contentType)) return null

@@ -1,6 +1,6 @@
 /**
- * Base64url without padding (RFC 4648 §5), strict: exactly one text stands for some bytes. Without `Buffer`, because a
- * customer's browser seals and opens with it too.
+ * Base64url without padding (RFC 4648 §5), strict: each byte string has exactly one encoding. Without `Buffer`, because
+ * a customer's browser seals and opens with it too.
  */
 const alphabet = /^[A-Za-z0-9_-]*$/
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'

@@ -87,7 +87,7 @@ export function requestAadHash(context: EnvelopeContext, keyId: string, clientPu
 
 export type EnvelopeFault = { readonly field: keyof Envelope; readonly detail: string }
 
-/** The visible fault of an envelope, which needs no key to find. null if there is none. */
+/** The first fault of an envelope that is visible without a key; null for a well-formed one. */
 export function envelopeFault(envelope: Envelope): EnvelopeFault | null {
   const fault = (field: keyof Envelope, detail: string): EnvelopeFault => ({ field, detail })
   if (envelope.version !== envelopeVersion) return fault('version', `must be ${envelopeVersion}`)

@@ -30,7 +30,7 @@ const emptyHash = sha256Hex('')
 export interface RouterRequest {
   readonly nodeId: string
   readonly method: string
-  /** Path and query as they stand in the request line. */
+  /** Path and query exactly as in the request line. */
   readonly path: string
   /** The bytes as sent; null where there are none. */
   readonly body: string | Uint8Array | null

@@ -216,7 +216,7 @@ export class TunnelSession implements StreamCarrier {
     if (this.streams.size === 0 && this.ended === null) this.port.idle()
   }
 
-  /** One message of the other end, as it came. A text is none of this protocol. */
+  /** One message of the other end, as received. Text messages are not part of this protocol. */
   receive(message: Buffer | string): void {
     if (this.ended !== null) return
     if (typeof message === 'string') return this.close('unknown_type')

@@ -71,7 +71,7 @@ function logChecks(writer: string, chain: Fields, macs: ReadonlyMap<number, stri
   const end = placeOf(chain.logged)
   const hash = auditHeadHash({ writerId: writer, ordinal: countOf(chain.ordinal), seq: end.seq, mac: end.mac })
   const place = logged('audit', hash, fieldsOf(chain.logged).log_proof, given, trust)
-  // An end before the purge stands for what nobody has any more.
+  // An end from before the purge covers events that no longer exist.
   const same = macs.get(end.seq) === end.mac
   const detail = same ? `the log holds its end at event ${end.seq}` : 'the end in the log is not in the file'
   return { checks: [check(`end of ${writer}`, same, detail), ...place.checks], checkpoint: place.checkpoint }

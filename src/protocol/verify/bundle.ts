@@ -51,7 +51,10 @@ function verifyAll(files: readonly unknown[], trust: Trust, roots: readonly stri
 /** A bundle holds files, never another bundle. */
 const isBundle = (value: unknown) => fieldsOf(value).object === `${brand}.bundle`
 
-/** The one file that somebody has, checked against what they know; null: it is none that can be verified. */
+/**
+ * Checks a user's file against the keys and checkpoints that the user trusts; null if it is not a kind of file that can
+ * be verified.
+ */
 export function verifyBundle(given: unknown, known: Trust, roots: readonly string[] = []): readonly Verdict[] | null {
   const fields = fieldsOf(given)
   const trust = { ...known, shown: new Map() }

@@ -19,7 +19,7 @@ const withoutPadding = (text: string) => text.replace(/=+$/, '')
 
 const opens = 'It opens with the keys in this file; whoever has them could have sealed it'
 
-/** null: it is none. */
+/** null if the value is not an envelope. */
 function envelopeOf(value: unknown): Envelope | null {
   const { version, key_id, algorithm, client_public_key_x25519, nonce, ciphertext, aad_hash } = fieldsOf(value)
   const texts = [version, key_id, algorithm, client_public_key_x25519, nonce, ciphertext]
@@ -68,8 +68,8 @@ function keyCheck(keyId: string, given: Fields, trust: Trust): { readonly check:
 }
 
 /**
- * That the answer opens with the client's keys, and only to this request. It proves nothing to others: the secret is that
- * of both sides, so whoever has the file could have sealed the answer.
+ * Checks that the answer opens with the client's keys and belongs to this request. This proves nothing to third
+ * parties: both sides share the secret, so the owner of the file could have sealed the answer.
  */
 function answerChecks(
   request: Envelope,

@@ -1,4 +1,4 @@
-/** What somebody's file says, read without trust: whatever is absent or of another form is nothing. */
+/** Fields of an untrusted file: a field that is absent or malformed reads as missing. */
 export type Fields = Readonly<Record<string, unknown>>
 
 export const fieldsOf = (value: unknown): Fields =>

@@ -1,7 +1,7 @@
 import { type Checkpoint, checkpointText, parseCheckpoint } from '../log/checkpoint.ts'
 import { fieldsOf, listOf, textOf } from './given.ts'
 
-/** What somebody has seen of public logs, as it is kept in a file or a browser. */
+/** The public logs that a user has seen, as kept in a file or a browser. */
 export interface SeenLogs {
   /** Keys that a person gave once and that verified a checkpoint, as `name+hash+base64`. */
   readonly keys: readonly string[]

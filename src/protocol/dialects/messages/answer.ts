@@ -19,7 +19,7 @@ export function stopReason(finish: unknown, calls: boolean): StopReason {
 }
 
 export const textBlock = (text: string) => ({ type: 'text', text, citations: null }) as const
-/** There is no signature: nobody here checks thoughts, and they never go back to a node. */
+/** The signature is empty: the gateway does not check thinking blocks and never sends them back to a node. */
 export const thinkingBlock = (thinking: string) => ({ type: 'thinking', thinking, signature: '' }) as const
 export const toolBlock = (id: string, name: string, input: unknown) =>
   ({ type: 'tool_use', id, name, input, caller: { type: 'direct' } }) as const

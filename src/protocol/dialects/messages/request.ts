@@ -13,7 +13,9 @@ const invalid = (param: string, detail: string) =>
 const unsupported = (at: string) =>
   new Problem('unsupported_input', { param: `${at}.type`, detail: `${at}: no node takes blocks of this type here` })
 
-/** What Anthropic's own servers would do and nobody here can. Hints (`metadata`, `service_tier`, `betas`) are left out in silence. */
+/**
+ * Refuses services that only Anthropic's own servers offer. Drops hints (`metadata`, `service_tier`, `betas`) silently.
+ */
 function refuseServices(asked: Json): void {
   if (asked.thread != null) {
     throw new Problem('responses_not_stored', {
@@ -179,7 +181,7 @@ function formatOf({ output_config: config }: MessagesRequest): Json {
   }
 }
 
-/** Up to the first mark of the client's: messages of the chat that stand before it. null: there is none. */
+/** The number of chat messages up to the client's first cache mark; null without a mark. */
 function marked({ system, messages, tools }: MessagesRequest): number | null {
   if (tools?.some(isMarked)) return 0
   const systems = Array.isArray(system) && system.some(isMarked) ? [] : null

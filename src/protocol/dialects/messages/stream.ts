@@ -87,7 +87,7 @@ export class MessagesStream extends ChunkReader {
       stop_reason: null,
       stop_sequence: null,
       stop_details: null,
-      // Nobody knows it yet: the end tells.
+      // Not known yet: the last events carry the usage.
       usage: { ...usageOf(noUsage), ...startUsage },
     }
     return event('message_start', { message }) + ping
@@ -111,7 +111,7 @@ export class MessagesStream extends ChunkReader {
     return event('content_block_stop', { index: this.index })
   }
 
-  /** The usage stands in the last events; there is none apart. */
+  /** The last events carry the usage; there is no separate chunk. */
   finishChunk(): string {
     return ''
   }

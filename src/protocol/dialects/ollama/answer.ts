@@ -71,8 +71,8 @@ const times = (all: number, prompt: number) => ({
 })
 
 /**
- * What ends an answer: why, how many tokens, how long. Of a whole answer nobody knows when its first token came: all of
- * its time counts as generating.
+ * The end of an answer: reason, tokens, durations. The first token's time of a whole answer is unknown, so all of its
+ * time counts as generating.
  */
 export function endOf(finish: unknown, { usage, metadata }: SettledEnd, streamed: boolean): object {
   const { latency_ms: all, ttft_ms: first } = metadata

@@ -5,6 +5,6 @@ const latest = ':latest'
 export const withoutLatest = (name: string): string | null =>
   name.endsWith(latest) && name.length > latest.length ? name.slice(0, -latest.length) : null
 
-/** `llama3:latest` of `llama3`; null: the name has a tag. A registry's port is none. */
+/** `llama3:latest` for `llama3`; null if the name has a tag. A registry's port is not a tag. */
 export const withLatest = (name: string): string | null =>
   name.includes(':', name.lastIndexOf('/') + 1) ? null : name + latest

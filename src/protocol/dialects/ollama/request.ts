@@ -14,7 +14,7 @@ type Message = ChatRequest['messages'][number] & Json
 const invalid = (param: string, detail: string) =>
   new Problem('invalid_request', { param, detail: `${param}: ${detail}` })
 
-/** How a server loads and runs a model: hints, since a node is set up by whoever runs it. */
+/** Options for loading and running a model. They are only hints, because the node's operator configures the node. */
 const loading: ReadonlySet<string> = new Set(
   'num_ctx num_batch num_gpu main_gpu num_thread num_keep numa low_vram f16_kv logits_all vocab_only use_mmap use_mlock embedding_only'.split(
     ' ',
@@ -27,7 +27,7 @@ const sampling: ReadonlySet<string> = new Set(
   ),
 )
 
-/** Refuses an option that nobody knows by its name. */
+/** Refuses unknown options, and names them. */
 export function chatOptions(options: OllamaOptions | null | undefined): Json {
   const out: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(options ?? {})) {

@@ -46,7 +46,7 @@ export class OllamaStream extends ChunkReader {
     return text === null ? failed : { kind: 'chunk', text }
   }
 
-  /** null: the arguments are longer than anybody's. */
+  /** null: the arguments exceed the bound. */
   private said({ delta, logprobs }: Json): string | null {
     const words = isObject(delta) ? delta : {}
     if (!this.gather(words.tool_calls)) return null
@@ -80,7 +80,7 @@ export class OllamaStream extends ChunkReader {
     return `${JSON.stringify({ ...this.head, ...members })}\n`
   }
 
-  /** The usage stands in the last line; there is none apart. */
+  /** The last line carries the usage; there is no separate chunk. */
   finishChunk(): string {
     return ''
   }

@@ -14,7 +14,10 @@ const invalid = (param: string, detail: string) =>
 /** A chat, and what of the request its response repeats. */
 export type ResponsesChat = ChatRequest & { readonly [echoed]: Echo }
 
-/** What needs a store, or somebody who goes on working when the client has left. `store` itself is answered: false. */
+/**
+ * Refuses features that need a store, or work that continues after the client has left. `store` itself is accepted and
+ * answered with false.
+ */
 function refuseStored(asked: Json): void {
   for (const name of ['previous_response_id', 'conversation', 'background', 'prompt']) {
     if (asked[name] != null && asked[name] !== false) throw new Problem('responses_not_stored', { param: name })

@@ -54,7 +54,7 @@ export class ResponsesStream extends ChunkReader {
   readonly keepAlive = keepAlive
   private sequence = 0
   private begun = false
-  /** The request stands in the first two events, and in the last. */
+  /** The first two events and the last one repeat the request. */
   repeatedBytes = 0
   private keptUnits = 0
   private items = 0
@@ -92,7 +92,7 @@ export class ResponsesStream extends ChunkReader {
     return this.eventOf(type, JSON.stringify(members).slice(1, -1))
   }
 
-  /** `members`: as they stand in an object's JSON. */
+  /** `members`: as in an object's JSON. */
   private eventOf(type: string, members: string): string {
     return `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.sequence++},${members}}\n\n`
   }
@@ -223,7 +223,7 @@ export class ResponsesStream extends ChunkReader {
     return this.eventOf(type, `"response":${text}`)
   }
 
-  /** The usage stands in the last event; there is none apart. */
+  /** The last event carries the usage; there is no separate chunk. */
   finishChunk(): string {
     return ''
   }

@@ -23,7 +23,7 @@ const noNamespaces: Namespaced = new Map()
 
 const isNamespace = ({ type }: Json) => type === 'namespace'
 
-/** A function that stands in no namespace keeps its name, also where a joined one is the same. */
+/** A function outside of namespaces keeps its name, even if a joined name is the same. */
 export function namespaced(tools: Tools): Namespaced {
   const declared: readonly Json[] = tools
   if (!declared.some(isNamespace)) return noNamespaces

@@ -15,7 +15,7 @@ const subCall = Type.Object({
   usage: Type.Object({ total_tokens: nullable(Type.Integer({ minimum: 0, description: 'null: it gave no answer' })) }),
 })
 
-/** One finished mixture: metadata only, no text of anybody (§23). */
+/** One finished mixture: metadata only, no prompt and no answer (§23). */
 export const RecentMixture = Type.Object({
   request_id: Type.String(),
   customer_id: nullable(Type.String({ description: 'null for viewers' })),

@@ -140,7 +140,7 @@ export interface InspectEvents {
     readonly nodes: readonly LiveNode[]
     readonly traffic: readonly TrafficPoint[]
   }
-  /** At most every 100 ms. `skipped`: so many more moved than one event tells. */
+  /** At most every 100 ms. `skipped`: how many further transitions the event leaves out. */
   readonly transitions: {
     readonly transitions: readonly Transition[]
     readonly machines: readonly MachineCounts[]

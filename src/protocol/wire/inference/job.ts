@@ -32,7 +32,7 @@ export const EnvelopeBody = Type.Object(
   strict,
 )
 
-/** Endpoint 6. Strict: a field that nobody reads could be one the customer relies on. */
+/** Endpoint 6. Strict: the customer could rely on a field that the gateway would ignore. */
 export const JobCreate = Type.Object(
   {
     job_id: Type.Optional(chosenId()),

@@ -191,7 +191,7 @@ export const PayoutBatchCreated = Type.Object({
 })
 export type PayoutBatchCreated = Static<typeof PayoutBatchCreated>
 
-/** What a node needs to claim its payout, and anybody to check it: `verify payout` (§24). */
+/** The proof with which a node claims its payout, and with which anyone checks it: `verify payout` (§24). */
 export const PayoutProof = Type.Object({
   object: Type.Literal(`${brand}.payout_proof`),
   batch_id: Type.String(),
@@ -220,7 +220,7 @@ export const NodePayoutProofs = Type.Object({
   proofs: Type.Array(PayoutProof),
 })
 
-/** Of one batch, for anybody (§31). */
+/** The leaves of one batch, public (§31). */
 export const PayoutLeaves = Type.Object({
   object: Type.Literal(`${brand}.payout_leaves`),
   batch_id: Type.String(),

@@ -27,7 +27,7 @@ const inclusionFields = {
     }),
   ),
 }
-/** That a billed receipt stands below the public root; anybody may ask (§14). */
+/** Proves that the public root includes a billed receipt. Public (§14). */
 export const ReceiptProof = Type.Object({ object: Type.Literal(`${brand}.receipt_proof`), ...inclusionFields })
 export type ReceiptProof = Static<typeof ReceiptProof>
 
