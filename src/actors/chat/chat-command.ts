@@ -43,7 +43,10 @@ export interface ChatRecorder {
   record(record: ChatRecord): void
 }
 
-/** Tokens up to which an answer shall grow; null: the request names none. Unlisted members are no such word: nobody has checked them. */
+/**
+ * The answer's limit of tokens that the request names; null without one. Members outside of the schema do not count,
+ * because they are unchecked.
+ */
 export const outputAsked = ({ operation, body }: ChatCommand): number | null =>
   operation.generates ? (body.max_tokens ?? body.max_completion_tokens ?? null) : null
 
@@ -59,7 +62,10 @@ export type ChatAnswer = {
 
 /** How a request ended, for metrics and the log line; exactly one per command. */
 export interface ChatRecord {
-  /** As the client named it, or null where no such model exists (so that nobody fills the metrics with names). */
+  /**
+   * The client's name for the model, or null if no such model exists, so that clients cannot fill the metrics with
+   * names.
+   */
   readonly model: string | null
   /** HTTP status; 499: the client left. A failure inside a stream has the status of its code. */
   readonly status: number
@@ -71,7 +77,7 @@ export interface ChatRecord {
   readonly attempts: number
   /** The last one that was called; null: none was. */
   readonly nodeId: string | null
-  /** Waited for a slot; and for the model of its last call to be loaded; null: it was in memory, or nobody measured it. */
+  /** The wait for a slot, and for the load of the last call's model; null if it was in memory or not measured. */
   readonly queueMs: number
   readonly loadMs: number | null
   /** From the start to the last call of a node. */

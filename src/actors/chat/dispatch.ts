@@ -43,7 +43,7 @@ export interface DispatchPort {
 export interface Dispatched {
   readonly port: DispatchPort
   readonly command: ChatCommand
-  /** Aborted when the client leaves or the gateway stops: whoever waits for something ends. */
+  /** Aborted when the client leaves or the gateway stops; every wait of the request then ends. */
   readonly ending: CallSignal
   readonly callsUntilMs: number
   /** What the try that begins next is thought to cost its route; null: there was no choice. */
@@ -154,7 +154,7 @@ class Search {
   private placed(placement: Placed, request: PlacementRequest): void {
     const { port, command } = this.exchange
     this.exchange.work = takePlace(placement, request, Math.random)
-    // In this turn its try claims the slot, before anybody else looks.
+    // The try claims the slot in this turn, before another request can look.
     if (command.ticket !== undefined) port.router.servedFromQueue(request.modelId, command.ticket)
   }
 
@@ -174,7 +174,7 @@ class Search {
     return nowMs < this.queueUntilMs ? this.queueUntilMs - nowMs : null
   }
 
-  /** Until there may be a slot. Throws where there is none in time. */
+  /** Waits until a slot may be free. Throws if none becomes free in time. */
   async wait({ routes, awaits }: Saturated): Promise<void> {
     const { exchange, tries } = this
     const { config } = exchange.port

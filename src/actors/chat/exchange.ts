@@ -52,7 +52,7 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
   openPlace = -1
   tickPlace = -1
   private stopped = false
-  /** null: nobody pays. */
+  /** null for a free call. */
   paid: PaidCall | null = null
   /** Of billed work: resolves when debit and receipt are on the disk. */
   durable: Promise<void> | null = null
@@ -105,7 +105,7 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
     })
   }
 
-  /** A call that was not sent is none; of one that was it does nothing. */
+  /** Undoes the count of a call that was not sent; has no effect on one that was. */
   withdraw(): void {
     if (this.attempt?.unsent !== true) return
     this.attempt.release({ kind: 'neutral' })
@@ -144,7 +144,7 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
     return outputAsked(this.command) ?? billedCeiling(route, usual, access.policy.maxTokensPerRequest)
   }
 
-  /** Prompt tokens, estimated once and only where somebody asks. */
+  /** Prompt tokens, estimated once, on first use. */
   prompt(): number {
     return this.promptEstimate().tokens
   }

@@ -10,7 +10,10 @@ import type { ChatCommand } from './chat-command.ts'
 
 /** Keys of billed requests: the same one is billed once, over all gateways (§5). */
 export interface Idempotency {
-  /** Refuses with `idempotency_in_progress`, `idempotency_completed`, `idempotency_key_reused`, or `invalid_request` for a key that is none. */
+  /**
+   * Refuses with `idempotency_in_progress`, `idempotency_completed`, `idempotency_key_reused`, or `invalid_request` for
+   * a malformed key.
+   */
   claim(command: ChatCommand, key: string): Promise<void>
   /** Nothing was billed. */
   release(command: ChatCommand): void

@@ -44,9 +44,9 @@ export async function failedAnswer(attempt: Attempt, response: NodeResponse): Pr
 }
 
 /**
- * Sets money aside for a call on a route that costs some. The call holds its slot meanwhile: whoever looks next would
- * otherwise be placed there, too. Where it is not sent (resolves with why, or rejects), the slot is given back, and it was
- * no call.
+ * Reserves the money for a call on a paid route. The call holds its slot meanwhile, so that no other request is placed
+ * there. If the call is not sent (resolves with the reason, or rejects), the slot is freed and the call does not count.
+ *
  */
 export async function afford(exchange: Exchange, attempt: Attempt): Promise<AttemptFailure | null> {
   attempt.unsent = true

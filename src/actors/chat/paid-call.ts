@@ -77,7 +77,7 @@ export class PaidCall {
     if (idempotencyKey !== null && !this.claimed) {
       await this.port.idempotency.claim(this.command, idempotencyKey)
       this.claimed = true
-      // The client left meanwhile: nobody else will free its key.
+      // The client left meanwhile, so its idempotency key must be freed here.
       if (this.ended) return this.giveBack()
     }
     const reservation = await this.port.ledger.reserve({ id, customerId: access.customerId, amountWei })

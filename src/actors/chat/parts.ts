@@ -12,7 +12,7 @@ import { type ReceivedAnswer, receiveWhole } from './whole-answer.ts'
 
 /** Fewer units are not worth a call of their own. */
 const unitsLeast = 16
-/** So many turns each node gets, so that a fast one does the more and a slow one holds up little. */
+/** Turns per node: with several, a fast node does more of them and a slow one delays little. */
 const turnsPerNode = 4
 
 /** The request is recorded once, not its parts. */
@@ -23,7 +23,7 @@ export class Parts {
   private readonly running = new Set<Exchange>()
   /** Of the parts that are done: kept until all are one answer. */
   private readonly grants: Grant[] = []
-  /** The unit that nobody has taken yet. */
+  /** The next unit to take. */
   private next = 0
   private ended = false
 
@@ -79,7 +79,7 @@ export class Parts {
     try {
       await Promise.all(this.routes.map(work))
     } finally {
-      // What still runs is of no use to anybody: one part has failed for good.
+      // One part has failed for good, so the others are useless.
       if (this.running.size > 0) this.abort('client_gone')
     }
     return [...answers].sort(([a], [b]) => a - b).map(([, answer]) => answer)
@@ -116,7 +116,7 @@ export class Parts {
     const tries = new Tries(part)
     if (!part.command.signal.aborted) part.port.failed(failure.code)
     if (!tries.failed(route.profileId, failure) || this.ended || this.routes.length === 1) throw tries.givenUp()
-    // A price that was set meanwhile would be owed by a part that nobody has reserved for.
+    // No money is reserved for this part, so it must not use a route that has a price by now.
     const wanted = { ...this.request, freeOnly: true, exclude: new Set([route.profileId]), nowMs: Date.now() }
     const answer = await dispatch(part, wanted, attempt)
     tries.served()

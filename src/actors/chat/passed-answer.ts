@@ -118,7 +118,7 @@ class Passing implements BodySink, Ticking {
     begun?.(failure)
   }
 
-  /** The node sends more than anybody asked for. */
+  /** The node sends more than was requested. */
   private cut(): void {
     this.attempt.failedByContent('')
     this.settle('upstream_error')

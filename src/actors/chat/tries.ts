@@ -51,12 +51,12 @@ const noProfiles: ReadonlySet<string> = new Set()
 
 /** The routes that one request was tried on, and why they did not serve it. */
 export class Tries {
-  /** So many routes. */
+  /** Number of routes. */
   count = 0
   /** Their profiles; null: none has failed, as in nearly every request. */
   private profiles: Set<string> | null = null
   private failures: AttemptFailure[] | null = null
-  /** A node has found the prompt too long for a context of so many tokens. */
+  /** The largest context, in tokens, for which a node found the prompt too long. */
   contextAbove: number | null = null
 
   constructor(private readonly request: TriedRequest) {}

@@ -23,7 +23,9 @@ export interface ReceivedAnswer {
   readonly completion: WholeAnswer
   readonly usage: TokenUsage
   readonly conclusion: Conclusion
-  /** From the start of the request; null where there was no content, or the node was asked for no stream: then nobody knows. */
+  /**
+   * From the start of the request; null if there was no content, or if it is unknown because the node did not stream.
+   */
   readonly firstContentMs: number | null
 }
 
@@ -152,7 +154,7 @@ export async function tryReceived(exchange: Exchange, route: Route, upstream: Up
   const received = await receiveWhole(exchange, route, upstream)
   if ('failure' in received) return received
   const body = writeAnswer(exchange, received)
-  // Billed work is durable before anybody hears of it (§14).
+  // Billed work must be durable before the client gets its answer (§14).
   if (exchange.durable !== null) await exchange.durable
   const kept = exchange.handOver(textBytes(body.length))
   exchange.finish(200, null, received.usage, received.firstContentMs)

@@ -19,8 +19,8 @@ import {
 } from './whole-answer.ts'
 
 /**
- * One try of a whole answer that costs nobody anything and that the node is asked for as such: one object from the request's bytes to
- * the answer's, and one promise, where `tryReceived` has five suspended functions, one in the other.
+ * One try of a free, whole answer that the node does not stream. It needs one object and one promise from the request's
+ * bytes to the answer's; `tryReceived` has five nested suspended functions.
  */
 class WholeCall extends CountedText implements AnswerReceiver, BodySink {
   private readonly attempt: Attempt

@@ -29,8 +29,9 @@ const triesMax = 8
 const costsMax = 16
 
 /**
- * A decision and the loads it saw: they are shared by all tables, and have moved on when somebody asks. The table itself is
- * not kept: at one request a second there is another one for each, and each has all models of the pool.
+ * A decision and the loads at its time. All tables share the loads, which change before an operator asks. The table
+ * itself is not kept: at one request a second each request has another table, and each table has all models of the
+ * pool.
  */
 interface Kept extends Omit<Decision, 'table'> {
   /** Those of the model. */
@@ -46,7 +47,7 @@ interface Entry extends Kept {
   more: Kept[] | null
 }
 
-/** Keeps what was decided, and on what; the reasons are worked out only when somebody asks. */
+/** Keeps each decision and its inputs; the reasons are computed only on request. */
 export class DecisionLog {
   /** No index: only the rare question searches, and a Map costs every request 2 µs. */
   private readonly ring: (Entry | UsualKind | undefined)[] = new Array(requestsMax).fill(undefined)

@@ -74,7 +74,7 @@ const isChosenAlike = (a: Placed, b: Placed) =>
   a.open.length === b.open.length &&
   a.open.every((route, at) => route === b.open[at])
 
-/** The hashes of a long prompt would be kept long after it, and nobody asks for them. */
+/** Otherwise the hashes of a long prompt would stay in memory long after it, unused. */
 export const withoutPrompt = (request: PlacementRequest): PlacementRequest =>
   request.prompt === null ? request : { ...request, prompt: null, matches: noMatches }
 
@@ -95,7 +95,7 @@ export class UsualDecisions {
     this.costs = new Float64Array(size * costStride)
   }
 
-  /** Its kind. null: it is none of the usual, and nothing is kept of it here. */
+  /** The decision's kind; null if it is not a usual one, and then nothing is kept here. */
   put(at: number, command: ChatCommand, decision: Decision, routes: readonly Route[]): UsualKind | null {
     const { requestId } = command
     const kind =

@@ -29,7 +29,7 @@ export class LeaseQueue {
     return new Set(this.waiters)
   }
 
-  /** Resolves with `away` when nobody answers within `ms`. */
+  /** Resolves with `away` if no answer comes within `ms`. */
   join(units: number, ms: number): Promise<LeaseAnswer> {
     return new Promise((resolve) => {
       const timer = setTimeout(() => this.answer({ kind: 'away' }, (other) => other === waiter), ms)

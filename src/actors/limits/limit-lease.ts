@@ -5,7 +5,7 @@ import { reserveFor } from '../../machines/rules/quota.ts'
 import { secondMs } from '../../time.ts'
 import { type LeaseAnswer, LeaseQueue, type LeaseWaiter } from './lease-queue.ts'
 
-/** After this time without use the reserve goes back. If nobody holds units, the lease ends. */
+/** After this time without use the lease returns its reserve. If no units are held, the lease ends. */
 const idleAfterMs = 2 * secondMs
 /**
  * A slot or token becomes free this long after its holder stopped renewing it. The holder renews three times as often.
@@ -19,7 +19,7 @@ const othersPollMs = 40
  * time.
  */
 const emptyForMs = 250
-/** How long nobody waits for the database again after a failure of it. */
+/** After a failure of the database, requests do not wait for it for this time. */
 const awayForMs = 250
 /** How long a request waits for the database. A message that arrives later is ignored by its number. */
 const answerWaitMs = 2 * secondMs
@@ -162,7 +162,7 @@ export class LimitLease {
     else if ((unspent || this.holders > 0) && now - this.sentAtMs >= this.options.ttlMs / 3) this.converse()
   }
 
-  /** Returns everything that nobody holds, at the end of the process. */
+  /** Returns all units that are not held, at the end of the process. */
   async end(): Promise<void> {
     await this.talk
     this.shrink(this.holders === 0)
@@ -217,7 +217,7 @@ export class LimitLease {
     if (!this.closed) this.begin(() => this.state(close, 0))
   }
 
-  /** Sends messages until nobody waits any more. */
+  /** Sends messages until no request waits. */
   private converse(): void {
     this.begin(async () => {
       const sinceMs = performance.now()

@@ -81,7 +81,7 @@ export class GatewayLimits implements Limits {
     return this.book.start(() => this.forgetIdle())
   }
 
-  /** Returns everything that nobody holds, so that other gateways need not wait until it expires. */
+  /** Returns all units that are not held, so that other gateways need not wait until they expire. */
   async stop(): Promise<void> {
     await this.book.stop()
     this.accounts.clear()

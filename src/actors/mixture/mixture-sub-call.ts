@@ -111,7 +111,7 @@ export class SubCall {
     }
   }
 
-  /** Checks the ownership at this moment, whatever was planned: a prompt never goes to somebody else's node. */
+  /** Checks the ownership again at this moment: a prompt never goes to another account's node. */
   private isHome(route: Route): boolean {
     const { customerId } = this.parent.access
     return isOwn(route, customerId) && this.port.router.table().owners.get(route.nodeId) === customerId

@@ -177,7 +177,7 @@ export class Mixtures {
     }
   }
 
-  /** Forgets a configuration whose strategy we do not know, so that nobody can fill the metrics with names. */
+  /** Ignores a configuration with an unknown strategy, so that clients cannot fill the metrics with names. */
   private remember(report: MixtureReport, command: MixtureCommand): MixtureRecord | null {
     const strategy = report.config?.strategy ?? null
     if (!isStrategyName(strategy)) return null

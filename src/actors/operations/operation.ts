@@ -37,7 +37,7 @@ export interface WholeAnswer {
   readonly usage: TokenUsage | null
   /** Of the prompt, found in the node's cache; null: it does not say. */
   readonly cachedTokens: number | null
-  /** As the node wrote it: an agent's receipt. Looked at by nobody before it is checked. */
+  /** An agent's receipt as the node wrote it. Unchecked. */
   readonly svc: unknown
   /** Weight of what was generated, unrounded; counted only when asked. */
   readonly outputWeight: () => number

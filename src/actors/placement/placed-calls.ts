@@ -30,7 +30,7 @@ interface HeardProfile {
 
 /** What a good answer says of reading its prompt. */
 export interface GoodAnswer {
-  /** null: nobody saw the first content. */
+  /** null if the first content was not observed. */
   readonly ttftMs: number | null
   readonly durationMs: number
   readonly promptTokens: number
@@ -67,7 +67,9 @@ export class PlacedCalls {
     } else if (work.readMs === null) firstTokenSeen(reading, work, atMs)
   }
 
-  /** A node was polled: what its models' servers say of their caches. Models that nobody has asked need no view. */
+  /**
+   * A node was polled: takes what its models' servers report of their caches. A model without requests needs no view.
+   */
   heard(
     profiles: Iterable<HeardProfile>,
     emptied: readonly string[],
@@ -90,7 +92,7 @@ export class PlacedCalls {
     const { work, timed } = call
     const now = Date.now()
     const firstMs = answer === null || answer.ttftMs === null || !timed ? null : now - answer.durationMs + answer.ttftMs
-    // An answer that came in one piece ends before anybody could say that it has begun.
+    // An answer in one piece ends before its start could be reported.
     if (firstMs !== null) this.spokeAt(firstMs, reading, work)
     if (answer !== null) loadProved(reading)
     else if (inFlight === 0) loadGivenUp(reading)

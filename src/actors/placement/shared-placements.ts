@@ -9,7 +9,7 @@ import { noticesOf, placementsIn, type ToldPlacement } from '../../machines/plac
 
 /** Shorter conversations cost little to read anew, and the hash of their beginning leads all gateways to one node. */
 export const sharedBlocksMin = 8
-/** The first placement of a batch waits so long for others. */
+/** How long the first placement of a batch waits for others. */
 const gatherMs = 500
 /** Placements of one batch; beyond it the oldest are not told. */
 const waitingMax = 1_000

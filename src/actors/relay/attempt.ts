@@ -33,11 +33,12 @@ export interface AttemptFailure {
   readonly problem?: Problem
   /** The node finds the prompt too long: its tokens as the node counts them, and the context. */
   readonly tooLong?: { readonly promptTokens: number | null; readonly contextLength: number | null }
-  /** The prompt is too long for a context of so many tokens: only a larger one is worth a try. */
+  /** The prompt is too long for a context of this many tokens: only a larger one is worth a try. */
   readonly contextAbove?: number
   /**
-   * Counts it against the route. Only for a failure that may be the request's own fault: whoever knows what became of the
-   * request on other routes decides. One that surely is the node's has counted already.
+   * Counts the failure against the route. Present only for a failure that may be the request's own fault: the caller
+   * decides once it knows the outcome on other routes. A failure that is certainly the node's has already been counted.
+   *
    */
   readonly strike?: () => void
 }
@@ -84,7 +85,7 @@ export class Attempt implements InFlightCall {
     return this.coldAtMs !== null && this.route.load.reading.cold
   }
 
-  /** It waited for its model to be loaded; null: that was in memory, or nobody saw when it came. */
+  /** The wait for the load of its model; null if it was in memory or the load was not observed. */
   get loadMs(): number | null {
     const { loadedAtMs } = this.route.load.reading
     return this.coldAtMs === null || loadedAtMs < this.coldAtMs ? null : loadedAtMs - this.coldAtMs

@@ -45,9 +45,9 @@ export interface RelayEnd {
 export interface SettledStream {
   /** Built before anything is charged; null: this stream has none, or it could not be built, and nothing is charged. */
   readonly terminal: string | null
-  /** Why there is none. */
+  /** Why `terminal` could not be built. */
   readonly unbuilt: ProblemCode
-  /** The terminal chunk waits for it; null where nobody pays. */
+  /** The terminal chunk waits for it; null for a free call. */
   readonly durable: Promise<void> | null
 }
 
@@ -62,7 +62,7 @@ export interface RelayPort {
 export interface RelayOwner {
   /** The receipt is made here. */
   settle(end: RelayEnd): SettledStream
-  /** False: there is no memory for so many bytes, and the call has been ended. */
+  /** False: memory does not suffice for these bytes, and the call has been ended. */
   keeps(bytes: number): boolean
   /** So much is still to be read by the client of an answer that has ended. Returns what gives it back; null: too little to count. */
   leaves(bytes: number): Grant | null

@@ -272,7 +272,7 @@ export class Relay implements Ticking, ReadingOwner {
   clientGone(cut = false): void {
     if (this.phase === 'ended') return
     const { attempt } = this
-    // Settled before the call is cut: the cut comes back as its failure, and nobody is there to hear of one.
+    // Settled before the call is cut: the cut comes back as its failure, which no client must see.
     if (attempt !== null) attempt.cause ??= 'client_gone'
     this.end('client_gone', null)
     attempt?.signal.abort()

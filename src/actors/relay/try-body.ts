@@ -7,7 +7,7 @@ interface TryReader extends Omit<BodySink, 'bytes'> {
   part(input: Buffer, from: number, to: number): void
 }
 
-/** The body of one try. What an earlier try's node still sends is nobody's. */
+/** The body of one try. Bytes that an earlier try's node still sends are dropped. */
 export class TryBody implements BodySink {
   constructor(
     private readonly reader: TryReader,
