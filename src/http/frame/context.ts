@@ -18,7 +18,7 @@ export interface HttpExchange {
   code: ProblemCode | null
   keyId: string | null
   role: Role | null
-  /** Whoever asks has proved to be a customer or a node. */
+  /** The caller has proved to be a customer or a node. */
   proved: boolean
   /** The action of an admin route. */
   action: AdminAction | null

@@ -72,7 +72,7 @@ const needs = {
 } as const satisfies Record<string, NeededCredential>
 
 export const bunFileRoute = '/v1/node-agent/bun'
-/** Its token stands in the body, and is told of there. */
+/** Its token is in the body, and the body's check reports a missing one. */
 const enrollRoute = '/v1/node-agent/enroll'
 /** Refusals that may come of another kind of credential. */
 const told: ReadonlySet<ProblemCode> = new Set([

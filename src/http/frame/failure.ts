@@ -37,8 +37,8 @@ function invalidPath(error: unknown): Problem {
 export const clientClosedStatus = 499
 
 /**
- * What the caller is told of anything that was thrown; null: nobody is there any more. A defect is logged here, once,
- * by its class alone: messages can hold what the caller or the database must not show.
+ * The answer for anything that was thrown; null if the client has left. A defect is logged here, once, and only by its
+ * class: messages can contain data that must not be shown.
  */
 export function problemOf(error: unknown, log: Log, place: { requestId: string; route: string }): Problem | null {
   if (error instanceof Problem) return error

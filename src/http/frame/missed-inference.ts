@@ -6,8 +6,8 @@ const otherFamilies = /^\/v1\/(?:admin|billing|node-agent|nodes|public|peer|rece
 const belowBase = /^\/v1(?:\/|$)/
 
 /**
- * What a client hears that has the base URL wrong, the likeliest of all mistakes (§28); null for a path that is none of
- * inference. The path itself is not repeated: it could hold anything.
+ * The answer for a client with a wrong base URL, the likeliest of all mistakes (§28); null if the path does not belong
+ * to inference. The answer does not repeat the path, which could contain anything.
  */
 export function missedInference(path: string, baseUrl: string): Problem | null {
   const known = [...operations.map((operation) => operation.path), '/models']

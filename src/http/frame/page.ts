@@ -73,7 +73,7 @@ export function nextLink(baseUrl: string, url: string, cursor: string): string {
   return `<${baseUrl}${next.pathname}${next.search}>; rel="next"`
 }
 
-/** A table is read in pages of so many rows, so that one of any length fits into the memory of one page. */
+/** Rows per page: a table of any length is read in pages, so that it needs the memory of only one page. */
 export const rowsPerRead = 1_000
 
 /** Every page from the first on, each read when the one before was taken. */

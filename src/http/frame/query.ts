@@ -103,8 +103,8 @@ function readQuery<S extends QueryParameters>(url: string, spec: S): QueryValues
 }
 
 /**
- * Options of a route that reads its query: what stands in the document, what is checked and the handler's `query` are
- * one. `documented`: where more is asked than is checked here.
+ * Options of a route that reads its query. One schema gives the OpenAPI document, the check and the handler's `query`.
+ * `documented`: for a route that documents more parameters than are checked here.
  */
 export function asks<S extends QueryParameters>(spec: S, documented: QueryParameters = spec) {
   return {

@@ -22,8 +22,8 @@ interface Sent {
 
 /**
  * Options of a route whose body Elysia must neither parse nor check, since it would not check what was sent (see
- * docs/decisions/0013). `read` runs when it is known who asks and the path is checked; what it resolves with is the
- * handler's `body`. The schema stands in the document.
+ * docs/decisions/0013). `read` runs after the caller is known and the path is checked; its result is the handler's
+ * `body`. The OpenAPI document contains the schema.
  */
 export function readsBy<C extends object, B>(schema: TSchema, read: (context: C) => Promise<B>, required = true) {
   return {
@@ -47,7 +47,7 @@ export const reads = <S extends TSchema>(schema: S) =>
 export const mayRead = <S extends TSchema>(schema: S) =>
   readsBy(schema, ({ call }: Called): Promise<Asked<S>> => call.optionalBody(schema), false)
 
-/** A route of anybody else. */
+/** A route outside of administration. */
 export const readsPlainly = <S extends TSchema>({ connections }: HttpContext, schema: S) =>
   readsBy(schema, ({ request }: { readonly request: Request }) => connections.body(request, readBody(request, schema)))
 

@@ -2,7 +2,7 @@ import { headers } from '../../brand.ts'
 import { type ProblemCode, problemKinds } from '../../errors.ts'
 import type { Log } from '../../log.ts'
 
-/** One finished request; every field may stand in a log (§18). */
+/** One finished request; every field is safe to log (§18). */
 export interface RequestLine {
   readonly requestId: string
   /** The template, never the path. */
@@ -24,7 +24,7 @@ export interface RequestLine {
   readonly ttftMs?: number | null
   readonly promptTokens?: number | null
   readonly completionTokens?: number | null
-  /** Nobody that the gateway knows: such requests come without end, and are counted (§18). */
+  /** The caller is unknown: such requests can come without end, so they are only counted (§18). */
   readonly stranger: boolean
 }
 
@@ -38,7 +38,7 @@ export function clientRequestId(request: Request): string | null {
 
 const tenths = (ms: number) => Math.round(ms * 10) / 10
 
-/** Not a fault of ours, which has a line of its own whoever asked. */
+/** Not a fault of the gateway, which always gets a line of its own. */
 const isRefusal = (code: ProblemCode | null): code is ProblemCode =>
   code !== null && (problemKinds[code].status < 500 || code === 'service_unavailable')
 

@@ -49,7 +49,7 @@ export function describe(text: {
   }
 }
 
-/** Stands for the segment that the operator configured (SVC_MARKETPLACE_SEGMENT). */
+/** Placeholder for the configured segment (SVC_MARKETPLACE_SEGMENT). */
 const marketplacePath = '/:segment/models'
 /** Rows 2 to 12 of the specification's table, which are hosted and not administrative (§9). */
 const hostedRows: readonly (readonly [string, string])[] = [

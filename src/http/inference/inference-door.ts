@@ -36,8 +36,8 @@ function queryOf(url: string): string {
 }
 
 /**
- * One operation on HTTP: what is posted to its path, whoever routed it here. A request has one suspended function of this
- * file and no object that only passes something on: all of it is on the path of every request.
+ * One inference operation on HTTP: handles each POST to its path. Every request runs through this file, so it has only
+ * one suspended function and no object that merely passes values on.
  */
 export class InferenceDoor implements InferencePlace {
   readonly route: string

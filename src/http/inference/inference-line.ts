@@ -17,7 +17,7 @@ export interface InferencePlace {
   readonly measure: (sample: ChatSample) => void
 }
 
-/** A mixture is a chat, and a request of another kind for whoever looks for what was slow. */
+/** A mixture is a chat, but counts as a kind of its own for an operator who looks for slow requests. */
 const mixtureName = 'mixture'
 
 /** One request as its log line knows it. The general hooks are left out here: they cost as much as the routing. */

@@ -3,7 +3,7 @@ const usage = { input_tokens: 9, output_tokens: 2 }
 const text = { text: 'Hello from the workshop.' }
 const picture = { created: 1_795_190_400, data: [{ b64_json: '(base64)' }] }
 
-/** Answers whose form belongs to others, and so have no schema here; a text stands for bytes. */
+/** Answers whose format other vendors define, so we have no schema for them; a string means bytes. */
 export const dialectAnswers: Readonly<Record<string, object | string>> = {
   '/v1/api/audio/transcriptions': text,
   '/v1/api/audio/translations': text,
