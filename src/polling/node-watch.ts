@@ -1,7 +1,7 @@
 import type { RuntimeStatus } from '../runtimes/runtime.ts'
 import { TransportError, type TransportFailure } from '../transport/transport.ts'
 
-/** What a node says of one of its runtimes; `label` as in `PoolRuntime`. */
+/** A node's report of one of its runtimes; `label` as in `PoolRuntime`. */
 export interface RuntimeReport {
   readonly label: string
   readonly status: RuntimeStatus

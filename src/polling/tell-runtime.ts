@@ -8,10 +8,10 @@ export type ModelWishName = 'load' | 'unload'
 /** A load that takes longer is given up, ms. */
 const tellTimeoutMs = 600_000
 
-/** True if this kind of server can be told. */
+/** True if this kind of server can load and unload models on command. */
 export const canBeTold = (kind: RuntimeStatus['kind']): boolean => modelLoadsOf(kind) !== undefined
 
-/** Tells a model server to bring a model into memory or to let it go. False: it would not. Rejects as the transport does. */
+/** Tells a model server to load or unload a model. False if it refused. Rejects as the transport does. */
 export async function tellRuntime(
   transport: NodeTransport,
   kind: RuntimeStatus['kind'],

@@ -44,7 +44,7 @@ export function countOf(value: unknown): number | null {
   return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : null
 }
 
-/** What a server says of a model's files, without what it does not say (null); nothing where that is all. */
+/** A server's report of a model's files, without absent fields (null); empty if all are absent. */
 export function fileOf(said: { readonly [Name in keyof ModelFile]: ModelFile[Name] | null }): {
   readonly file?: ModelFile
 } {
@@ -52,7 +52,7 @@ export function fileOf(said: { readonly [Name in keyof ModelFile]: ModelFile[Nam
   return Object.keys(file).length === 0 ? {} : { file }
 }
 
-/** What a server says of its cache; null: nothing that can be. */
+/** The size of a server's cache by its report; null if it is missing or implausible. */
 export function cacheTokensOf(places: number | null, tokensEach: number | null): number | null {
   if (places === null || tokensEach === null) return null
   return places * tokensEach <= cacheTokensMax ? places * tokensEach : null

@@ -43,7 +43,7 @@ interface DemoReply {
   readonly usage: { readonly prompt_tokens: number; readonly completion_tokens: number; readonly total_tokens: number }
 }
 
-/** A tiny text generator on loopback that speaks OpenAI chat completions and says what it is (§22). */
+/** A tiny text generator on loopback that speaks OpenAI chat completions and says that it is a demo (§22). */
 export function startDemoRuntime(options: DemoRuntimeOptions = {}): DemoRuntime {
   const tokenMs = 1_000 / (options.tokensPerSecond ?? tokensPerSecondDefault)
   const open = new Set<AbortController>()

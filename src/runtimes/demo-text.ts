@@ -1,4 +1,7 @@
-/** What the demo runtime answers: it says what it is, then plays with the user's words. The same words, the same answer. */
+/**
+ * The demo runtime's answer: it says that it is a demo, then plays with the user's words. The same words give the same
+ * answer.
+ */
 
 const wordsPlayedMax = 24
 

@@ -3,7 +3,7 @@ import type { RuntimeModule } from './runtime.ts'
 
 /** `owned_by` in its model list: the sign by which it is known. */
 export const demoOwner = 'penstock-demo'
-/** What it serves; the id says what it is (§22). */
+/** Its only model; the id says that it is a demo (§22). */
 export const demoModelId = 'demo/wordplay'
 
 /** The built-in text generator of `demo-server.ts`. It is started, not found: discovery does not look for it. */

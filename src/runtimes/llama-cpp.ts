@@ -54,7 +54,10 @@ function offersTools(request: ChatRequest): boolean {
   return Array.isArray(tools) && tools.length > 0
 }
 
-/** Its answers are what the model's last layer says, unbounded; of Qwen3's two classes it takes the softmax by itself. */
+/**
+ * Its scores are the unbounded output of the model's last layer; for Qwen3's two classes the server applies the softmax
+ * itself.
+ */
 const rankingOf = (id: string) =>
   ({ scoreKind: /qwen3/i.test(id) ? 'probability' : 'logit', documentsMax: null }) as const
 /**

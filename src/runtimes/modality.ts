@@ -8,7 +8,10 @@ const byName: readonly (readonly [RegExp, Modality])[] = [
   [/stable-?diffusion|\bsdxl?\b|flux[.-]|dall-?e|qwen-image/i, 'image'],
 ]
 
-/** Tasks as Hugging Face calls them, by which servers of speech and others say what a model is for. First match counts. */
+/**
+ * Hugging Face's names of tasks, with which servers of speech and others report a model's kind of work. The first match
+ * counts.
+ */
 const byTask: readonly (readonly [RegExp, Modality])[] = [
   [/speech|audio|voice|speaker/, 'audio'],
   [/(?:text|image)-to-image/, 'image'],

@@ -17,7 +17,7 @@ export const ollamaLoads: ModelLoads = {
   unload: async (server, { id }) => isDone(await server.post('/api/generate', { model: id, keep_alive: 0 })),
 }
 
-/** Version 0.4 or newer. What is in memory are instances, of which a model may have several. */
+/** Version 0.4 or newer. A model may have several instances in memory. */
 export const lmStudioLoads: ModelLoads = {
   load: async (server, { id }) => isDone(await server.post('/api/v1/models/load', { model: id })),
   unload: async (server, { id }) => {

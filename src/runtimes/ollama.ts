@@ -48,7 +48,7 @@ export async function isOllamaOfGateway(get: ProbeFetch): Promise<boolean> {
 const mebibyte = 2 ** 20
 const latestMs = Date.parse('9999-12-31T23:59:59.999Z')
 
-/** Of a model that is in memory, on the card and beside it. */
+/** The memory of a loaded model, on the GPU and outside of it. */
 function memoryOf(loaded: Fields | undefined): Pick<RuntimeModel, 'memoryMb' | 'memory'> {
   const bytes = countOf(loaded?.size)
   if (bytes === null) return {}
@@ -57,7 +57,7 @@ function memoryOf(loaded: Fields | undefined): Pick<RuntimeModel, 'memoryMb' | '
   return { memoryMb: Math.ceil(bytes / mebibyte), memory: { bytes, ...(onCard ? { video_bytes: video } : {}) } }
 }
 
-/** What the list says of a model's files. */
+/** The list's description of a model's files. */
 function describedBy(entry: Fields): Pick<RuntimeModel, 'file'> {
   const details = fieldsOf(entry.details)
   const digest = textOf(entry.digest)?.replace(/^sha256:/, '') ?? ''

@@ -5,7 +5,7 @@ import { isOllamaOfGateway } from './ollama.ts'
 import { jinaDialect, servedAs } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
 
-/** Any server with an OpenAI model list: TGI, MLX, gateways. What it lists counts as ready. */
+/** Any server with an OpenAI model list: TGI, MLX, gateways. Every listed model counts as ready. */
 export const openai: RuntimeModule = {
   kind: 'openai',
   ports: [],

@@ -23,7 +23,7 @@ const rerankDialects = new Map(runtimeModules.map(({ kind, rerank }) => [kind, r
 
 const loadsByKind = new Map(runtimeModules.map(({ kind, loads }) => [kind, loads]))
 
-/** How a server of this kind is told which models to have in memory; undefined: it cannot be told. */
+/** How to load and unload models on a server of this kind; undefined if it has no interface for it. */
 export const modelLoadsOf = (kind: RuntimeKind): ModelLoads | undefined => loadsByKind.get(kind)
 
 /** How a server of this kind is asked for a ranking; undefined: it cannot rank. */

@@ -69,7 +69,7 @@ function inUnit(score: number, kind: ScoreKind): number | null {
   return score < -edge || score > 1 + edge ? null : Math.min(1, Math.max(0, score))
 }
 
-/** Why a server's answer is no ranking of what it was asked. */
+/** Why a server's answer is not a valid ranking of the request. */
 export type RankingFault = 'shape' | 'index' | 'score' | 'score_range' | 'too_few'
 
 /**

@@ -17,7 +17,7 @@ export interface ProbeAnswer {
 }
 
 export interface RuntimeModel {
-  /** What a chat request to this server must name; matches `modelIdPattern`. */
+  /** The model's name in requests to this server; matches `modelIdPattern`. */
   readonly id: string
   /** Tokens; null where the server does not say. */
   readonly contextLength: number | null
@@ -32,7 +32,7 @@ export interface RuntimeModel {
   readonly cacheTokens?: number | null
   /** Unix ms since when it is being loaded. Absent or null: it is not, or the server does not say. */
   readonly loadingSinceMs?: number | null
-  /** What it takes of the memory of its computer, where a file of its owner says so. */
+  /** The memory it needs on its computer, if a file of the owner says so. */
   readonly memoryMb?: number
   /** Absent: its server says nothing of its files. */
   readonly file?: ModelFile
@@ -60,7 +60,7 @@ export interface RuntimeStatus {
   readonly queueDepth: number | null
 }
 
-/** How a model server is told something: the status of its answer to a POST with this JSON. */
+/** Sends a command to a model server: the status of its answer to a POST with this JSON. */
 export interface ToldServer {
   readonly get: ProbeFetch
   post(path: string, body: object): Promise<number>
@@ -69,7 +69,7 @@ export interface ToldServer {
 /** Resolves when the server has done it, which may take as long as a load; false: it would not, or knows no such thing. */
 export type ModelWish = (server: ToldServer, model: Pick<RuntimeModel, 'id' | 'modality'>) => Promise<boolean>
 
-/** A kind of server that brings models into memory, and lets them go, when it is told to. */
+/** A kind of server that loads and unloads models on command. */
 export interface ModelLoads {
   readonly load: ModelWish
   readonly unload: ModelWish
@@ -88,8 +88,8 @@ export interface RuntimeModule {
    */
   probe(get: ProbeFetch, before?: RuntimeStatus | null): Promise<RuntimeStatus>
   /**
-   * Its server hears late that the client of a whole answer has left, and keeps the slot until then: such an answer is
-   * asked for as a stream. False for a request whose stream does not carry all that its whole answer does.
+   * The server notices late that the client of a whole answer has left, and keeps the slot until then, so the gateway
+   * asks for a stream instead. False for a request whose stream lacks parts of its whole answer.
    */
   readonly freesLate?: (request: ChatRequest) => boolean
   /** How to ask for a ranking. Absent if this kind of server cannot rank. */

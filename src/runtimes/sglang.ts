@@ -11,7 +11,7 @@ export const sglang: RuntimeModule = {
   ports: [],
   detect: (get) => isOwnedBy('sglang', get),
   async probe(get) {
-    // `/health` has the model write a token and takes a second for it; `/ready` only tells.
+    // `/health` makes the model generate a token, which takes a second; `/ready` only reports.
     const [health, info] = await Promise.all([
       newerOf(get, '/ready', '/health'),
       newerOf(get, '/model_info', '/get_model_info'),

@@ -2,7 +2,7 @@ import { ask, believable, countOf, fieldsOf, textOf } from './answers.ts'
 import { ranks, teiDialect } from './rerank.ts'
 import { idleStatus, type RuntimeModel, type RuntimeModule } from './runtime.ts'
 
-/** What it says at most to one request where `/info` does not say (its `--max-client-batch-size`). */
+/** Largest batch if `/info` does not report it (the default of `--max-client-batch-size`). */
 const documentsMaxDefault = 32
 
 /**

@@ -74,7 +74,10 @@ function cacheTokensIn(metrics: string): number | null {
 /** UTF-16 units of the line that is read. */
 const infoLengthMax = 8_192
 
-/** The status of a server that holds all the models it lists; `unhealthy` is what a 503 of its sign of health means. */
+/**
+ * The status of a server that has all its listed models in memory; `unhealthy` is the meaning of a 503 from its health
+ * check.
+ */
 export async function probeServing(
   kind: RuntimeKind,
   unhealthy: 'loading' | 'down',

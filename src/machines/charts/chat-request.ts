@@ -49,7 +49,7 @@ export const chatRequestMachine = setup({
   },
 })
 
-/** What a record says of one request; times from its start, ms. */
+/** The facts of one request's record; times from its start, ms. */
 export interface RequestFacts {
   readonly tries: readonly { readonly startedMs: number; readonly durationMs: number; readonly failed: boolean }[]
   readonly ttftMs: number | null

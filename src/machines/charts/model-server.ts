@@ -16,7 +16,7 @@ export interface ModelServerTimes {
 export const backoffMaxMs = 300_000
 /** After this time in memory a server has proved stable: the next failure counts as a first one, ms. */
 export const steadyMs = 60_000
-/** A timer that never rings before the agent is started anew, ms: about 24 days, the longest there is. */
+/** A timer that does not fire before the agent restarts, ms: about 24 days, the longest possible. */
 const neverMs = 2_147_483_647
 
 export type ModelServerEvent =

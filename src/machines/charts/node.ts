@@ -121,8 +121,8 @@ const machine = setup({
 })
 
 /**
- * One node as this gateway sees it (§8). Lives in memory only: each gateway learns the state by its own polls;
- * what the operator wants (`admin_state`) comes from the row as `drain.asked`, `resume.asked`, `revoke.asked`.
+ * One node as this gateway sees it (§8). Lives in memory only: each gateway learns the state by its own polls. The
+ * operator's wish (`admin_state`) comes from the row as `drain.asked`, `resume.asked`, `revoke.asked`.
  */
 export const nodeMachine = machine.createMachine({
   id: 'node',

@@ -99,7 +99,7 @@ interface RecordInput {
   readonly record: BatchRecord
 }
 
-/** What is to be written of a result; pure, so that the chart only says where it leads. */
+/** The fields to write for a result. Pure, so that the chart only decides the next state. */
 export function recordOf(result: SignResult | SendResult | LookResult): BatchRecord {
   switch (result.kind) {
     case 'signed':
@@ -190,9 +190,9 @@ const revertedTooOften = [
 ] as const
 
 /**
- * A payout batch on its way to the chain (§14). Resting states are values of the row's status column. The
- * signed transaction is in the row before it is sent, and `submitting` sends what is there: a crash repeats the same
- * transaction, and the contract takes a batch once.
+ * A payout batch on its way to the chain (§14). Resting states are values of the row's status column. The signed
+ * transaction is in the row before it is sent, and `submitting` sends that one. After a crash the same transaction is
+ * sent again, and the contract accepts a batch once.
  */
 export const payoutBatchMachine = machine.createMachine({
   id: 'payout-batch',
@@ -243,7 +243,7 @@ export const payoutBatchMachine = machine.createMachine({
         ],
       },
     },
-    /** One transaction; what it has made true is entered, and when the lease was lost nothing is. */
+    /** Writes one transaction, then enters the state that it stored; if the lease was lost, it enters none. */
     recording: {
       tags: 'working',
       invoke: {

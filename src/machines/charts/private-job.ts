@@ -17,7 +17,7 @@ export interface JobResult {
   readonly held: boolean
 }
 
-/** What the node's answer to `PUT` came to. */
+/** The outcome of the `PUT` to the node. */
 export type SubmitOutcome =
   | { readonly kind: 'accepted' }
   | { readonly kind: 'refused'; readonly code: string }
@@ -31,7 +31,7 @@ export type AttendOutcome =
   | { readonly kind: 'lost' }
   | { readonly kind: 'unreachable' }
 
-/** What becomes of the row. */
+/** The row's next status. */
 export type JobVerdict =
   | { readonly status: 'completed'; readonly result: JobResult }
   | { readonly status: 'failed'; readonly code: string }

@@ -14,7 +14,7 @@ export interface Chart {
   readonly title: string
   /** What one instance of it is. */
   readonly about: string
-  /** No actor runs it: its instances are the records of what is over. */
+  /** No actor runs it: its instances are the records of finished requests. */
   readonly recorded?: true
 }
 

@@ -8,7 +8,7 @@ export type DeliveryOutcome =
   | { readonly kind: 'stopped'; readonly error: 'gone' | 'aborted_by_receiver' | 'blocked_address' }
   | { readonly kind: 'failed'; readonly error: string; readonly retryAfterMs: number | null }
 
-/** What the attempt makes of the row. */
+/** The row's next status after the attempt. */
 export type DeliveryVerdict =
   | { readonly status: 'delivered' }
   | { readonly status: 'disabled' | 'failed'; readonly error: string }

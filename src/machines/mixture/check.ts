@@ -103,7 +103,7 @@ export function estimateTokens(config: MixtureConfig, prompt: number, output: nu
   return fanOut + prompt + experts * output + strategy.promptOverhead + output
 }
 
-/** Compares what the sub-calls may use together with the budget. */
+/** Compares the sum of the sub-calls' possible tokens with the budget. */
 function checkBudget(request: MixtureRequest, config: MixtureConfig): AcceptedMixture | Problem {
   const { access, body, bounds } = request
   const { tokens: prompt, textTokens } = estimatePrompt(body)

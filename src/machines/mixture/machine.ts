@@ -34,7 +34,7 @@ const mixture = setup({
     plan: fromPromise<readonly PlannedExpert[], PlanInput>(notProvided('plan')),
     /** Calls one node and reports the result. It aborts the call when it is stopped. */
     runSubCall: fromCallback<MixtureEvent, SubCallInput>(notProvided('runSubCall')),
-    /** Replaces the reservation by what was used. */
+    /** Replaces the reservation by the actual use. */
     settle: fromPromise<void, SettleInput>(notProvided('settle')),
   },
   delays: {

@@ -17,7 +17,7 @@ export function plannedOf(placement: Placement): PlannedExpert {
   return { kind: placement.kind === 'saturated' ? 'full' : 'no_node' }
 }
 
-/** Places each expert separately, in their order. `decided` hears of every placement. */
+/** Places each expert separately, in their order. Calls `decided` for every placement. */
 export function planExperts(
   table: RoutingTable,
   requests: readonly PlacementRequest[],

@@ -19,11 +19,11 @@ export interface Prompt {
   readonly blocks: readonly number[]
   /** Names the prompt's beginning: gateways that see the same one choose the same node among equals. */
   readonly first: number
-  /** Names what the client says belongs together (§28); absent: it says nothing. */
+  /** The client's session (§28); absent if it names none. */
   readonly session?: number
 }
 
-/** What of a chat request a model reads. Everything is checked here: a client may send anything. */
+/** The parts of a chat request that a model reads. Unchecked: a client may send anything. */
 export interface PromptSource {
   readonly messages: readonly unknown[]
   readonly tools?: unknown
@@ -31,7 +31,7 @@ export interface PromptSource {
   readonly [markedMessages]?: number
 }
 
-/** Cuts what is added into blocks, each hashed with the hash of the one before. */
+/** Cuts added text into blocks, each hashed together with the previous hash. */
 export class BlockCutter {
   readonly blocks: number[] = []
   units = 0

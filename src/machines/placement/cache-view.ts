@@ -1,14 +1,17 @@
 import { blockUnits, type Prompt } from './blocks.ts'
 
-/** What a token is taken for, UTF-16 units. */
+/** Assumed length of a token, UTF-16 units. */
 export const unitsPerToken = 4
-/** A cache is thought twice as large as its runtime says: one thought too small is read again what it still holds (§29). */
+/**
+ * A cache counts as twice as large as its runtime reports: if the estimate is too small, prompts that are still cached
+ * go elsewhere and are read again (§29).
+ */
 const capacityFactor = 2
 /** Tokens of the cache of a runtime that does not say how many it holds. */
 const capacityTokensAssumed = 262_144
 /** Blocks to which corrections shrink a cache at most whose runtime does not say how many it holds. */
 export const capacityBlocksLeast = 32
-/** Blocks known of one cache at most, whatever a runtime says of itself or the corrections come to. */
+/** Upper bound of blocks remembered per cache, regardless of the runtime's report and of corrections. */
 export const capacityBlocksMax = 16_384
 /** A runtime that had less than thought has a smaller cache than thought; one that had it all may have a larger one. */
 const shrink = 0.9
@@ -71,7 +74,10 @@ export const noMatches: Matches = { unitsOf: nothing, holder: null }
 
 const blocksOfTokens = (tokens: number) => Math.max(1, Math.round((tokens * unitsPerToken) / blockUnits))
 
-/** What the caches of one model's profiles are thought to hold: what was placed there, the least recently used forgotten. */
+/**
+ * The estimated contents of the caches of one model's profiles: the prompts placed there, without the least recently
+ * used.
+ */
 export class CacheView {
   private readonly index = new Map<number, Entry>()
   private readonly seats = new Map<string, Seat>()
@@ -145,7 +151,7 @@ export class CacheView {
     if (link !== undefined) link.tailUnits += answerUnits
   }
 
-  /** What the runtime says of its cache, tokens. */
+  /** Takes the size of the cache that the runtime reports, tokens. */
   told(profileId: string, tokens: number): void {
     const seat = this.seatOf(profileId)
     const said = blocksOfTokens(tokens)
@@ -165,7 +171,7 @@ export class CacheView {
     seat.capacity = Math.min(Math.max(capacity, seat.said ?? capacityBlocksLeast), capacityBlocksMax)
   }
 
-  /** The cache is empty: its server has started anew, its model was unloaded, or the profile is gone. */
+  /** The cache is empty: its server has restarted, its model was unloaded, or the profile is gone. */
   forget(profileId: string): void {
     const seat = this.seats.get(profileId)
     if (seat === undefined) return

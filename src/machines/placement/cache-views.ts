@@ -4,7 +4,7 @@ import { CacheView, type Matches, noMatches } from './cache-view.ts'
 /** Models whose caches are known; only those that several routes have need one. */
 const modelsMax = 1_000
 
-/** What the caches of all pooled models are thought to hold: a view each. */
+/** The estimated contents of the caches of all pooled models: one view each. */
 export class CacheViews {
   private readonly views = new Map<string, CacheView>()
 
@@ -18,7 +18,7 @@ export class CacheViews {
     return view
   }
 
-  /** What each cache holds of a prompt. null: it was not hashed. */
+  /** The part of a prompt in each cache. null if the prompt was not hashed. */
   match(modelId: string, prompt: Prompt | null): Matches {
     return prompt === null ? noMatches : this.of(modelId).match(prompt)
   }

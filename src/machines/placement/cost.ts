@@ -2,7 +2,7 @@ import { blockUnits, type Prompt } from './blocks.ts'
 import type { Matches } from './cache-view.ts'
 import type { Reading, Work } from './reading.ts'
 
-/** What the choice looks at. */
+/** The inputs of the choice. */
 export interface Candidate {
   readonly profileId: string
   readonly slotsTotal: number | null
@@ -29,7 +29,7 @@ export interface RouteCost {
   readonly totalMs: number
 }
 
-/** What candidates share: stand-ins for what of one of them is not known. */
+/** Values shared by candidates, which replace a candidate's unknown ones. */
 export interface Fleet {
   readonly unitsPerMs: number
   /** Of the fastest of them. */
@@ -50,7 +50,7 @@ const equalWithinMs = 5
 /** A session stays with its node unless another one is so much sooner: the client knows of more to come. */
 const sessionWithinMs = 50
 
-/** The means of what is known. */
+/** The means of the known values. */
 export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
   let speeds = 0
   let fastest = 0
@@ -79,7 +79,7 @@ export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
 
 export const slotsOf = ({ slotsTotal }: Candidate) => slotsTotal ?? slotsAssumed
 
-/** Ours and, where the runtime tells of them, those that others sent. */
+/** This gateway's calls and, if the runtime reports them, those of others. */
 const inFlightOf = ({ load }: Candidate) => load.inFlight + load.reading.busyByOthers
 
 /** Only the rest of a load that is under way counts. */
@@ -109,7 +109,7 @@ export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUni
   return { backlogMs, ownMs, fleetMs, slotWaitMs, coldMs, doubtMs, matchedUnits, matchedShare, totalMs }
 }
 
-/** Highest-random-weight hashing: every gateway comes to the same order without asking another. */
+/** Highest-random-weight hashing: every gateway computes the same order without asking another. */
 function weight(first: number, salt: number): number {
   let mixed = (first % 0x1_0000_0000) ^ Math.floor(first / 0x1_0000_0000) ^ salt
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x21_f0_aa_ad)
@@ -162,7 +162,7 @@ export function cheapest<R extends Candidate>(
   return { route: routes[chosen] ?? routes[0], cost: costs[chosen] as RouteCost, costs }
 }
 
-/** What the placed call will cost its route. */
+/** The work that the placed call adds to its route. */
 export function workOf(route: Candidate, cost: RouteCost, prompt: Prompt, nowMs: number): Work {
   return {
     atMs: nowMs,

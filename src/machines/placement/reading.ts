@@ -7,7 +7,7 @@ import type { Prompt } from './blocks.ts'
 export interface Reading {
   /** UTF-16 units; null: no call of enough text was timed. */
   unitsPerMs: number | null
-  /** What a first token takes besides reading: the way there and back, and whatever the server does first. */
+  /** Time of a first token besides reading: the network, and the server's own work before it reads. */
   lagMs: number
   /** How much too long its times may be thought to be by now, ms: grows while calls pass it by. */
   doubtMs: number
@@ -17,14 +17,14 @@ export interface Reading {
   unseenMs: number
   /** The same for calls whose first token the gateway cannot observe, until they end. */
   unheardMs: number
-  /** Unix ms when what was placed will be read, by estimate. */
+  /** Estimated time when all placed prompts are read, Unix ms. */
   readUntilMs: number
   /** Unix ms of the last first token; 0 before the first. */
   firstTokenAtMs: number
   /** Calls that were placed here and have not ended, and the sum of the times when they were placed, Unix ms. */
   openCalls: number
   openSinceSumMs: number
-  /** Requests that wait in line for a slot here because of what is in its cache, and the sum of their own times. */
+  /** Requests that wait for a slot here because of its cache, and the sum of their own times. */
   awaited: number
   awaitedMs: number
   /** Exponentially weighted share of prompts that was in the cache, 0 to 1, of answers that say so; null: none has. It is shown, not used. */
@@ -46,8 +46,8 @@ export interface Reading {
   /** To load the model, the runtime would throw out another one that is in use. */
   evicts: boolean
   /**
-   * Of what the runtime said when it was last asked, requests at work and waiting there that are not this gateway's: a report
-   * is seconds old, and what of ours it counted may have ended since.
+   * Running and waiting requests of others, by the runtime's last report. The report is seconds old, and some of this
+   * gateway's requests in it may have ended since.
    */
   busyByOthers: number
   queuedByOthers: number
@@ -134,9 +134,10 @@ const doubtMsPerSecond = 10
 const doubtMsMax = 60_000
 
 /**
- * A call could have gone here and went elsewhere. Believed for ever, one late first token or one slow hour would keep a route from
- * being asked again, and so from ever showing that it is fast. When its doubt comes up to what it seems to be slower by, a
- * call finds out: where each call adds to one route, calls wait longer for this by `doubtMsPerCall` at most in the mean.
+ * A call could have gone here and went elsewhere. Without this doubt, one late first token or one slow hour would
+ * exclude a route for ever, and it could never show that it is fast. Once a route's doubt reaches the time by which it
+ * seems slower, a call explores it. Each call adds to one route, so exploration delays calls by at most
+ * `doubtMsPerCall` on average.
  */
 export function workPassed(reading: Reading, nowMs: number): void {
   const bySecondsMs = (Math.max(0, nowMs - reading.doubtedAtMs) * doubtMsPerSecond) / 1_000
@@ -152,7 +153,7 @@ export function workEnded(reading: Reading, work: Work, timed: boolean, nowMs: n
   reading.openSinceSumMs -= work.atMs
 }
 
-/** The first token of timed work was seen, or the call ended without one: what is thought unread shrinks to what is. */
+/** The first token of timed work was seen, or the call ended without one: corrects the estimate of unread work. */
 export function workSeen(reading: Reading, work: Work, nowMs: number): void {
   reading.unseenMs = Math.max(0, reading.unseenMs - work.ownMs)
   reading.readUntilMs = nowMs + reading.unseenMs
@@ -163,7 +164,7 @@ export function loadAwaited(reading: Reading, nowMs: number): void {
   if (reading.cold) reading.loadStartedAtMs ??= nowMs
 }
 
-/** A call without a first token has ended: its prompt was read at some time, and what is left is at most that of the others. */
+/** A call without a first token has ended: its prompt was read at some time, so at most the others' work is left. */
 function workHeard(reading: Reading, work: Work, nowMs: number): void {
   reading.unheardMs = Math.max(0, reading.unheardMs - work.ownMs)
   reading.readUntilMs = Math.min(reading.readUntilMs, nowMs + reading.unseenMs + reading.unheardMs)
@@ -205,7 +206,7 @@ export function loadSeen(reading: Reading, nowMs: number): void {
   reading.loadStartedAtMs = null
 }
 
-/** Its server says whether the model is in memory. `before`: what it said last; null: it does not say. */
+/** The server reports whether the model is in memory. `before`: its last report; null if it does not report this. */
 export function memoryHeard(reading: Reading, loaded: boolean | null, before: boolean | null, nowMs: number): void {
   if (loaded === true && reading.cold) loadSeen(reading, nowMs)
   if (loaded === false && before === true) reading.unloads++
@@ -221,7 +222,7 @@ export function firstTokenSeen(reading: Reading, work: Work, nowMs: number): voi
   reading.firstTokenAtMs = nowMs
 }
 
-/** What a good answer teaches. `cachedUnits`: what the runtime found in its cache; null: it says nothing. */
+/** Learns from a good answer. `cachedUnits`: the part that the runtime found in its cache; null if not reported. */
 export function learnReading(reading: Reading, work: Work, cachedUnits: number | null): void {
   const { readMs, prompt, ownMs, lagMs } = work
   if (prompt.units > 0 && cachedUnits !== null) {
@@ -230,7 +231,7 @@ export function learnReading(reading: Reading, work: Work, cachedUnits: number |
   if (readMs === null || readMs <= 0 || !work.atOnce) return
   const unread = cachedUnits === null ? work.unreadUnits : Math.max(0, prompt.units - cachedUnits)
   const unitsPerMs = unread / readMs
-  // However short the prompt was: faster than it is, it cannot have read what was in no cache.
+  // Even a short prompt can raise the estimate: a runtime cannot read uncached text faster than its true speed.
   const isFaster = cachedUnits !== null && reading.unitsPerMs !== null && unitsPerMs > reading.unitsPerMs
   if (unread >= unitsTimedMin || isFaster) reading.unitsPerMs = ewma(reading.unitsPerMs, unitsPerMs)
   if (unread < unitsTimedMin) reading.lagMs = ewma(reading.lagMs, Math.max(0, readMs - Math.max(0, ownMs - lagMs)))

@@ -12,7 +12,7 @@ export interface Awaited<R extends Candidate> {
   readonly costs: readonly RouteCost[]
 }
 
-/** A wait must save so much: what is expected is not that exact. */
+/** A wait must save at least this time, because estimates are not more exact. */
 const savedMsMin = 10
 /**
  * A request gives up after this multiple of the expected wait. Half of all waits are longer than expected: with a
@@ -22,10 +22,10 @@ const savedMsMin = 10
 const patience = 4
 const patienceMsMin = 50
 
-/** How long a request waits for it before it takes what is open. */
+/** How long a request waits for it before it takes an open route. */
 export const patienceMs = ({ cost }: Awaited<Candidate>) => Math.max(patienceMsMin, patience * cost.slotWaitMs)
 
-/** What the full routes are held against. */
+/** The alternative with which full routes are compared. */
 export interface Elsewhere<R extends Candidate> {
   readonly open: readonly R[]
   readonly costs: readonly RouteCost[]
@@ -74,7 +74,7 @@ export function worthAWait<R extends Candidate>(
   return { route, cost, open: [...elsewhere.open, ...full], costs: [...elsewhere.costs, ...costs] }
 }
 
-/** In a line for a slot of this route, and no longer: what it has to read comes before what is placed there later. */
+/** A place in the queue of this route, and leaving it. Its reading counts before that of later placements. */
 export interface LinePlace {
   readonly profileId: string
   readonly reading: Reading

@@ -1,7 +1,7 @@
 import { fromBase64url, toBase64url } from '../../protocol/signing/base64url.ts'
 import { blocksMax, blockUnits, type Prompt } from './blocks.ts'
 
-/** A prompt that a gateway has sent to a profile, as it tells the others: hashes and a length, never a word of it. */
+/** A prompt that a gateway has sent to a profile, as announced to the others: hashes and a length, never its text. */
 export interface ToldPlacement {
   readonly profileId: string
   readonly prompt: Pick<Prompt, 'blocks' | 'units'>
@@ -60,7 +60,7 @@ export function noticesOf(sender: string, placements: Iterable<ToldPlacement>, n
   return lines === 0 ? notices : [...notices, notice]
 }
 
-/** What a notice says, unless it is one's own; lines that are none are passed over. */
+/** The placements in another gateway's notice; malformed lines are skipped. */
 export function placementsIn(notice: string, self: string): readonly ToldPlacement[] {
   const [sender, ...lines] = notice.split('\n', placementsMax + 1)
   if (sender === self) return []

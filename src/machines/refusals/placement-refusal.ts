@@ -20,7 +20,7 @@ export function* callableNames(table: RoutingTable, request: PlacementRequest): 
   }
 }
 
-/** Those of the model whose verdict is the furthest of all, which decides what is said. */
+/** The model's routes whose verdict got furthest, which decides the message. */
 function furthest(table: RoutingTable, request: PlacementRequest): { verdict: Verdict; routes: readonly Route[] } {
   const judged = (table.byModel.get(request.modelId) ?? []).map((route) => ({
     route,
@@ -39,7 +39,7 @@ function contextExceeded(routes: readonly Route[], { modelId, contextLeast }: Pl
   return { param, detail: `${tokens}; ${modelId} takes ${inDigits(largest)}.` }
 }
 
-/** What is said of policies, where `model_not_allowed` and `privacy_class_not_allowed` come from. */
+/** The message about policies for `model_not_allowed` and `privacy_class_not_allowed`. */
 export function policyDetail(table: RoutingTable, request: PlacementRequest): string | null {
   const { modelId, access, ownOnly } = request
   const { verdict, routes } = furthest(table, request)
@@ -74,7 +74,7 @@ function optionsOf(table: RoutingTable, request: PlacementRequest, code: Refusal
   }
 }
 
-/** What a caller hears when no route may or can serve (§3): worked out only then. */
+/** The refusal when no route may or can serve (§3); computed only then. */
 export const placementRefusal = (
   table: RoutingTable,
   request: PlacementRequest,

@@ -31,7 +31,7 @@ export function brokenRules(books: {
   return balanceRules.filter((rule) => !holds[rule])
 }
 
-/** What is recomputed row by row, and compared with the public log (§31). */
+/** Rules that are recomputed row by row, and compared with the public log (§31). */
 export const rowRules = [
   'every receipt has the hash of its facts',
   'every receipt of a node bears its signature',

@@ -24,7 +24,7 @@ export interface PlacementRequest {
   readonly freeOnly: boolean
   /** null if not computed, because only one route has the model. */
   readonly prompt: Prompt | null
-  /** What of it each route's cache is thought to hold. */
+  /** The part of it that each route's cache holds, by estimate. */
   readonly matches: Matches
   readonly nowMs: number
   /** Longest wait for a slot before a higher rank serves the request, ms. null: the request has already waited. */

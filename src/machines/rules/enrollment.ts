@@ -1,6 +1,6 @@
 import type { Visibility } from './routing.ts'
 
-/** What an enrolment token allows at most (§22). */
+/** The most that an enrolment token allows (§22). */
 export interface EnrollmentGrant {
   readonly visibility: Visibility
   readonly nodeClass: string
@@ -17,7 +17,10 @@ export type ExcessiveWish = 'visibility' | 'node_class' | 'endpoint_url'
 
 const visibilityRank: Readonly<Record<Visibility, number>> = { private: 0, public: 1 }
 
-/** What the node asks for beyond its token; null: nothing. Node classes have no order, so only the token's own is no more. */
+/**
+ * The first wish of the node that exceeds its token; null if none does. Node classes have no order, so any class but
+ * the token's own is excessive.
+ */
 export function excessOf(wish: EnrollmentWish, grant: EnrollmentGrant): ExcessiveWish | null {
   if (visibilityRank[wish.visibility ?? 'private'] > visibilityRank[grant.visibility]) return 'visibility'
   if (wish.nodeClass !== undefined && wish.nodeClass !== grant.nodeClass) return 'node_class'

@@ -10,7 +10,7 @@ export interface MemoryHolder {
   readonly lastUsedMs: number
 }
 
-/** What has to happen before a model can be loaded. */
+/** The steps before a model can be loaded. */
 export type Room =
   | { readonly kind: 'free' }
   /** These have no work and give way. */

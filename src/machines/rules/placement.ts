@@ -133,7 +133,7 @@ function fullBeside(
   return side.filter((route) => route.rank === rank && isRoomy(route, contextWanted) === roomy)
 }
 
-/** Of those the one that is worth a wait, for what is in its cache; null: none is. */
+/** The full route whose cache makes it worth a wait; null if none is. */
 function awaited(
   full: readonly Route[],
   placed: Placed | null,

@@ -38,7 +38,7 @@ export function splitCharge(amountWei: bigint, feeBps: number): Split {
   return { feeWei, shareWei: amountWei - feeWei }
 }
 
-/** The most that can be true of the prompt: templates and special tokens of the model add to what was sent. */
+/** The largest plausible prompt: the model's templates and special tokens add to the sent text. */
 const promptBound = (estimate: number) => Math.floor(1.5 * estimate) + 64
 /** The most that can be true of the output: a tokenizer makes more of odd texts, and an end or a tool call adds a few. */
 const completionBound = (estimate: number) => estimate + Math.max(8, Math.floor(estimate / 2))
@@ -51,7 +51,7 @@ export interface Usage {
 }
 
 export interface ClampedUsage {
-  /** What is paid for. */
+  /** The usage that is billed. */
   readonly usage: Usage
   /** The node reported impossible usage. Its receipt is on hold until an operator has looked at it. */
   readonly breached: boolean
@@ -59,7 +59,10 @@ export interface ClampedUsage {
   readonly atBound: boolean
 }
 
-/** What is paid for of what a node reported (§5, usage): where no output passed, none of it. `estimate`: of what passed. */
+/**
+ * The billed part of a node's reported usage (§5, usage): nothing if no output passed. `estimate`: the gateway's own,
+ * of the text that passed.
+ */
 export function clampUsage(reported: Usage, estimate: Usage, maxTokens: number | null): ClampedUsage {
   const promptMost = promptBound(estimate.promptTokens)
   const completionMost = completionBound(estimate.completionTokens)

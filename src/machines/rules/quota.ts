@@ -11,8 +11,8 @@ export function jitteredSeconds(waitMs: number, random: number): number {
 }
 
 /**
- * What a lease holds beyond what it needs now: as much as was asked for since the last message, so that steady traffic
- * asks the database about once a second and an idle one strands nothing; never more than a fixed part of the limit.
+ * The reserve of a lease beyond its present need: the demand since the last message, but never more than a fixed part
+ * of the limit. Steady traffic then asks the database about once a second, and an idle gateway strands nothing.
  */
 export function reserveFor(demand: number, elapsedMs: number, reserveMax: number): number {
   const perSecond = elapsedMs < secondMs ? demand * 2 : (demand * secondMs) / elapsedMs

@@ -10,22 +10,22 @@ export type PrivacyClass = 'public' | 'trusted' | 'private'
 export type Visibility = 'private' | 'public'
 
 /**
- * What moves while a route is in use. One object per profile for the life of the process, shared by all versions of
- * the table and written only by the router; the hot path reads it without waiting.
+ * The values that change while a route is in use. One object per profile for the life of the process, shared by all
+ * versions of the table and written only by the router; the hot path reads it without waiting.
  */
 export interface RouteLoad {
   inFlight: number
   /** Exponentially weighted time to first token. null before the first streamed call. */
   ttftEwmaMs: number | null
   tokensPerSecond: number | null
-  /** Exponentially weighted length of a call, which tells how soon a slot becomes free. */
+  /** Exponentially weighted duration of a call, from which the wait for a slot is estimated. */
   durationEwmaMs: number | null
   /** Unix ms until which the route is ejected; 0 when it is not. */
   ejectedUntilMs: number
   readonly reading: Reading
 }
 
-/** What a request is written for, and its answer read by. */
+/** The facts of a route by which a request is written and its answer read. */
 export type ServingRoute = Pick<Route, 'runtimeId' | 'runtimeKind' | 'ranking' | 'agent'>
 
 /** One model on one runtime of one node, as the hot path sees it. */
@@ -34,11 +34,11 @@ export interface Route {
   readonly nodeId: NodeId
   readonly runtimeId: RuntimeId
   readonly runtimeKind: RuntimeKind
-  /** What the model is for. */
+  /** The model's kind of work. */
   readonly modality: Modality
   /** How its server ranks; null: it does not, or an agent stands before it, who ranks as it is asked (§12). */
   readonly ranking: { readonly scoreKind: 'probability' | 'logit'; readonly documentsMax: number | null } | null
-  /** The agent before the runtime. It hears which runtime is meant, and this key verifies its receipts (§22). */
+  /** The agent in front of the runtime. Requests to it name the runtime, and this key verifies its receipts (§22). */
   readonly agent: VerifyKey | null
   readonly customerId: CustomerId
   readonly visibility: Visibility
@@ -71,7 +71,7 @@ export interface Route {
   readonly prices: { readonly promptTokenWei: bigint; readonly completionTokenWei: bigint } | null
   /** True if the model is already in memory. null if the server does not say. */
   readonly loaded: boolean | null
-  /** What its server tells about its files and its memory; null: nothing. */
+  /** The server's report of the model's files and memory; null if it reports nothing. */
   readonly file: ModelFile | null
   readonly memory: ModelMemory | null
   /** When `modelId` was first known here, Unix seconds. It never changes. */

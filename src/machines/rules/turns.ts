@@ -1,6 +1,6 @@
 /** Start-time fair queueing: a customer among those of the line, and a key among those of its customer, in virtual time. */
 export class Turns {
-  /** Its next one. Only who is served moves it on: who leaves unserved has cost nothing. */
+  /** Its next turn. Only a served request advances it: one that leaves unserved has cost nothing. */
   next = 0
   /** The latest turn that was served of those below. */
   virtual = 0

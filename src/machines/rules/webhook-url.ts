@@ -5,7 +5,7 @@ import { webhookUrlCharactersMax } from '../../protocol/wire/inference/job.ts'
  * habit).
  */
 const privateSuffix = /(^|\.)(localhost|local|internal|home\.arpa|lan|test|onion)$/
-/** RFC 3986: the parser repairs far more without a word, and what is shown again must be a URI as it stands. */
+/** RFC 3986. The parser silently repairs far more, but a URL that is shown again must be a valid URI unchanged. */
 const uri =
   /^https:\/\/(?:[\w.~!$&'()*+,;=:-]|%[\da-f]{2})+(?:\/(?:[\w.~!$&'()*+,;=:@-]|%[\da-f]{2})*)*(?:\?(?:[\w.~!$&'()*+,;=:@/?-]|%[\da-f]{2})*)?$/i
 const addressLiteral = /^(\[.*\]|[0-9.]+)$/

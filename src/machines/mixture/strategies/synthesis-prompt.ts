@@ -4,7 +4,7 @@ import type { AggregationInput } from './strategy.ts'
 
 type Messages = ChatRequest['messages']
 
-/** What the instructions and the tags weigh at most with four answers (§7), tokens. */
+/** The largest size of instructions and tags with four answers (§7), tokens. */
 export const synthesisOverhead = 220
 
 const instructions = (answers: number, tag: string) =>
