@@ -22,8 +22,8 @@ const blindMs = 300
 const lookMs = 5
 
 /**
- * The end of listeners. Nothing that the kernel has accepted for them is reset: neither what waits to be accepted, nor what
- * has said nothing yet, nor a request that arrives meanwhile.
+ * Closes listeners without a reset of any connection that the kernel has accepted for them: neither one that waits to
+ * be accepted, nor one that has sent nothing yet, nor one whose request arrives meanwhile.
  */
 export class Closing {
   private readonly ports: readonly number[]
@@ -42,13 +42,13 @@ export class Closing {
     for (const port of this.ports) acceptAtOnce(port)
   }
 
-  /** Resolves when the listeners are closed. What was accepted before goes on, also if its request is yet to come. */
+  /** Resolves when the listeners are closed. Accepted connections continue, even if their request is yet to come. */
   async close(): Promise<void> {
     this.begin()
     await until((this.begunMs ?? 0) + deferredMs, () => !this.handshaking())
     for (const port of this.ports) refuseConnections(port)
     await until(performance.now() + handshakeMs, () => !this.handshaking() && !this.waiting())
-    // What the kernel has is read before the connections that wait for a request are closed.
+    // Bytes in the kernel are read before the connections that wait for a request are closed.
     await nextTurn()
     await nextTurn()
     this.ended = Promise.all(this.servers.map((server) => server.stop()))

@@ -17,7 +17,7 @@ const secondsMax = 255
  */
 const bodySilenceSeconds = 9
 const bodyMsMax = 30 * secondMs
-/** What is shorter is ended by the least rate within `bodyMsMax`, and needs no timer of its own. */
+/** The minimum rate ends shorter bodies within `bodyMsMax`, so they need no timer. */
 const shortBodyBytesMax = 256 * 1024
 
 const tooSlow = () =>
@@ -27,9 +27,9 @@ const tooSlow = () =>
   })
 
 /**
- * What each connection may take its time for (§27). Headers are Bun's own: 10 s for the first request of a
- * connection, whether bytes drip or not (seen). The clock is lifted only between the body and the answer, where the work
- * has deadlines of its own.
+ * The time limits of each connection (§27). Headers are Bun's own: 10 s for the first request of a connection, whether
+ * bytes drip or not (seen). The clock is lifted only between the body and the answer, where the work has deadlines of
+ * its own.
  */
 export class ConnectionClock {
   /** `server` returns null until it listens, and for a request that did not come through it. */

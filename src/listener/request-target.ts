@@ -26,7 +26,7 @@ export function pathOf(url: string): string {
   return end === -1 ? url.slice(start) : url.slice(start, end)
 }
 
-/** What a proxy, a cache and a router may each read differently in a path (§1). */
+/** Parts of a path that a proxy, a cache and a router may interpret differently (§1). */
 const ambiguous = /\/\/|[\\#\u0000- \u007f]|%(?:2[ef]|5c|[01][\da-f]|7f|(?![\da-f]{2}))/i
 const dotSegment = /(?:^|\/)\.\.?(?:\/|$)/
 const encodedSlash = /%2f/gi

@@ -154,7 +154,7 @@ function unmatched(request: Request): Response {
   return asProblem(problem, newId('req'))
 }
 
-/** What the headers alone tell about the caller. */
+/** Whether the headers alone identify the caller. */
 function isKnown({ credentials }: NodeAppParts, request: Request): boolean {
   if (pathOf(request.url) === '/healthz') return true
   try {

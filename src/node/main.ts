@@ -116,8 +116,8 @@ function checkUrls({ runtimes, rankers = [], runtimeKeys = [] }: NodeOptions): v
 }
 
 /**
- * Starts the agent; what was started is stopped again when a later step fails. It listens before it enrols: a gateway
- * that may call it directly does so at once. Throws `NodeStartError`, `PrivateFileError`.
+ * Starts the agent. If a later step fails, the earlier ones are undone. It listens before it enrols: a gateway that may
+ * call it directly does so at once. Throws `NodeStartError`, `PrivateFileError`.
  */
 export async function startNode(options: NodeOptions): Promise<RunningNode> {
   checkUrls(options)

@@ -14,7 +14,7 @@ export interface StatusParts {
   readonly stopping: () => boolean
 }
 
-/** How this node is, signed for the one who asked with this nonce. */
+/** This node's status, signed for the request with this nonce. */
 export function nodeStatus(parts: StatusParts, nodeId: string, nonce: string): NodeStatus {
   const { identity } = parts
   const stopping = parts.stopping()

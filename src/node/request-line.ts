@@ -12,7 +12,7 @@ export interface EndedRequest {
   readonly stranger: () => boolean
 }
 
-/** 503: no room, or the gateway that could tell who asks is away. */
+/** 503: no capacity, or the gateway that could identify the caller is unreachable. */
 const isRefusal = ({ status, code }: EndedRequest) => code !== null && (status < 500 || status === 503)
 
 /** One log line for each request, without anything that a caller made up; refused strangers are counted. */
@@ -34,7 +34,7 @@ export class RequestLine {
     private readonly stranger: () => boolean,
   ) {}
 
-  /** `failure`: what was thrown beyond a refusal. */
+  /** `failure`: a thrown error that is not a refusal. */
   end(status: number, code: string | null, failure: unknown = null): void {
     const { log, route, requestId, stranger } = this
     const latencyMs = performance.now() - this.beganMs

@@ -21,7 +21,7 @@ export interface GatewayKeys {
 
 export interface GatewayKeysOptions {
   readonly ask: AskGateway
-  /** Hears of each question that got no answer. */
+  /** Called for each question without an answer. */
   readonly onFailure?: (error: unknown) => void
   /** Unix ms. The default is the computer's clock. */
   readonly now?: () => number

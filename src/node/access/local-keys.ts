@@ -34,8 +34,8 @@ export interface LocalKeys {
 }
 
 /**
- * The keys of `X-SVC-API-Key`, which the owner of the machine gives to programs. The command line and the agent share
- * the file: each reads it anew for every question, which takes some 30 µs (measured).
+ * The keys of `X-SVC-API-Key`, which the owner of the computer gives to programs. The command line and the agent share
+ * the file: both read it again for every check, which takes some 30 µs (measured).
  */
 export function localKeys(folder: PrivateFolder): LocalKeys {
   const read = (): readonly StoredKey[] => {

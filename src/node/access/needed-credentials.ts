@@ -15,7 +15,10 @@ export const forTheGateway: NeededCredential = {
   words: `the gateway's own signature in ${headerName(headers.routerSignature)}`,
 }
 
-/** A refusal of a credential, with what was sent instead of what the route needs; never whether it is valid. */
+/**
+ * A refusal that names the kind of credential that was sent and the kind that the route needs, but never says whether
+ * the sent one is valid.
+ */
 export function withCredentialKind(problem: Problem, sent: Headers, needed: NeededCredential): Problem {
   const { code, options } = problem
   if (options.detail !== undefined || (code !== 'missing_credentials' && code !== 'invalid_credentials')) return problem

@@ -4,8 +4,8 @@ import { freshSeconds } from '../../protocol/signing/signatures.ts'
 const noncesMaxDefault = 1_000_000
 
 /**
- * Nonces that were used, kept as long as their time stamp is fresh. In memory: a restart forgets them, and a request of
- * the last 300 s could then be told again.
+ * Used nonces, kept while their time stamp is fresh. In memory only: after a restart, a request of the last 300 s could
+ * be replayed.
  */
 export class NonceMemory {
   private readonly bySecond = new Map<number, Set<string>>()

@@ -38,8 +38,8 @@ export function createRouterAuth({ nodeId, keys, unknownKey, now = Date.now }: R
       const key = byKid.get(stamp.kid)
       if (key === undefined) unknownKey?.()
       if (key === null || key === undefined) return 'signature_invalid'
-      // The time is checked before the signature, so that the refusal can tell our time to a gateway with a wrong
-      // clock.
+      // The time is checked before the signature, so that the refusal can show a gateway with a wrong clock the node's
+      // time.
       if (!isFresh(stamp.timestamp, now())) return 'signature_expired'
       if (!key.verify(routerMessage({ ...request, nodeId }, stamp), stamp.signature)) return 'signature_invalid'
       // The nonce is stored after the signature was checked, so that strangers cannot fill the memory.

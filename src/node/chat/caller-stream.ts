@@ -1,8 +1,8 @@
 import type { BodyFlow } from '../../transport/transport.ts'
 
 /**
- * The caller's end of an agent's stream, which Bun's server reads, or the tunnel: what is written goes out at once, and beyond
- * `queueMax` UTF-16 units of what is unread the runtime is held back until the caller reads again.
+ * The caller's end of an agent's stream, which Bun's server reads, or the tunnel: writes go out at once. If more than
+ * `queueMax` UTF-16 units are unread, the runtime is paused until the caller reads again.
  */
 export class CallerStream implements UnderlyingDefaultSource<string> {
   readonly stream: ReadableStream<string>

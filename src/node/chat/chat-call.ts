@@ -12,7 +12,7 @@ import type { CallSignal } from '../../transport/call-signal.ts'
 import type { LocalRuntime, RuntimeCall } from '../runtimes/local-runtime.ts'
 import { signedReceipt } from './node-receipt.ts'
 
-/** What the gateway says about its call, for the receipt. */
+/** The gateway's facts about its call, for the receipt. */
 export interface Order {
   readonly requestId: string
   readonly jobId: string | null

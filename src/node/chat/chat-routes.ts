@@ -86,7 +86,7 @@ function orderOf(request: Request, model: string, { place: { membership }, ident
   return { requestId, jobId, modelId, nodeClass, nodeId, identity, binding: bindingOf(request) }
 }
 
-/** What the gateway has committed to; what it does not send, or sends in another form, is not in the receipt. */
+/** The gateway's commitments; a missing or malformed one is left out of the receipt. */
 function bindingOf({ headers: sent }: Request): Binding | null {
   const nonce = sent.get(headers.clientNonce)
   const commitment = sent.get(headers.requestCommitment)

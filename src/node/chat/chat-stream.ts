@@ -164,7 +164,7 @@ export class ChatStream {
     this.call.release()
   }
 
-  /** More would be written than the runtime's bytes allow: what is gathered is dropped, and the stream fails. */
+  /** The output would exceed the bound for the runtime's bytes: drops the gathered text, and the stream fails. */
   private outputExceeded(): boolean {
     if (this.over || this.output.bytesLeft(this.gathered) >= 0) return false
     this.gathered = ''

@@ -5,7 +5,7 @@ import { CommandSubmit, commandWaitSecondsMax } from '../../protocol/wire/admin/
 import { secondMs } from '../../time.ts'
 import type { Commands } from './commands.ts'
 
-/** `PUT`, `GET ?wait_s=` and `DELETE` of one command; who asks is checked before. */
+/** `PUT`, `GET ?wait_s=` and `DELETE` of one command; the caller is checked before. */
 export const nodeCommandRoute = `${commandsPath}/:command_id`
 /** The gateway's own bound: 8 MiB of base64url for the envelope, and the JSON around it. */
 export const commandBodyBytesMax = 10 * 1024 * 1024

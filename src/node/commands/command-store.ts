@@ -41,7 +41,7 @@ const fileName = /^cmd_[0-9A-Z]{26}\.json$/
 export function openCommandStore(folder: string): CommandStore {
   const fileOf = (commandId: string) => join(folder, commandId + suffix)
   const names = existsSync(folder) ? readdirSync(folder) : []
-  // What a crash left half written.
+  // Files that a crash left half written.
   for (const name of names) if (!fileName.test(name)) rmSync(join(folder, name), { force: true })
   return {
     load: () =>

@@ -59,7 +59,7 @@ interface Completion {
 
 const count = (value: unknown) => (typeof value === 'number' && Number.isInteger(value) && value >= 0 ? value : 0)
 
-/** The answer names the model as the customer does, and omits what the agent tells gateways only. */
+/** The answer names the model as the customer does, and omits the agent's fields for gateways. */
 function answered(completion: unknown, { model_id }: CommandSubmit): WorkOutcome {
   const { svc, ...rest } = completion as Completion
   return {

@@ -10,7 +10,7 @@ import { runSealed, type Worker } from './sealed-work.ts'
 export interface CommandsOptions {
   readonly store: CommandStore
   readonly worker: Worker
-  /** Hears of a defect while a command ran. The log names only its class. */
+  /** Called for a defect while a command ran. The log names only its class. */
   readonly failed: (commandId: string, error: unknown) => void
   /** How many commands run at once. Further ones wait. */
   readonly runningMax?: number
@@ -47,7 +47,7 @@ export class Commands {
   }
 
   /**
-   * Accepts a command, or what is the same command already. Throws `envelope_invalid`, `envelope_replayed` (its key is
+   * Accepts a command; the same command again has no effect. Throws `envelope_invalid`, `envelope_replayed` (its key is
    * another command's), `invalid_state` (it runs) and `capacity_exhausted`.
    */
   submit(commandId: string, submit: CommandSubmit): void {
@@ -157,7 +157,7 @@ export class Commands {
     }
   }
 
-  /** The state is on the disk before anyone hears of it, so that an announced answer is never lost. */
+  /** Stores the state on the disk before announcing it, so that an announced answer is never lost. */
   private finish(command: Command, state: CommandState): void {
     const current = this.commands.get(command.commandId)
     if (current !== command || command.abort.signal.aborted) return

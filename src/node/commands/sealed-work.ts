@@ -8,7 +8,7 @@ import { receiptMessage } from '../../protocol/signing/signatures.ts'
 import type { CommandState, CommandSubmit, NodeFailure } from '../../protocol/wire/admin/command.ts'
 import { isoTime } from '../../time.ts'
 
-/** What a local runtime made of a chat. */
+/** A local runtime's result for a chat. */
 export type WorkOutcome =
   | {
       readonly kind: 'answered'
@@ -50,8 +50,8 @@ class Refusal extends Error {
 }
 
 /**
- * Opens, runs, seals, signs. What is in the clear lives in this call and is handed to the runtime alone. Resolves with
- * the state that the gateway is told; rejects when the signal ends it.
+ * Opens, runs, seals, signs. The plain text exists only in this call and goes only to the runtime. Resolves with the
+ * state for the gateway; rejects when the signal aborts.
  */
 export async function runSealed(worker: Worker, commandId: string, command: CommandSubmit, signal: AbortSignal) {
   const base = { command_id: commandId, attempt: command.attempt }

@@ -30,7 +30,7 @@ export interface JoinOptions {
   readonly log: Log
 }
 
-/** What the agent tells the gateway about itself at the enrolment. */
+/** The agent's own keys, which it sends to the gateway at the enrolment. */
 export interface OwnKeys {
   readonly identity: Identity
   readonly transportKeys: TransportKeys

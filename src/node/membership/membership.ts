@@ -8,8 +8,8 @@ import type { Identity } from './identity.ts'
 import { createRouterKeys } from './router-keys.ts'
 
 /**
- * What an enrolled agent knows of its gateway: its own name there, the keys of the requests that it accepts, and whom
- * it asks about gateway keys.
+ * An enrolled agent's knowledge of its gateway: the agent's id there, the keys of the requests that it accepts, and the
+ * way to check gateway keys.
  */
 export interface Membership {
   readonly enrollment: Enrollment

@@ -30,7 +30,7 @@ export interface RouterKeyOptions {
   readonly enrollment: Enrollment
   readonly folder: PrivateFolder
   readonly log: Log
-  /** Told of a list that is another than before. */
+  /** Called when the list has changed. */
   readonly adopted: (keys: readonly RouterPublicKey[]) => void
 }
 

@@ -20,7 +20,9 @@ export interface RerankParts {
   readonly credentials: LocalCredentials
   readonly reranker: Reranker
   readonly connections: ConnectionClock
-  /** Told of every request when its answer is known: for the log. `failure`: what was thrown beyond a refusal's code. */
+  /**
+   * Called for every request when its answer is known, for the log. `failure`: a thrown error that is not a refusal.
+   */
   readonly onEnd?: (end: RerankEnd, request: Request) => void
 }
 
@@ -39,7 +41,7 @@ function checked(text: string): RerankRequest {
   return value
 }
 
-/** Who asks comes before what is asked, as far as the body is not part of the first. */
+/** Checks the caller before the request, as far as the check does not need the body. */
 async function answer({ credentials, reranker, connections }: RerankParts, request: Request): Promise<object> {
   const caller = credentials.begin(request)
   const text = await connections.body(request, readJsonText(request, rerankBodyBytesMax))

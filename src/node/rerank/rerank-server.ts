@@ -15,7 +15,7 @@ export interface RankingServer {
   readonly timeoutMs: number
 }
 
-/** Why a server gave no ranking: a word for the log, never what it said. */
+/** Why a server gave no ranking: a code for the log, never the server's own text. */
 export class RankingError extends Error {
   override readonly name = 'RankingError'
   constructor(readonly code: RankingFault | TransportError['failure'] | 'status' | 'not_json') {

@@ -34,7 +34,9 @@ export function chooseRuntime(runtimes: readonly LocalRuntime[], wanted: Wanted)
   return best
 }
 
-/** What a caller on this computer means by a name without a tag, where no model here is called exactly so (§28). */
+/**
+ * The model that a caller on this computer means by a name without a tag, if no model here has exactly this name (§28).
+ */
 export function meantHere(runtimes: readonly LocalRuntime[], name: string): string {
   const tagged = withLatest(name)
   if (tagged === null || runtimes.some((runtime) => modelOf(runtime, name) !== undefined)) return name

@@ -33,7 +33,9 @@ export interface LocalRuntime {
   readonly inFlight: number
   /** Every call begins here. It counts as running until its `end`. */
   begin(): RuntimeCall
-  /** Brings a model into memory, or lets it go; does not wait for it. False or absent: its server cannot be told. */
+  /**
+   * Starts to load or unload a model, without waiting for it. False or absent if the server has no interface for it.
+   */
   tell?(wish: ModelWishName, modelId: string): boolean
   /** Ends what watches it. */
   stop?(): void
@@ -178,7 +180,7 @@ export class WatchedRuntime implements LocalRuntime {
 /** The agent itself has no route for the rest. */
 const isServedHere = (model: RuntimeModel) => ['chat', 'rerank'].includes(modalityOf(model))
 
-/** What is known of a model whose server the agent itself runs. */
+/** The facts of a model whose server the agent itself runs. */
 const servedModel = ({ serverState, loadingSinceMs, memoryMb, evicts }: RuntimeModel) => ({
   ...(serverState === undefined ? {} : { server_state: serverState }),
   loading_since: loadingSinceMs == null ? null : isoTime(loadingSinceMs),
@@ -186,7 +188,7 @@ const servedModel = ({ serverState, loadingSinceMs, memoryMb, evicts }: RuntimeM
   ...(evicts === undefined ? {} : { evicts }),
 })
 
-/** The runtime as the gateway hears of it. `stopping` means that the agent accepts nothing new. */
+/** The runtime as reported to the gateway. `stopping` means that the agent accepts nothing new. */
 export function agentRuntime(runtime: LocalRuntime, stopping: boolean): AgentRuntime {
   return {
     runtime_id: runtime.runtimeId,

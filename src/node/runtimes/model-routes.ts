@@ -11,8 +11,8 @@ export const modelWishBytesMax = 1_024
 const Nothing = Type.Object({}, strict)
 
 /**
- * A gateway wants a model in memory, or out of it. Throws `model_not_found` for one that no runtime here names, and
- * `invalid_state` where its server cannot be told.
+ * A gateway asks to load or unload a model. Throws `model_not_found` if no runtime here has it, and `invalid_state` if
+ * its server has no interface for it.
  */
 export function answerModelWish(runtimes: RuntimeSet, wish: ModelWishName, id: string, body: string): Response {
   if (body !== '') checkBody(body, Nothing)

@@ -1,6 +1,6 @@
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 
-/** What is wrong with a file, and where, for the person who wrote it. Lines begin with 1. */
+/** A file's fault and its place, for the person who wrote the file. Lines begin with 1. */
 export class JsonFault extends Error {
   constructor(
     readonly line: number,

@@ -47,7 +47,7 @@ export function signalAll(pids: readonly number[], signal: 'SIGTERM' | 'SIGKILL'
   }
 }
 
-/** Kills what has this mark; resolves with false if some of it is still there after `withinMs`. */
+/** Kills all processes with this mark; resolves with false if some remain after `withinMs`. */
 export async function killMarked(word: string, withinMs: number): Promise<boolean> {
   const untilMs = performance.now() + withinMs
   for (;;) {

@@ -53,7 +53,7 @@ export const isReady = (state: ModelServerState) => state.startsWith('ready.')
 /** One model of `models.json`: its chart, its process, and the calls that wait for it. */
 export class ModelServer {
   state: ModelServerState = 'stopped'
-  /** Unix ms since when it is in its state; what a ready one does is not counted. */
+  /** When it entered its state, Unix ms; changes within `ready` do not count. */
   sinceMs = Date.now()
   /** When the oldest waiting call asked for the load, Unix ms; null if no call waits. */
   loadingSinceMs: number | null = null
@@ -62,7 +62,7 @@ export class ModelServer {
   loadMs: number | null = null
   /** Where it listens; 0 before its first start. */
   port = 0
-  /** What the last failed command wrote at its end; null: none has failed since the last success. */
+  /** The end of the last failed command's output; null if none has failed since the last success. */
   failure: string | null = null
   private readonly actor: ActorRefFrom<typeof modelServerMachine>
   private readonly waiters = new Set<Waiter>()
@@ -215,7 +215,7 @@ export class ModelServer {
     log.info('model_server', { model: model.id, state, ...(isReady(state) ? { load_ms: this.loadMs } : {}) })
   }
 
-  /** What its command wrote last, but for what it was told in confidence. */
+  /** The end of its command's output, without confidential values. */
   private written(): string | null {
     return this.process === null ? null : confidedTo(this.model).strike(this.process.text)
   }

@@ -17,13 +17,13 @@ export const serversFile = 'model-servers.json'
 /** Lines shown of a failed command's output. */
 const linesShown = 10
 const lineCharactersMax = 500
-/** How long what an earlier agent has left may take to be gone, ms. */
+/** Time limit for ending the processes of an earlier agent, ms. */
 const orphansWithinMs = 30_000
 const yieldMsMax = 60_000
 
-/** What the folder says of the model servers, for the owner of this computer and for the next start. */
+/** The file about the model servers, for the owner of this computer and for the next start. */
 export const StoredServers = Type.Object({
-  /** What the marks of the agent's processes begin with. */
+  /** The prefix of the marks of the agent's processes. */
   word: Type.String({ pattern: '^[0-9a-f]{32}\\.$' }),
   servers: Type.Array(
     Type.Object({
@@ -70,9 +70,9 @@ export class ModelServers {
   private looking = false
   private again = false
   private yieldTimer: ReturnType<typeof setTimeout> | null = null
-  /** What the listeners were told of. */
+  /** The state that the listeners know. */
   private told = ''
-  /** What the folder has; null: the last write failed. */
+  /** The state in the folder; null if the last write failed. */
   private saved: string | null = ''
 
   constructor(private readonly options: ModelServersOptions) {
@@ -144,7 +144,10 @@ export class ModelServers {
     }
   }
 
-  /** Work is never ended, but who has waited for as long as a load takes is let in once it is done. */
+  /**
+   * Work is never ended. But a model that has waited for as long as its load takes gets the memory once the work is
+   * done.
+   */
   private askToYield(server: ModelServer, busy: readonly string[]): void {
     const { yieldMsMin } = { ...serverTimes, ...this.options.times }
     const known = server.loadMs ?? Math.max(...this.list.map(({ loadMs }) => loadMs ?? 0))

@@ -68,7 +68,7 @@ interface Fault {
   readonly says: string
 }
 
-/** What the schema cannot say. */
+/** Faults that the schema cannot express. */
 function* faultsOf(file: ModelsFile): Generator<Fault> {
   const ids = new Set<string>()
   const ports = new Set<number>()
@@ -92,7 +92,9 @@ function* faultsOf(file: ModelsFile): Generator<Fault> {
 const secretName = /key|token|secret|passw|credential/i
 const secretFlag = /^--?[\w-]*(?:key|token|secret|password)(?:=(.+))?$/i
 
-/** What the command of a model is told in confidence, and may write into its output: some write all of their arguments. */
+/**
+ * Confidential values of a model's command, which may appear in its output: some programs print all of their arguments.
+ */
 export function confidedTo({ env = {}, command }: ServedModel): Confidences {
   const values = Object.entries(env).flatMap(([name, value]) => (secretName.test(name) ? [value] : []))
   const given = command.flatMap((argument, at) => {

@@ -1,4 +1,4 @@
-/** What a program needs to find its files and to speak. */
+/** Variables that a program needs to find its files and to choose its language. */
 const inheritedNames: ReadonlySet<string> = new Set(['PATH', 'HOME', 'LANG', 'TMPDIR'])
 /** Which graphics cards there are and how they are used: NVIDIA's, AMD's, llama.cpp's. */
 const inheritedPrefixes = ['CUDA_', 'HIP_', 'ROCR_', 'GGML_'] as const
@@ -6,8 +6,9 @@ const inheritedPrefixes = ['CUDA_', 'HIP_', 'ROCR_', 'GGML_'] as const
 type Environment = Readonly<Record<string, string | undefined>>
 
 /**
- * What a model server inherits of the agent's environment. The rest is the agent's own: it may hold keys of a gateway or of a
- * hosted provider, which a program that answers strangers' prompts must not have. `models.json` names what else it needs.
+ * The variables that a model server inherits from the agent. The others may contain keys of a gateway or of a hosted
+ * provider, which a program that answers strangers' prompts must not have. `models.json` names the further ones that it
+ * needs.
  */
 export function inheritedEnvironment(own: Environment): Environment {
   return Object.fromEntries(

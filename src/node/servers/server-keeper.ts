@@ -39,7 +39,7 @@ export interface ServerKeeper {
   stop(): void
 }
 
-/** Call before the first server is started. `word`: what the marks of this agent begin with. */
+/** Call before the first server is started. `word`: the prefix of this agent's marks. */
 export function keepServers(word: string): ServerKeeper {
   let child: ChildProcess | null = null
   let stopped = false

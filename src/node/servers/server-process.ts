@@ -3,7 +3,7 @@ import { descriptors } from '../../host/descriptors.ts'
 import { killMarked, markedProcesses, markVariable, signalAll } from './marked-processes.ts'
 import { inheritedEnvironment } from './server-environment.ts'
 
-/** What is kept of a command's output, bytes: its end. */
+/** How much of the end of a command's output is kept, bytes. */
 export const outputBytesMax = 64 * 1024
 /** Descriptors for two pipes and for starting a program. */
 const launchDescriptors = 10
@@ -12,14 +12,14 @@ const killedWithinMs = 10_000
 
 export interface ServerCommand {
   readonly command: readonly string[]
-  /** Beside what it inherits. */
+  /** In addition to the inherited variables. */
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   /** Of this start alone, and beginning with the word of this agent; ends with a full stop. */
   readonly mark: string
 }
 
-/** The last of what a command has written. */
+/** The end of a command's output. */
 class Output {
   private chunks: Buffer[] = []
   private size = 0
@@ -86,7 +86,7 @@ export class ServerProcess {
     this.exited = leader.promise.then(() => this.gone())
   }
 
-  /** What it wrote last, at most `outputBytesMax` bytes. */
+  /** The end of its output, at most `outputBytesMax` bytes. */
   get text(): string {
     return this.output.text()
   }
@@ -105,14 +105,14 @@ export class ServerProcess {
     signalAll(markedProcesses(this.started.mark), 'SIGKILL')
   }
 
-  /** The first process has ended; what it has started ends with it. */
+  /** The first process has ended; ends the processes that it started. */
   private async gone(): Promise<void> {
     this.over = true
     this.killGroup()
     await killMarked(this.started.mark, killedWithinMs)
   }
 
-  /** What is left of the group, also where the mark was lost. */
+  /** The rest of the group, even processes that have lost the mark. */
   private killGroup(): void {
     const pid = this.child?.pid
     if (pid === undefined) return

@@ -97,7 +97,7 @@ export class ServerRuntime implements LocalRuntime {
         await call.opened(signal)
         // What its kind is decides how it is asked.
         if (this.known === null) await this.watched?.poll()
-        // Only what the server says of itself tells how it ranks: unheard, it is away, and not unable.
+        // Only the server's own answer shows how it ranks. Before the first answer it is unavailable, not unable.
         if (this.known === null && this.options.server.model.modality === 'rerank') {
           throw new Problem('runtime_unavailable')
         }
@@ -116,7 +116,7 @@ export class ServerRuntime implements LocalRuntime {
     this.watched = null
   }
 
-  /** What it has answered; null before its first answer. */
+  /** Its last answer; null before the first. */
   private get known(): WatchedRuntime | null {
     return this.watched?.state === 'ready' ? this.watched : null
   }

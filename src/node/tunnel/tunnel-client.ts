@@ -33,7 +33,7 @@ export interface NodeTunnel {
   connected(): boolean
   /** Resolves at the first tunnel, or at once if there is one. */
   whenConnected(): Promise<void>
-  /** Tells the gateway at once, before its next poll. */
+  /** Notifies the gateway at once, before its next poll. */
   statusChanged(): void
   /** Accepts no new requests. Running ones may end within `graceMs`. */
   stop(graceMs?: number): Promise<void>

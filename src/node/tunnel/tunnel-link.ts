@@ -44,7 +44,7 @@ export class TunnelLink implements TunnelSocket {
       alive()
       this.session.receive(data as Buffer | string)
     }
-    // Bun answers pings by itself and tells of them.
+    // Bun answers pings by itself and emits an event.
     ws.addEventListener('ping', alive)
   }
 

@@ -6,7 +6,7 @@ export type Handle = (request: Request) => Promise<Response>
 
 /** Never resolved: the request does not leave the process. */
 const origin = 'http://localhost'
-/** Of one connection, or told by the frames themselves. */
+/** Headers of one connection, or expressed by the frames themselves. */
 const notPassedOn = new Set(['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'upgrade', 'trailer'])
 
 /**

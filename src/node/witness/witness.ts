@@ -16,7 +16,7 @@ import { parseWitnessRequest } from '../../protocol/log/witnessing.ts'
 import { type SigningKey, verifyEd25519 } from '../../protocol/signing/ed25519.ts'
 import { secondMs } from '../../time.ts'
 
-/** What the witness answers; `seen`: the checkpoint that it signed last, where the log does not lead on from it. */
+/** The witness's answer; `seen`: the checkpoint that it signed last, if the log does not continue it. */
 export type WitnessAnswer =
   | { readonly kind: 'cosigned'; readonly line: string }
   | { readonly kind: 'behind'; readonly size: number; readonly seen: string | null }
