@@ -17,7 +17,7 @@ export interface ChatCommand<B extends InferenceRequest = InferenceRequest> {
   readonly access: Access
   /** Cut down to what the end needs once an answer has begun, so that open streams do not keep their prompts. */
   body: B
-  /** The body as it came; likewise. */
+  /** The body as it came; cut down in the same way. */
   text: string
   /** As the client sent it; looked at where the request is billed. */
   readonly idempotencyKey: string | null
@@ -50,7 +50,7 @@ export interface ChatRecorder {
 export const outputAsked = ({ operation, body }: ChatCommand): number | null =>
   operation.generates ? (body.max_tokens ?? body.max_completion_tokens ?? null) : null
 
-/** `headers`: what the account's limits say (`RateLimit`, …). */
+/** `headers`: the state of the account's limits (`RateLimit`, …). */
 export type ChatAnswer = {
   readonly headers: Readonly<Record<string, string>>
 } /** `kept`: closed once the client has it; null: it is too small to count. */ & (

@@ -7,7 +7,7 @@ import type { Ticker } from '../relay/ticker.ts'
 import type { DispatchPort } from './dispatch.ts'
 import type { PaidCallPort } from './paid-call.ts'
 
-/** What the requests of a gateway share. */
+/** Shared by all requests of a gateway. */
 export interface ChatPort extends DispatchPort {
   readonly ledger: PaidCallPort['ledger']
   readonly idempotency: PaidCallPort['idempotency']

@@ -66,7 +66,7 @@ function placementRequest(exchange: Exchange, prompt: Prompt | null): PlacementR
   }
 }
 
-/** Refusals that need no node: the account, and what the policy says of `max_tokens`. */
+/** Refusals that need no node: by the account, and by the policy's `max_tokens`. */
 function checkPolicy(command: ChatCommand): void {
   const { access } = command
   if (access.accountStatus !== 'active') throw new Problem('account_suspended')
@@ -153,7 +153,7 @@ async function whileWanted(exchange: Exchange, done: Promise<void>): Promise<voi
   }
 }
 
-/** The relay hears how it went. */
+/** The relay gets the outcome. */
 async function dispatchStream(
   exchange: Exchange,
   relay: Relay,

@@ -22,7 +22,7 @@ import type { AttemptFailure } from '../relay/attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import { Tries } from './tries.ts'
 
-/** What was decided for one try, kept for `explain`. */
+/** The decision for one try, kept for `explain`. */
 export interface Decision {
   readonly table: RoutingTable
   readonly request: PlacementRequest
@@ -39,16 +39,16 @@ export interface DispatchPort {
   readonly decided: (command: ChatCommand, decision: Decision, again: boolean) => void
 }
 
-/** What is dispatched. */
+/** The request to dispatch. */
 export interface Dispatched {
   readonly port: DispatchPort
   readonly command: ChatCommand
   /** Aborted when the client leaves or the gateway stops; every wait of the request then ends. */
   readonly ending: CallSignal
   readonly callsUntilMs: number
-  /** What the try that begins next is thought to cost its route; null: there was no choice. */
+  /** The estimated work of the next try on its route; null if there was no choice. */
   work: Work | null
-  /** What it has waited for slots, so far. */
+  /** Its wait for slots so far. */
   queueMs: number
   /** And for a model that another request had loaded. */
   loadWaitMs: number
@@ -77,7 +77,7 @@ function retryAfterLoad({ load: { reading } }: Route): number {
   return retrySeconds(loadLeftMs(reading, Date.now()))
 }
 
-/** What a caller hears when no route may or can serve. */
+/** The refusal when no route may or can serve. */
 export function refusal({ operation }: ChatCommand, { table, request }: Judged, code: RefusalCode): Problem {
   const list = operation.envelope === 'ollama' ? '/api/tags' : undefined
   return placementRefusal(table, request, code, list)
@@ -99,18 +99,18 @@ interface Loading {
   readonly route: Route
 }
 
-/** The search for a route that answers: what was decided, what was tried, and how long it may go on. */
+/** The search for a route that answers: its decisions, its tries and its deadlines. */
 class Search {
   readonly tries: Tries
   private deadlineMs: number
   private queueUntilMs: number
-  /** What it may still wait for models to be loaded. */
+  /** The remaining time to wait for models to be loaded. */
   private coldLeftMs: number
   /** When the try of a route began whose model is not in memory; null: it is. */
   private coldTryMs: number | null = null
   private readonly triesMax: number
   private looks = 0
-  /** null: it has waited for a slot in vain, and now a higher rank may serve. */
+  /** null after a wait without a slot; then a higher rank may serve. */
   private queueWaitMs: number | null
   /** Until when it waits for the route that has its prompt in the cache; null: it has not waited for one. */
   private patientUntilMs: number | null = null
@@ -129,7 +129,7 @@ class Search {
     this.triesMax = wanted.pin === null ? SVC_FAILOVER_ROUTES_MAX + 1 : 1
   }
 
-  /** Throws what the client hears where no route may or can serve. */
+  /** Throws the refusal if no route may or can serve. */
   look(): Placed | Saturated | Loading {
     const { exchange, tries } = this
     const { port, command } = exchange
@@ -181,7 +181,7 @@ class Search {
     const waited = await (awaits === null ? this.waitInLine(this.queueUntilMs, null) : this.waitFor(awaits))
     if (waited === 'slot' || waited === 'aborted') return
     if (awaits !== null) {
-      // In vain: from now on it takes what is open.
+      // The wait was unsuccessful: from now on it takes any open route.
       this.patientUntilMs = 0
       return
     }
@@ -241,7 +241,7 @@ class Search {
     })
   }
 
-  /** A load has a clock of its own: what it took is not taken from the others. */
+  /** A load has its own clock: its time does not count in the other deadlines. */
   private loadTook(ms: number): void {
     this.coldLeftMs = Math.max(0, this.coldLeftMs - ms)
     this.deadlineMs += ms

@@ -11,7 +11,7 @@ import { isoTime } from '../../time.ts'
 import type { Attempt } from '../relay/attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 
-/** What a node said of its work. */
+/** A node's report of its work. */
 export interface ToldWork {
   readonly usage: TokenUsage
   readonly estimated: boolean
@@ -19,11 +19,11 @@ export interface ToldWork {
   readonly vouched: { readonly svc: unknown } | null
   /** All of the answer came, and with it the node's receipt. */
   readonly whole: boolean
-  /** What it answered, for a bound receipt; null: not whole, or not kept. */
+  /** Its answer, for a bound receipt; null if not whole, or not kept. */
   readonly choices: readonly PublicChoice[] | null
 }
 
-/** What an answer comes to, before anything of it is written or sent. */
+/** The usage and receipt of an answer, before anything of it is written or sent. */
 export interface Conclusion {
   readonly route: Route
   readonly usage: TokenUsage
@@ -65,8 +65,8 @@ export const saysEstimated = (vouched: ToldWork['vouched']) =>
   (vouched?.svc as { readonly usage_estimated?: unknown } | null | undefined)?.usage_estimated === true
 
 /**
- * An agent's own receipt where it fits what was seen here, else the gateway's (§14), with the agent's beside it where it
- * signed one that says something else (§31). `invalid`: the agent owed a receipt and gave none that fits.
+ * An agent's own receipt if it agrees with the gateway's observations, else the gateway's (§14), together with the
+ * agent's if it signed a different one (§31). `invalid`: the agent owed a receipt and gave none that agrees.
  */
 export function receiptOf(
   asked: Asked,

@@ -85,7 +85,7 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
     return this.attempt
   }
 
-  /** What a trace says of a call: the name that its operator gave a node, never an id or an address. */
+  /** A call in a trace, with the name that an operator gave the node, never an id or an address. */
   private traced({ modelId: model, nodeId }: Route, requestId: RequestId): CallStart {
     const { operation, body } = this.command
     const name = this.port.router.nodeName(nodeId)
@@ -242,18 +242,18 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
     this.receiptHash = receipt.hash
     if (this.paid === null) return this.port.receipt(receipt)
     this.durable = this.paid.charge(route, usage, receipt)
-    // Who waits for it hears of it; a client that left does not, and the ledger has said so in the log.
+    // A waiting caller gets the failure. For a client that has left, the ledger has already logged it.
     this.durable.catch(() => {})
   }
 
-  /** A machine of others cannot use up an account's quota by what it says of itself (§5, usage). */
+  /** Another account's node cannot use up an account's quota by its own claims (§5, usage). */
   private tokensUsed(usage: TokenUsage | null): number {
     const told = usage?.total_tokens ?? 0
     const own = this.attempt?.route.customerId === this.command.access.customerId
     return own ? told : Math.min(told, this.reserved)
   }
 
-  /** What it has waited for a load, its own or another's. */
+  /** Its wait for a load, started by itself or by another request. */
   private loadMs(): number | null {
     const own = this.attempt?.loadMs ?? null
     return own === null && this.loadWaitMs === 0 ? null : this.loadWaitMs + (own ?? 0)

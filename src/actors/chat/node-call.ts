@@ -15,7 +15,7 @@ const bindingHeaders = ({ clientNonce, saltText, requestCommitment }: Binding) =
   [headers.requestCommitment]: requestCommitment,
 })
 
-/** An agent has several runtimes, and says in its receipt what the caller asked for (§14). */
+/** An agent has several runtimes, and its receipt names the requested model (§14). */
 function agentHeaders({ command, binding }: Exchange, { callId, route }: Attempt): Readonly<Record<string, string>> {
   const jobId = command.body.svc?.job_id
   return {
@@ -71,7 +71,10 @@ export function callNode(exchange: Exchange, attempt: Attempt, body: UpstreamBod
     : transport.fetch(body.path, nodeRequest(exchange, attempt, body))
 }
 
-/** By which its call goes, and what the node hears in confidence there. null: the node has left, and the call is aborted. */
+/**
+ * The transport of the call, with the confidential headers for the node. null if the node has left; then the call is
+ * aborted.
+ */
 export function wayToNode({ port }: Exchange, attempt: Attempt): NodeTransport | null {
   const transport = port.router.transport(attempt.route.nodeId)
   if (transport === null) attempt.abort('node_lost')

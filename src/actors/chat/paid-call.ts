@@ -44,15 +44,15 @@ export function billedCeiling(route: Route, standard: number, policyMax: number 
  */
 export class PaidCall {
   private reservation: Reservation | null = null
-  /** Those of the quote: what the catalogue says later is not what the client was asked for. */
+  /** The prices of the quote: later changes of the catalogue do not count. */
   private prices: Prices | null = null
   private ended = false
   private breached = false
-  /** What the node claims to have used lies at its bound; null: it claims nothing. */
+  /** True if the node's usage claim is at its bound; null without a claim. */
   private atBound: boolean | null = null
   /** The client's key is ours. */
   private claimed = false
-  /** What the ledger debits, never more than was set aside; null: nothing was charged. */
+  /** The debit, never more than was reserved; null if nothing was charged. */
   chargedWei: bigint | null = null
 
   constructor(
@@ -92,7 +92,7 @@ export class PaidCall {
     return Math.min(completionTokens, this.outputMax)
   }
 
-  /** What is paid for of what the node said (§5, usage). */
+  /** The billed part of the node's reported usage (§5, usage). */
   clamp(usage: TokenUsage, outputWeight: number): TokenUsage {
     const clamped = clampUsage(
       { promptTokens: usage.prompt_tokens, completionTokens: usage.completion_tokens },

@@ -18,7 +18,7 @@ const turnsPerNode = 4
 /** The request is recorded once, not its parts. */
 const unrecorded = { record: () => {} }
 
-/** A request that many nodes do side by side, and what they said. */
+/** A request that many nodes serve in parallel, and their answers. */
 export class Parts {
   private readonly running = new Set<Exchange>()
   /** Of the parts that are done: kept until all are one answer. */
@@ -53,7 +53,7 @@ export class Parts {
     this.ended = true
     for (const part of this.running) {
       part.attempt?.abort(cause)
-      // One that waits for a slot hears of it too; its deadline it knows by itself.
+      // This also ends a part that waits for a slot; a part knows its own deadline.
       if (cause !== 'total_timeout') part.abort('shutdown')
     }
   }

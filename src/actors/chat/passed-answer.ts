@@ -13,7 +13,7 @@ import { callNode, failedAnswer } from './node-call.ts'
 
 /** Of an answer that is passed on (§28). */
 const passedBytesMax = 64 * 1024 * 1024
-/** Of one in JSON so much is kept to read what it used. */
+/** How much of a JSON answer is kept to read its usage. */
 const keptBytesMax = 1024 * 1024
 const jsonType = 'application/json'
 /** In the place of `struck`, whatever the encoding is. */

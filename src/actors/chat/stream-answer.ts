@@ -73,7 +73,7 @@ export class StreamOwner implements RelayOwner {
   }
 }
 
-/** Settles a stream however it ended: what the node delivered is metered, gets its receipt and is charged. */
+/** Settles a stream after any kind of end: meters, receipts and charges the delivered part. */
 function endStream(exchange: Exchange, end: RelayEnd): SettledStream {
   const { startedMs } = exchange.command
   const { attempt, firstContentMs } = end

@@ -7,7 +7,7 @@ const details: Partial<Record<ProblemCode, string>> = {
   upstream_timeout: 'The node did not answer in time.',
 }
 
-/** What the stream-only codes are called before the first byte (§3). */
+/** The codes that replace stream-only codes before the first byte (§3). */
 const beforeFirstByte: Partial<Record<ProblemCode, ProblemCode>> = {
   node_lost: 'upstream_error',
   server_shutdown: 'service_unavailable',
@@ -65,7 +65,7 @@ export class Tries {
     return this.failures !== null
   }
 
-  /** A copy: what was decided on is kept, and the set grows with every try. */
+  /** A copy: the decision is kept, while the set grows with every try. */
   excluded(): ReadonlySet<string> {
     return this.profiles === null ? noProfiles : new Set(this.profiles)
   }
@@ -82,7 +82,7 @@ export class Tries {
     return first && failure.failover
   }
 
-  /** The request itself is over before a route has served it: what the client hears. */
+  /** The answer for a request that ended before a route has served it. */
   ended(failure: AttemptFailure): Problem {
     this.note(failure)
     return this.givenUp()
@@ -99,8 +99,8 @@ export class Tries {
   }
 
   /**
-   * No route serves it: what the client hears. A request that failed on several routes is likelier to be the cause itself,
-   * so that the failure counts where it was tried on one alone (§27).
+   * The answer for a request that no route serves. A request that failed on several routes is probably the cause
+   * itself, so a failure counts against a route only if it was the only one tried (§27).
    */
   givenUp(late: ProblemCode | null = null): Problem {
     const failures = this.failures ?? []

@@ -18,7 +18,7 @@ import { afford, callNode, failedAnswer } from './node-call.ts'
 /** A node's whole answer may not be larger, bytes. */
 export const answerBytesMax = 16 * 1024 * 1024
 
-/** What a node answered, metered; it is not recorded yet and the exchange has not ended. */
+/** A node's answer, metered. It is not recorded yet, and the exchange has not ended. */
 export interface ReceivedAnswer {
   readonly completion: WholeAnswer
   readonly usage: TokenUsage
@@ -31,7 +31,7 @@ export interface ReceivedAnswer {
 
 export interface HeardAnswer {
   readonly completion: WholeAnswer
-  /** `performance.now()`, likewise. */
+  /** `performance.now()`; null in the same cases. */
   readonly firstContentMs: number | null
 }
 

@@ -17,7 +17,7 @@ export interface UsualKind {
   readonly placement: Placed
 }
 
-/** What of a decision is its request's own. */
+/** The parts of a decision that differ per request. */
 interface OwnPart {
   readonly requestId: string
   readonly request: PlacementRequest
@@ -52,7 +52,10 @@ const kindsMax = 256
 
 const orNull = (value: number | undefined) => (value === undefined || value === none ? null : value)
 
-/** All but what is kept of each request, its time, and how long its prompt was taken for; and but its prompt, of which nothing is. */
+/**
+ * Compares all fields except those kept per request (its time, and its prompt's estimated length) and the prompt, which
+ * is not kept.
+ */
 const isLike = (a: PlacementRequest, b: PlacementRequest) =>
   a.access === b.access &&
   a.modelId === b.modelId &&
@@ -79,8 +82,8 @@ export const withoutPrompt = (request: PlacementRequest): PlacementRequest =>
   request.prompt === null ? request : { ...request, prompt: null, matches: noMatches }
 
 /**
- * Decisions of the usual kind as numbers and bytes, each in a place: objects that live for 10,000 requests are what a collector
- * copes with least (decision 24).
+ * Decisions of the usual kind as numbers and bytes, each in a place: objects that live for 10,000 requests are the most
+ * expensive kind for a garbage collector (decision 24).
  */
 export class UsualDecisions {
   private readonly ids: Buffer

@@ -36,7 +36,7 @@ export interface LeaseOptions {
   /** The largest reserve is the limit divided by this number. */
   readonly reservePart: number
   readonly ttlMs: number
-  /** Hears that the database did not answer. Waiting requests are told. */
+  /** Called when the database did not answer. Waiting requests get the failure. */
   readonly failed: (error: unknown) => void
 }
 
@@ -101,7 +101,7 @@ export class LimitLease {
     this.emptyUntilMs = 0
   }
 
-  /** What is left of the limit as far as this gateway knows, with what time has added since the last message. */
+  /** The rest of the limit by this gateway's knowledge, including the growth since the last message. */
   remaining(perSecond = 0): number {
     const refilled = ((this.options.now() - this.validFromMs) / secondMs) * perSecond
     return Math.min(this.limit, this.left + Math.max(0, refilled) + Math.max(0, this.cap - this.spent))
@@ -260,7 +260,7 @@ export class LimitLease {
     return this.spent + this.waiting.units
   }
 
-  /** Sends one message. null means that the lease has ended, or was unknown and begins anew. */
+  /** Sends one message. null means that the lease has ended, or was unknown and starts again. */
   private async state(close: boolean, reserve: number, askingMs = 0): Promise<LeaseState | null> {
     const { limit, spent, fresh, leaseId } = this
     const { ttlMs } = this.options

@@ -18,7 +18,7 @@ import { type LimitLease, leaseTtlMs } from './limit-lease.ts'
 export interface Admission {
   /** `RateLimit` and `RateLimit-Policy` for the answer. Absent if the account has no limit with a window. */
   readonly headers?: Readonly<Record<string, string>>
-  /** `tokens` is what the request really used. The rest of the reservation goes back to the day's quota. */
+  /** `tokens`: the request's actual use. The rest of the reservation goes back to the day's quota. */
   settle(tokens: number): void
 }
 
@@ -26,8 +26,8 @@ export interface Admission {
 export interface Limits {
   /**
    * Admits or refuses with `Problem` (`rate_limited`, `concurrency_limited`, `daily_token_quota_exceeded`; without the
-   * database, once the local lease is spent, `service_unavailable`). Not a promise where the account has no limits or
-   * the local lease suffices: then the request path does not wait. `tokens`: a ceiling of what the request can use.
+   * database, once the local lease is spent, `service_unavailable`). Returns no promise if the account has no limits or
+   * the local lease suffices: then the request path does not wait. `tokens`: an upper bound of the request's use.
    */
   admit(access: Access, tokens: number): Admission | Promise<Admission>
 }

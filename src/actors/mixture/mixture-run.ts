@@ -179,7 +179,7 @@ export class MixtureRun {
     { modelId, runtimeKind, contextLength }: Route,
   ): ReturnType<SubCallOrder['prepare']> {
     const { port, command } = this
-    // A node that does not report its context length gets at most what the whole mixture may use.
+    // A node that does not report its context length gets at most the token budget of the whole mixture.
     const context = contextLength ?? port.config.SVC_MIXTURE_TOKENS_MAX
     const roomTokens = context - accepted.textTokens - accepted.outputTokens
     const messages = strategy.messages({

@@ -45,7 +45,7 @@ export const asChat: Operation<ChatRequest> = {
   estimate: estimatePrompt,
   tokensLeast: promptTokensLeast,
   prompt: promptOf,
-  // A whole answer of a runtime that hears late of a client that left is asked for as a stream (§27).
+  // If the runtime notices late that a client has left, the gateway asks for a stream instead of a whole answer (§27).
   upstream: (text, body, ceiling, { runtimeKind }) =>
     upstreamBody(text, body, ceiling, askedAsStream(runtimeKind, body) ? streamMembers : null),
   readWhole: publicCompletion,

@@ -43,7 +43,7 @@ export interface EmbeddingsAnswer extends WholeAnswer {
 const nothing = () => 0
 /** Of one call to a node: answers of more would be too large to hold and to check at once. */
 const nodeInputsMax = 256
-/** Where Text Embeddings Inference was not told otherwise (`--max-client-batch-size`). */
+/** Text Embeddings Inference's default of `--max-client-batch-size`. */
 const teiInputsMax = 32
 
 export const embeddings: Operation<EmbeddingsRequest> = {

@@ -43,7 +43,7 @@ export interface WholeAnswer {
   readonly outputWeight: () => number
 }
 
-/** Turns a node's chunks into the client's events, and remembers what they say beside their text. */
+/** Turns a node's chunks into the client's events, and remembers their other facts. */
 export interface StreamWriter {
   /** The finish chunk's choices, once seen. */
   readonly finish: readonly Readonly<Record<string, unknown>>[] | null
@@ -61,17 +61,17 @@ export interface StreamWriter {
   /** Keeps a silent connection open; must not look like an answer. */
   readonly keepAlive: string
   accept(data: string): Accepted
-  /** What a bound receipt commits to, of an answer that has finished; null: it was too long to keep. */
+  /** The choices of a finished answer to which a bound receipt commits; null if they were too long to keep. */
   choices?(): readonly PublicChoice[] | null
   /** Sent at the finish where the client wants its usage apart. */
   finishChunk(): string
   /** The last bytes of a stream that ended well. */
   last(end: SettledEnd, usageApart: boolean): string
-  /** The last bytes of one that failed. `error`: as OpenAI's envelope has it; `bytesLeft`: for what it repeats. */
+  /** The last bytes of one that failed. `error`: as in OpenAI's envelope; `bytesLeft`: for the repeated text. */
   failure(error: object, bytesLeft?: number): string
 }
 
-/** A request without a prompt: what it wants of its model, and the whole answer when that is done. */
+/** A request without a prompt: its wish for the model, and the whole answer once that is done. */
 export interface Idle {
   readonly wish: ModelWishName
   readonly answer: string

@@ -4,7 +4,7 @@ import { checkValue, parseJson } from '../../protocol/json/json-body.ts'
 import { isObject, type Json } from '../../protocol/json/json-object.ts'
 import type { InferenceRequest } from './operation.ts'
 
-/** What an inference body may not carry, at its top level or in `svc`, and what answers it (§3, §27). */
+/** Fields that an inference body must not have, at its top level or in `svc`, and the refusal (§3, §27). */
 const privateJobKeys = ['encrypted_request', 'envelope', 'ciphertext', 'webhook_url'] as const
 const targetingKeys = ['node_id', 'runtime_id', 'route', 'hostname', 'endpoint_url', 'node_url'] as const
 /** In `svc` a node may be named: the pin. */
@@ -46,7 +46,10 @@ export function refuseRouting({ svc }: InferenceRequest, mixes: boolean): void {
     throw new Problem('dispatch_mode_invalid', { param: 'svc.dispatch_mode' })
 }
 
-/** The raw body of a request, checked in a fixed order; the first fault is the answer. `fit`: what is checked instead. */
+/**
+ * The raw body of a request, checked in a fixed order; the first fault is the answer. `fit`: makes the value that is
+ * checked instead.
+ */
 export function readRequestBody<S extends TSchema>(text: string, schema: S, fit?: (body: Json) => Json): Static<S> {
   const value = parseJson(text)
   if (!isObject(value)) return checkValue(value, schema)

@@ -24,7 +24,7 @@ export const speech: Operation<SpeechRequest> = {
     const tokens = wholeTokens(textWeight(input))
     return { tokens, textTokens: 0 }
   },
-  // Nothing is asked for beside what the client asks: some servers of sound know `stream`, and none its options.
+  // Adds nothing to the client's request: some servers of sound know `stream`, but none its options.
   upstream(text, body) {
     const { stream_options }: InferenceRequest = body
     return upstreamBody(text, body, null, { stream_options }, '/v1/audio/speech')

@@ -16,7 +16,7 @@ import {
 import type { Route } from '../../machines/rules/routing.ts'
 
 export interface PlacedCall {
-  /** What it was thought to cost its route; null: there was no choice of routes. */
+  /** The estimated work on its route; null if there was no choice of routes. */
   readonly work: Work | null
   /** Its first token will be seen. */
   readonly timed: boolean
@@ -28,7 +28,7 @@ interface HeardProfile {
   readonly model: { readonly cacheTokens?: number | null } | null
 }
 
-/** What a good answer says of reading its prompt. */
+/** A good answer's facts about reading its prompt. */
 export interface GoodAnswer {
   /** null if the first content was not observed. */
   readonly ttftMs: number | null
@@ -39,11 +39,13 @@ export interface GoodAnswer {
   readonly cachedTokens: number | null
 }
 
-/** What calls are thought to cost their routes (§29), what they teach, and what the caches hold because of them. */
+/**
+ * The estimated work of calls on their routes (§29), the lessons from them, and the caches' contents because of them.
+ */
 export class PlacedCalls {
   readonly caches = new CacheViews()
 
-  /** `tell`: hears where each prompt was sent, for the other gateways. */
+  /** `tell`: called with the profile of each sent prompt, for the other gateways. */
   constructor(private readonly tell: (profileId: string, prompt: Prompt) => void) {}
 
   begun({ load: { reading }, modelId, profileId }: Route, call: PlacedCall): void {

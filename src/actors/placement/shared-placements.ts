@@ -7,11 +7,11 @@ import { failureName, type Log } from '../../log.ts'
 import type { Prompt } from '../../machines/placement/blocks.ts'
 import { noticesOf, placementsIn, type ToldPlacement } from '../../machines/placement/told-placements.ts'
 
-/** Shorter conversations cost little to read anew, and the hash of their beginning leads all gateways to one node. */
+/** Shorter conversations cost little to read again, and the hash of their beginning leads all gateways to one node. */
 export const sharedBlocksMin = 8
 /** How long the first placement of a batch waits for others. */
 const gatherMs = 500
-/** Placements of one batch; beyond it the oldest are not told. */
+/** Placements of one batch; beyond it the oldest are dropped. */
 const waitingMax = 1_000
 /** Of at most 7,900 bytes each. */
 const noticesPerBatchMax = 16
@@ -26,8 +26,8 @@ export interface SharedPlacementsOptions {
 }
 
 /**
- * Tells the other gateways of this database which nodes hold the long conversations, and hears of theirs (§29). Whatever is lost
- * on the way costs a prompt that is read twice, so nothing is repeated.
+ * Tells the other gateways of this database which nodes hold the long conversations, and receives theirs (§29). A lost
+ * message only means that a prompt is read twice, so no message is repeated.
  */
 export class SharedPlacements {
   private readonly self = ulid()

@@ -51,7 +51,7 @@ export class Relay implements Ticking, ReadingOwner {
   private attempt: Attempt | null = null
   private firstChunk: ((failure: AttemptFailure | null) => void) | null = null
   private readonly opening = new Opening()
-  /** Bytes of the node since what is kept was last counted. */
+  /** Bytes of the node since the kept bytes were last counted. */
   private uncounted = 0
   private firstChunkByMs = Number.POSITIVE_INFINITY
   private lingerUntilMs = 0
@@ -129,7 +129,7 @@ export class Relay implements Ticking, ReadingOwner {
     this.client.write(this.keepAlive(), performance.now())
   }
 
-  /** What a client hears while it waits: no names, and of others only how many there are. */
+  /** The comment that a waiting client gets: no names, and of other requests only their number. */
   private keepAlive(): string {
     const { ticket, operation } = this.request
     if (operation.streamType !== undefined) return this.rewriter.keepAlive
@@ -147,7 +147,7 @@ export class Relay implements Ticking, ReadingOwner {
     if (this.uncounted >= countedBytes) this.count()
   }
 
-  /** A chunk may have ended the answer, and with it what was kept. */
+  /** A chunk may have ended the answer and released its kept bytes. */
   private count(): void {
     this.uncounted = 0
     if (this.phase !== 'ended') this.owner.keeps(this.reading.keptBytes + textBytes(this.client.queued))
@@ -196,7 +196,7 @@ export class Relay implements Ticking, ReadingOwner {
     if (reading.hasText && !this.outputExceeded()) this.client.write(reading.take(), reading.nodeAtMs)
   }
 
-  /** More would be written than the node's bytes allow: what is gathered is dropped, and the stream fails. */
+  /** The output would exceed the bound for the node's bytes: drops the gathered text, and the stream fails. */
   private outputExceeded(): boolean {
     if (this.phase === 'ended' || this.reading.bytesLeft >= 0) return false
     this.reading.drop()
@@ -236,7 +236,10 @@ export class Relay implements Ticking, ReadingOwner {
     this.writeEnd(this.reading.take() + terminal, this.reading.nodeAtMs)
   }
 
-  /** The node failed, and `said` why: before its first chunk another may be tried; after it the client hears of it. */
+  /**
+   * The node failed, and `said` why: before its first chunk another node may be tried; after it the client gets an
+   * error event.
+   */
   broken(code: ProblemCode, said = '', problem = new Problem(code)): void {
     const attempt = this.attempt
     if (this.phase === 'ended' || attempt === null) return
@@ -268,7 +271,7 @@ export class Relay implements Ticking, ReadingOwner {
     writeEnd(this.client, text, nowMs, kept === null ? null : () => kept.close())
   }
 
-  /** The client is gone: the node stops now, what it did is settled. */
+  /** The client is gone: stops the node now and settles its work. */
   clientGone(cut = false): void {
     if (this.phase === 'ended') return
     const { attempt } = this

@@ -3,7 +3,7 @@ import { longBytesMin, OutputMeter, skippedLinesMax } from '../../protocol/chat/
 import { type SseSink, SseSplitter } from '../../protocol/chat/sse.ts'
 import type { StreamWriter } from '../operations/operation.ts'
 
-/** What is told of a node's stream, at once and in the midst of a chunk. */
+/** Events of a node's stream, which come at once, even in the middle of a chunk. */
 export interface ReadingOwner {
   /** The first chunk of an answer is there. */
   started(): void
@@ -45,7 +45,7 @@ export class StreamReading implements SseSink {
     this.open = true
   }
 
-  /** What the node sends from here on, also in the chunk that is being read, belongs to no answer. */
+  /** All further bytes of the node, including the rest of the present chunk, belong to no answer. */
   close(): void {
     this.open = false
   }
@@ -112,7 +112,7 @@ export class StreamReading implements SseSink {
     return (this.splitter?.keptBytes ?? 0) + this.rewriter.keptBytes
   }
 
-  /** How much may be written beside what is gathered; less than 0: too much is gathered. */
+  /** How many bytes may be written in addition to the gathered ones; below 0 if too much is gathered. */
   get bytesLeft(): number {
     return this.output.bytesLeft(this.gathered) + (this.rewriter.repeatedBytes ?? 0)
   }
@@ -121,7 +121,7 @@ export class StreamReading implements SseSink {
     return this.gathered !== ''
   }
 
-  /** What is gathered, for the client. */
+  /** The gathered bytes, for the client. */
   take(): string {
     const text = this.gathered
     this.gathered = ''

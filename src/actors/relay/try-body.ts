@@ -1,7 +1,7 @@
 import type { BodySink, TransportError } from '../../transport/transport.ts'
 import type { Attempt } from './attempt.ts'
 
-/** Who reads the body of the try that is expected. */
+/** The reader of the current try's body. */
 interface TryReader extends Omit<BodySink, 'bytes'> {
   expects(attempt: Attempt): boolean
   part(input: Buffer, from: number, to: number): void
