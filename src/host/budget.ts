@@ -119,7 +119,7 @@ export class MemoryBudget {
     return grant
   }
 
-  /** The customer hears which limit it was, how large its share is, and what to do. */
+  /** The refusal names the limit, the customer's share and the remedy. */
   refusal(): Problem {
     const mebibytes = Math.floor(this.shareBytes / MiB)
     return new Problem('rate_limited', {

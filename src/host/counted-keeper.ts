@@ -1,10 +1,10 @@
 import type { Problem } from '../errors.ts'
 import { type Grant, type Keeper, type MemoryBudget, uncountedBytesMax } from './budget.ts'
 
-/** A grant that is larger than what is kept by more than this is made smaller, bytes. */
+/** A grant that exceeds the kept bytes by more than this is reduced, bytes. */
 const looseBytesMax = 1024 * 1024
 
-/** Something that may come to keep much, and nearly never does: it has no grant until then. */
+/** A keeper that rarely keeps much: it has no grant until it does. */
 export abstract class CountedKeeper implements Keeper {
   private grant: Grant | null = null
   /** Bytes that may be kept before the account is asked again. */
@@ -16,7 +16,7 @@ export abstract class CountedKeeper implements Keeper {
     private readonly keeperId: string,
   ) {}
 
-  /** Counts what is kept now. False: there is no memory for it, and this has been told to end. */
+  /** Counts the bytes kept now. False: memory does not suffice, and the keeper has been told to end. */
   keeps(bytes: number): boolean {
     return (bytes <= this.room && bytes >= this.room - looseBytesMax) || this.holds(bytes)
   }
@@ -41,7 +41,7 @@ export abstract class CountedKeeper implements Keeper {
   /** It must end, and `refusal` says why. */
   protected abstract endForMemory(refusal: Problem): void
 
-  /** What is counted of it. */
+  /** The counted bytes. */
   get keptBytes(): number {
     return this.grant?.bytes ?? 0
   }

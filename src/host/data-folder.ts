@@ -158,8 +158,8 @@ export const isLogKeyDerived = (secretsKeys: readonly string[], logKeys: readonl
   secretsKeys.some((key) => logKeys.includes(derivedFrom(key, laterSecrets.logKey)))
 
 /**
- * Adds what an earlier version did not make. Derived and not drawn: of two starts at once both write the same, and
- * neither goes on with a key that the file does not have.
+ * Adds secrets that an earlier version did not make. They are derived, not random: two starts at the same time write
+ * the same values, so neither continues with a key that the file does not have.
  */
 function addLaterSecrets(folder: string, file: string, texts: Readonly<Record<string, string>>) {
   const absent = Object.values(laterSecrets).filter((name) => texts[name] === undefined)
@@ -192,7 +192,7 @@ function readSecrets(folder: string): DataFolderSecrets {
   }
 }
 
-/** What the system says of a folder that cannot be one, in words. */
+/** The system's error codes for an unusable folder, in words. */
 const folderFaults: Readonly<Record<string, string>> = {
   EEXIST: 'it is a file',
   ENOTDIR: 'a part of its path is a file',

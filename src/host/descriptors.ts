@@ -10,7 +10,7 @@ const reserveMax = 64
 const freeMin = 4
 const table = '/proc/self/fd'
 
-/** The limit `ulimit -n` of this process, or infinity if the system does not tell. */
+/** The limit `ulimit -n` of this process, or infinity if the system does not report it. */
 function limitOfProcess(): number {
   try {
     const limits = readFileSync('/proc/self/limits', 'utf8')

@@ -1,8 +1,8 @@
 import { uncountedBytesMax } from './budget.ts'
 
 /**
- * What a large answer leaves behind when it has been parsed and written again, as a multiple of its bytes: its text, its values and
- * what was put together from them (seen).
+ * Garbage of a large answer that was parsed and written again, as a multiple of its bytes: its text, its values and the
+ * new text (measured).
  */
 const copiesLeft = 4
 /** So much may be left behind before it is collected. JavaScript's own collector waits for far more (seen: 700 MB of 17 answers). */
@@ -27,8 +27,8 @@ interface Work {
 }
 
 /**
- * Parsing and writing large answers holds the process: 15 MB for 100 ms. They take turns, with as much rest after each as it took, so
- * that small requests go on between them; and what they leave behind is collected while there is little of it.
+ * Parsing and writing large answers holds the process: 15 MB for 100 ms. They take turns, with a pause after each as
+ * long as its work, so that small requests run in between. Their garbage is collected while there is little of it.
  */
 export class LargeWork {
   private readonly waiting: Work[] = []
@@ -38,7 +38,10 @@ export class LargeWork {
   private readonly held: Flow[] = []
   private turning = false
 
-  /** At once where it is small, or where no other is under way. `run` must not throw; what it resolves goes on in its turn. */
+  /**
+   * Runs at once if the answer is small, or if no other is under way. `run` must not throw; promises that it resolves
+   * continue in its turn.
+   */
   take(bytes: number, run: () => void): void {
     if (bytes <= uncountedBytesMax) return run()
     if (this.resting) this.waiting.push({ bytes, run })

@@ -9,7 +9,10 @@ const lookEveryMs = 500
 
 let end = (): void => void process.kill(process.pid, 'SIGTERM')
 
-/** What the end of the launcher means in the place of a signal: a second signal would end a program that is stopping. */
+/**
+ * Runs `what` when the launcher ends, instead of sending a signal: a second signal would end a program that is
+ * stopping.
+ */
 export function atLauncherEnd(what: () => void): void {
   end = what
 }

@@ -16,9 +16,9 @@ export interface Announced {
 }
 
 /**
- * Tells the local network by multicast DNS (RFC 6762) that this computer is `penstock.local`, and that an HTTP service is
- * there (RFC 6763). Returns how to stop. Where the name is taken, the log says which one it is now. A network
- * without multicast, or without the name, is logged and keeps no gateway from serving.
+ * Announces this computer on the local network as `penstock.local` by multicast DNS (RFC 6762), with an HTTP service
+ * (RFC 6763). Returns a function that stops it. If the name is taken, the log shows the new one. A network without
+ * multicast, or without the name, is logged; the gateway serves anyway.
  */
 export async function announce(announced: Announced): Promise<() => Promise<void>> {
   const { log } = announced
@@ -42,7 +42,8 @@ const serviceOf = ({ host, port }: Announced) => ({
   type: 'http',
   hostname: product,
   port,
-  // What a browser of services opens. Without any text the library takes its own announcement for another's (seen with 1.3.12).
+  // The page that a browser of services opens. Without a text record the library mistakes its own announcement for
+  // another's (seen with 1.3.12).
   txt: { path: '/console' },
   disabledIpv6: host === '0.0.0.0',
   ...(isWildcard(host) ? {} : { restrictedAddresses: [host] }),

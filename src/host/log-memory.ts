@@ -22,7 +22,7 @@ export function logMemory(folder: string) {
       try {
         renameSync(writeBeside(path, { note }), path)
       } catch {
-        // The log goes on without: see above.
+        // The log continues without it: see above.
       }
     },
   }

@@ -32,6 +32,6 @@ export const everyAddress = (interfaces: Interfaces = networkInterfaces()): read
     entries.map(({ address, family }) => (family === 'IPv6' ? `[${address}]` : address)),
   )
 
-/** What a caller names to reach what listens on `host`. */
+/** The address at which a caller reaches a listener on `host`. */
 export const callableHost = (host: string, interfaces?: Interfaces): string =>
   isWildcard(host) ? (ownAddresses(interfaces)[0] ?? '127.0.0.1') : host

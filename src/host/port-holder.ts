@@ -28,7 +28,7 @@ interface ProcessFacts {
   readonly openFiles: readonly string[]
 }
 
-/** What a system says of its processes, as far as this user may see them. */
+/** The system's facts about its processes, as far as this user may see them. */
 export interface ProcessTable {
   /** Process ids. */
   listeners(port: number): readonly number[]
@@ -120,7 +120,7 @@ export const lsofTable: ProcessTable = {
   },
 }
 
-/** Who has the lock of a folder: the process itself, or its supervisor. */
+/** The holder of a folder's lock: the process itself, or its supervisor. */
 function lockOf(table: ProcessTable, pid: number): Pick<PortHolder, 'pid' | 'owner' | 'folder'> | null {
   const facts = table.facts(pid)
   if (facts === null) return null
@@ -149,7 +149,7 @@ export function portHolder(port: number, table = ownTable): PortHolder | null {
   return pid === undefined || facts === null ? null : { pid, name: facts.name, owner: null, folder: null }
 }
 
-/** What the operator is told of a port that is taken. */
+/** The message for the operator about a port in use. */
 export function portInUse(port: number): string {
   const holder = portHolder(port)
   if (holder === null) return `Port ${port} is in use. Stop what listens there`

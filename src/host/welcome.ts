@@ -6,7 +6,7 @@ export interface WelcomeFacts {
   readonly host: string
   /** By which other computers may reach it as well. */
   readonly otherUrls: readonly string[]
-  /** What the operator should mend, a sentence each. */
+  /** Things that the operator should fix, one sentence each. */
   readonly notes: readonly string[]
   /** Models that can answer now. */
   readonly models: readonly string[]
@@ -59,7 +59,7 @@ function credentialsLines({ credentials }: WelcomeFacts): string[] {
   ]
 }
 
-/** What a start prints when everything is ready. Only the first start shows secrets. */
+/** The text that a start prints when everything is ready. Only the first start shows secrets. */
 export function welcome(facts: WelcomeFacts): string {
   const { baseUrl, host, models } = facts
   const lines = [

@@ -31,7 +31,7 @@ export interface ReceivedAnswer {
 
 export interface HeardAnswer {
   readonly completion: WholeAnswer
-  /** `performance.now()`; null in the same cases. */
+  /** `performance.now()`; null as in `ReceivedAnswer`. */
   readonly firstContentMs: number | null
 }
 
