@@ -27,7 +27,7 @@ export interface AdminCall {
   optionalBody<S extends TSchema>(schema: S): Promise<Asked<S>>
   /** For a route without a body, whose reason travels in a header. */
   bare(): AuditContext
-  /** What the caller says of the row as it has read it (`If-Match`). `etag`: in the body. */
+  /** The caller's precondition on the row (`If-Match`). `etag`: in the body. */
   precondition(etag?: string | null): Precondition | null
 }
 

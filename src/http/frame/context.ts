@@ -9,7 +9,7 @@ import { baseHeaders, type Envelope } from '../../protocol/json/problem-response
 import { createClientAddress, type PeerDirectory } from './client-address.ts'
 import { clientRequestId, logRequest } from './request-log.ts'
 
-/** What is known about one request on a route other than chat, until it is logged. */
+/** The facts of one request on a route other than chat, until it is logged. */
 export interface HttpExchange {
   readonly requestId: RequestId
   readonly startedMs: number
@@ -41,7 +41,7 @@ export interface HttpContext {
   readonly otherName: ((model: string) => string | null) | null
 }
 
-/** What a listener of its own has otherwise. */
+/** The options that a separate listener changes. */
 export type ContextOptions = Partial<Pick<HttpContext, 'speaks' | 'keyless' | 'jsonTypes' | 'otherName'>>
 
 /** `server`: null until it listens. */

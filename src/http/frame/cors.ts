@@ -28,7 +28,7 @@ export function preflightHeaders(template: string, marketplaceSegment: string): 
   return openPaths.includes(template) || template === `/${marketplaceSegment}/models` ? preflight : {}
 }
 
-/** What the preflight of a page may ask to send: names of headers, no more than a client has. */
+/** The headers that a page's preflight may request: a bounded list of header names. */
 const headerNames = /^[A-Za-z0-9-]+(?: ?, ?[A-Za-z0-9-]+){0,63}$/
 
 /**

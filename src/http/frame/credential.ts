@@ -11,7 +11,7 @@ import { adminPrefix } from './route-table.ts'
 
 const bearerPattern = /^bearer +(\S+)$/i
 
-/** What a client of inference sends as its key: a bearer token, or what Anthropic's clients send. null: nothing. */
+/** The key of an inference client: a bearer token, or the header of Anthropic's clients. null without one. */
 export function sentKey({ headers: sent }: Request): string | null {
   const authorization = sent.get('authorization')
   return authorization === null ? sent.get('x-api-key') : (bearerPattern.exec(authorization)?.[1] ?? '')
@@ -83,7 +83,7 @@ const told: ReadonlySet<ProblemCode> = new Set([
   'enrollment_token_invalid',
 ])
 
-/** What a route needs, by its template; null: none of these. `speaks`: it is one of inference. */
+/** The credential that a route needs, by its template; null if none of these. `speaks`: it is a route of inference. */
 function neededBy(route: string, speaks: boolean, param: string | null): NeededCredential | null {
   if (param === `header.${headers.approverToken}`) return needs.approver
   if (route.startsWith(adminPrefix)) return needs.admin
@@ -100,8 +100,8 @@ function neededBy(route: string, speaks: boolean, param: string | null): NeededC
 }
 
 /**
- * A refusal of a credential, with what was sent instead of what the route needs. Every door says what is wrong by its
- * code alone; which kind came, and where, is found here for all of them.
+ * A refusal that names the kind of credential that was sent and the kind that the route needs. Routes give only the
+ * code; this function finds the kind and the header for all of them.
  */
 export function withCredentialKind(problem: Problem, sent: Headers, route: string, speaks: boolean): Problem {
   const { code, options } = problem

@@ -31,7 +31,7 @@ const encoder = new TextEncoder()
 
 type CsvPages = AsyncGenerator<readonly (readonly CsvCell[])[]>
 
-/** Whose table it is, and where what is kept of it counts. */
+/** The table's owner, and the account on which its kept bytes count. */
 export interface CsvOwner {
   readonly memory: MemoryBudget
   /** A customer, or `operators`. */
@@ -71,7 +71,7 @@ class CsvSource extends CountedKeeper implements UnderlyingDefaultSource<Uint8Ar
       this.begun = true
       return this.write(csvText(this.columns, []))
     }
-    // A search may come to nothing for a while. After `cancel` the pages are over.
+    // A search may find no rows for a while. After `cancel` there are no more pages.
     let page = await this.pages.next()
     while (page.done !== true && page.value.length === 0) page = await this.pages.next()
     if (this.left) return

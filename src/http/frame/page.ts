@@ -96,7 +96,7 @@ export async function* allPages<R>(
   }
 }
 
-/** Resolves when the first page is there: what is wrong with the question then still has its own status. */
+/** Resolves when the first page is there, so that an error in the query still gets its own status. */
 export async function begun<T>(values: AsyncGenerator<T>): Promise<AsyncGenerator<T>> {
   const first = await values.next()
   return (async function* () {

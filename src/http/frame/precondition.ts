@@ -17,7 +17,10 @@ function revisionsOf(text: string, param: string): readonly string[] {
   })
 }
 
-/** What a caller says of the row that it changes. `etag`: as a member of the body, where a whole entry that was read is sent back. */
+/**
+ * The caller's precondition on the row that it changes. `etag`: the member of the body, if the caller sends back a
+ * whole entry as it was read.
+ */
 export function preconditionOf({ headers }: Request, etag: string | null = null): Precondition | null {
   const [match, none] = [headers.get('if-match'), headers.get('if-none-match')]
   if (match === null && none === null && etag === null) return null

@@ -23,7 +23,7 @@ export type QueryValues<S extends QueryParameters> = {
 export const queryKey = `x-${brand}-query`
 const integerPattern = /^[0-9]{1,9}$/
 
-/** `says`: what is wrong with it, which its name goes before. */
+/** `says`: the fault, which follows the parameter's name. */
 export function invalidParameter(parameter: string, says: string, code = 'invalid'): Problem {
   const detail = `${parameter} ${says}.`
   return new Problem('invalid_parameter', {
@@ -36,7 +36,7 @@ export function invalidParameter(parameter: string, says: string, code = 'invali
 export const whole = (minimum: number, maximum: number, standard: number, description: string): TInteger =>
   Type.Integer({ minimum, maximum, default: standard, description })
 
-/** `pattern` counts characters, not UTF-16 units; `words`: what it allows, for the caller whose value has another form. */
+/** `pattern` counts characters, not UTF-16 units; `words`: the allowed form, for the error message. */
 export const text = (pattern: string, words: string, description: string): TUnsafe<string> =>
   Type.Unsafe<string>({ type: 'string', pattern, description, [wordsKey]: words })
 
@@ -115,7 +115,7 @@ export function asks<S extends QueryParameters>(spec: S, documented: QueryParame
   }
 }
 
-/** What a mounted route says of its query. */
+/** A mounted route's description of its query. */
 export function describedQuery(hooks: { readonly query?: unknown; readonly detail?: unknown }): QueryParameters {
   const { [queryKey]: described = {} } = (hooks.query ?? hooks.detail ?? {}) as Readonly<
     Record<string, QueryParameters | undefined>

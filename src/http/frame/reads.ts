@@ -39,7 +39,7 @@ interface Called {
   readonly call: AdminCall
 }
 
-/** An admin route with a body: the handler's `body` is what it asks for, and on whose word. */
+/** An admin route with a body: the handler's `body` has the fields and the audit context. */
 export const reads = <S extends TSchema>(schema: S) =>
   readsBy(schema, ({ call }: Called): Promise<Asked<S>> => call.body(schema))
 
@@ -61,7 +61,7 @@ export const documented = (
   [queryKey]: query,
 })
 
-/** What a mounted route says of its body; null: it reads none. */
+/** A mounted route's description of its body; null if it reads none. */
 export function describedBody(hooks: { readonly body?: unknown; readonly detail?: unknown }): DescribedBody | null {
   const { [bodyKey]: described } = (hooks.body ?? hooks.detail ?? {}) as Readonly<
     Record<string, DescribedBody | undefined>

@@ -6,9 +6,9 @@ const namesMax = 8
 const nameForm = /^[a-z][a-z0-9_]{0,31}$/
 
 /**
- * The header that names what a route does not read of a query; null: it reads all. A parameter that is misspelt would
- * else go unnoticed, since unknown ones are ignored (§1, §27). 299 is "miscellaneous, persistent", as Kubernetes
- * warns of unknown fields.
+ * The header that names the query parameters that a route does not read; null if it reads all. Without it a misspelt
+ * parameter would go unnoticed, because unknown ones are ignored (§1, §27). 299 is "miscellaneous, persistent", as
+ * Kubernetes warns of unknown fields.
  */
 export function unknownParameters(url: string, known: ReadonlySet<string>): string | null {
   const cut = url.indexOf('?')

@@ -15,7 +15,7 @@ export class AnswerHeaders {
     this.known = new Headers(fixed)
   }
 
-  /** To be copied at once: the next answer has the same ones. `limits`: what the account's limits say. */
+  /** To be copied at once, because the next answer reuses them. `limits`: the state of the account's limits. */
   of(requestId: RequestId, limits: Fixed): Headers {
     let all = this.known
     for (const name in limits) {

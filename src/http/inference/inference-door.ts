@@ -44,7 +44,7 @@ export class InferenceDoor implements InferencePlace {
   readonly measure: (sample: ChatSample) => void
   private readonly whole: AnswerHeaders
   private readonly stream: AnswerHeaders
-  /** A stream writes again and again, which starts Bun's clock anew; what it must outlast is a client that reads nothing. */
+  /** Every write of a stream restarts Bun's clock. The clock must outlast the wait for a client that reads nothing. */
   private readonly streamRestSeconds: number
 
   constructor(

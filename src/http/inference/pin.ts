@@ -4,7 +4,7 @@ import { Problem } from '../../errors.ts'
 import { mustBe } from '../../protocol/validation/words.ts'
 import { invalidParameter, matches, text } from '../frame/query.ts'
 
-/** What an inference request may say in its query. */
+/** The query parameters of an inference request. */
 export const pinQuery = {
   node_id: Type.Optional(
     text(

@@ -3,7 +3,7 @@ import { Problem } from '../../errors.ts'
 
 const sessionPattern = /^[\x21-\x7e]{1,256}$/
 
-/** What the client says belongs together; null where it says nothing (§28). */
+/** The client's session; null if it names none (§28). */
 export function readSession(request: Request): string | null {
   const session = request.headers.get(headers.session)
   if (session === null || sessionPattern.test(session)) return session

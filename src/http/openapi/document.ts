@@ -127,7 +127,7 @@ const approverParameter = {
   description: 'The token of a second admin, if the gateway requires one',
 }
 
-/** The plugin calls everything JSON that has a schema, and leaves out what has none. */
+/** The plugin declares everything with a schema as JSON, and leaves out answers without one. */
 function withMediaType(answer: JsonObject, mediaType: unknown): JsonObject {
   if (mediaType === undefined) return answer
   const json = (answer.content as JsonObject | undefined)?.['application/json']
@@ -168,7 +168,7 @@ const sampled = (answer: JsonObject): JsonObject =>
     ? answer
     : { ...answer, content: withSamples(answer.content as Readonly<Record<string, JsonObject>>) }
 
-/** What a part of a path names. */
+/** The meaning of each parameter of a path. */
 const pathTexts: Readonly<Record<string, string>> = {
   batch_id: 'The payout batch (`bat_…`)',
   node_id: 'The node (`node_…`)',
@@ -195,7 +195,7 @@ interface Asked {
   readonly query: QueryParameters
 }
 
-/** What the plugin made of a route, completed by what the route says under our own keys. */
+/** The plugin's description of a route, completed by the route's own under our keys. */
 function finished(path: string, method: string, operation: JsonObject, { body, query }: Asked): JsonObject {
   const {
     [actionKey]: action,

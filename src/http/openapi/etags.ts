@@ -27,7 +27,7 @@ const tag = {
 export const withEtag = (answer: JsonObject, etag: unknown): JsonObject =>
   etag === undefined || answer.content === undefined ? answer : { ...answer, headers: tag }
 
-/** What a change answers that was not made. */
+/** The answer for a change that was not made. */
 export const refusedPrecondition = (etag: unknown, method: string): JsonObject =>
   etag === undefined || method === 'get'
     ? {}

@@ -140,7 +140,7 @@ export function sampleOf(given: JsonObject, name = '', depth = 0): unknown {
   return has(schema, 'null') ? null : 'text'
 }
 
-/** Of what has no schema: by the media type. */
+/** Samples for bodies without a schema, by media type. */
 const byMediaType: Readonly<Record<string, string>> = {
   'text/event-stream': 'event: hello\ndata: {}\n\n',
   'text/javascript': '// The node agent, for Bun\n',
@@ -152,7 +152,7 @@ interface Media extends JsonObject {
   readonly schema?: JsonObject
 }
 
-/** What is sent or answered in this media type; undefined: nothing can be shown. */
+/** A sample in this media type; undefined if none can be shown. */
 export function sampleOfMedia(type: string, { schema = {} }: Media): unknown {
   if (type === 'text/csv') {
     const columns = String(schema.description ?? '').replace(/^.*: /, '')
