@@ -2,8 +2,8 @@ const KiB = 1024
 const MiB = 1024 * KiB
 
 /**
- * Bounds of one answer of a node, beside that of its bytes (§27). A model's answer stays far below each of them; without
- * them a node can make the gateway write, and clients keep, many times what it has sent itself.
+ * Bounds of one answer of a node, in addition to its bytes (§27). A model's answer stays far below each of them;
+ * without them a node can make the gateway write, and clients keep, many times what it has sent itself.
  */
 export const toolCallsMax = 256
 /** Times that an answer changes between reasoning, text and tool calls. */
@@ -38,10 +38,10 @@ export class OutputMeter {
   }
 }
 
-/** What one chunk says, as dialects tell it apart. */
+/** The parts of a chunk that dialects distinguish. */
 export type Block = 'thought' | 'text' | 'calls'
 
-/** Counts what an answer is made of, chunk by chunk. */
+/** Counts the parts of an answer, chunk by chunk. */
 export class AnswerCount {
   private block: Block | null = null
   private changes = 0

@@ -6,7 +6,7 @@ import { thoughtOf } from './thought.ts'
 import { outputWeight } from './token-estimate.ts'
 import { type TokenUsage, tokenCount } from './token-usage.ts'
 
-/** What all chunks of one answer share, whatever the node says. */
+/** Shared by all chunks of one answer, regardless of the node's values. */
 export interface ChunkIdentity {
   readonly id: string
   /** Unix seconds. */
@@ -71,7 +71,7 @@ const saysText = ({ content, refusal }: Json) => {
   return text !== undefined && text !== null && text !== ''
 }
 
-/** Reads a node's chunks one by one: choices by allow-list (§6), and what they say beside their text. */
+/** Reads a node's chunks one by one: choices by allow-list (§6), and their facts besides the text. */
 export abstract class ChunkReader {
   /** The finish chunk's choices, once seen. */
   finish: readonly Json[] | null = null
@@ -79,14 +79,14 @@ export abstract class ChunkReader {
   cachedTokens: number | null = null
   /** The last `svc` that the node put into a chunk: an agent's receipt. Unchecked. */
   svc: unknown
-  /** `usage` came with the finish chunk or after it; what comes before may be a running count. */
+  /** `usage` came with the finish chunk or after it; an earlier one may be a running count. */
   usageFinal = false
   /** Weight of all text that passed, for the estimate where usage is absent. */
   outputWeight = 0
   contentSeen = false
   protected readonly count = new AnswerCount()
 
-  /** Of what it has read, bytes; most pass everything on. */
+  /** Kept bytes of its input; most readers keep none. */
   get keptBytes(): number {
     return 0
   }

@@ -11,7 +11,7 @@ const malformed: Accepted = { kind: 'malformed' }
 const failed: Accepted = { kind: 'failed' }
 
 interface Template {
-  /** null: it changes nothing of what is being said. */
+  /** null if it does not change the current block. */
   readonly block: Block | null
   readonly prefix: string
   readonly suffix: string
@@ -71,7 +71,10 @@ export class ChunkRewriter extends ChunkReader {
     return this.parse(data)
   }
 
-  /** False for what is not the inside of one JSON string. Most chunks are plain ASCII: one look then serves both ends. */
+  /**
+   * False if the text is not the inside of one JSON string. Most chunks are plain ASCII: one look then serves both
+   * ends.
+   */
   private weighInside(inside: string): boolean {
     if (plainAscii.test(inside)) this.outputWeight += asciiWeight * inside.length
     else if (jsonStringInside.test(inside)) {

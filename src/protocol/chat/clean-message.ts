@@ -1,6 +1,6 @@
 import { struck } from '../../confidences.ts'
 
-/** Of what a node says no more is looked at, UTF-16 units: the patterns below are tried at each of them. */
+/** Longest text of a node that is searched, UTF-16 units: the patterns below are tried at each of them. */
 const readMax = 4_096
 const shownMax = 300
 
@@ -31,8 +31,8 @@ const telling: readonly RegExp[] = [
 const controls = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069]+/g
 
 /**
- * A node's own words as its client may read them (§27): at most 300 characters, without what names its machine.
- * `names`: what the node calls something, and what to say instead. null where nothing is left.
+ * A node's own words as its client may read them (§27): at most 300 characters, without anything that names its
+ * computer. `names`: the node's names, and their replacements. null if nothing is left.
  */
 export function cleanMessage(text: string, names: Readonly<Record<string, string>>): string | null {
   let clean = text.slice(0, readMax).replace(controls, ' ')

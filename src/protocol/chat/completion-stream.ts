@@ -36,7 +36,7 @@ function* slices(text: string): Generator<string> {
 const numbered = (calls: readonly unknown[]) =>
   calls.map((call, index) => (typeof call === 'object' && call !== null ? { index, ...call } : call))
 
-/** What is thought or refused comes before what is said, as models stream it; each text in slices, the rest as it is. */
+/** Thoughts and refusals come before the text, as models stream them; each text in slices, the rest unchanged. */
 function* deltas({ role: _, content, ...others }: Json): Generator<Json> {
   const whole: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(others)) {

@@ -11,7 +11,7 @@ export type GatherState = 'open' | 'finishing' | 'complete' | 'broken'
 
 /** Of text that is kept, UTF-16 units: as much as a whole answer may have. */
 const keptUnitsMax = 16 * 1024 * 1024
-/** What an object counts for beside its texts. */
+/** Assumed size of an object besides its texts. */
 const objectUnits = 64
 /** Of anything but text, as much as a whole answer's JSON may have: it is written in one go. */
 const keptValuesMax = 500_000
@@ -36,9 +36,9 @@ interface GatheredChoice {
 }
 
 /**
- * A whole answer, put together from the chunks of a stream: of model servers that hear late that the client of a whole
- * answer has left (§27). Chunks are read as those of any stream; texts follow each other, tool calls are told
- * apart by their `index`, of anything else the last word stands.
+ * A whole answer, put together from the chunks of a stream: for model servers that notice late that the client of a
+ * whole answer has left (§27). Chunks are read as in any stream. Texts are joined, tool calls are distinguished by
+ * their `index`, and of any other field the last value counts.
  */
 export class GatheredAnswer extends ChunkReader {
   /** UTF-16 units of a text that is kept: ropes of short pieces since they were last made one. */

@@ -7,7 +7,7 @@ import { cleanMessage } from './clean-message.ts'
 /** Why a node does not serve this very request: for the client to mend, and no failure of the node. */
 export interface NodeRefusal {
   readonly code: 'invalid_request' | 'context_length_exceeded' | 'unsupported_input'
-  /** In the node's own words, cleaned; null where it says nothing that may be told. */
+  /** The node's own words, cleaned; null if nothing may be shown. */
   readonly message: string | null
   /** Of a prompt that is too long, as far as the node says it. */
   readonly promptTokens: number | null
@@ -23,7 +23,7 @@ const countOf = (value: unknown): number | null => {
   return Number.isSafeInteger(count) && count > 0 ? count : null
 }
 
-/** By which the request is what the node refuses. */
+/** Statuses that mean that the node refuses the request itself. */
 const refusing: ReadonlySet<number> = new Set([400, 413, 422])
 /** 500 and 501 are read, too: servers answer so where a model takes no pictures. */
 export const saysWhy = (status: number): boolean => refusing.has(status) || status === 500 || status === 501
@@ -104,19 +104,22 @@ function codeOf(status: number | null, error: Fields, words: string): NodeRefusa
   return unsupportedInput.test(words) ? 'unsupported_input' : null
 }
 
-/** What a node says of its refusal is short; a text beyond this is no reason and is not read, UTF-16 units. */
+/** A node's reason is short; a longer text is not a reason and is not read, UTF-16 units. */
 const reasonUnitsMax = 64 * 1024
-/** So much of an error decides what it is, UTF-16 units. */
+/** How much of an error decides its kind, UTF-16 units. */
 const wordsMax = 4_096
 
 export interface Speaker {
-  /** What the node calls something, and what the client calls it. */
+  /** The node's names, and the client's names for the same things. */
   readonly names: Readonly<Record<string, string>>
-  /** What the node was told, and the client must not hear. */
+  /** Confidential values that the node was sent, and that the client must not see. */
   readonly confided: Confidences
 }
 
-/** What a node says in place of an answer; null where the failure is its own. `status`: null for an error under a 200. */
+/**
+ * A node's refusal in place of an answer; null if the failure is the node's own. `status`: null for an error under a
+ * 200.
+ */
 export function nodeRefusal(status: number | null, text: string, { names, confided }: Speaker): NodeRefusal | null {
   const error = text.length > reasonUnitsMax ? {} : errorOf(text)
   // Struck before it is cut, so that no half of a key is left.
@@ -134,7 +137,7 @@ export function nodeRefusal(status: number | null, text: string, { names, confid
   }
 }
 
-/** What the client hears of it. */
+/** The client's error for it. */
 export function refusalProblem({ code, message, promptTokens, contextLength }: NodeRefusal): Problem {
   const detail = message ?? (code === 'invalid_request' ? 'The node refused the request.' : null)
   return new Problem(code, {

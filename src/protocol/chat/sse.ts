@@ -41,8 +41,8 @@ export class SseSplitter {
   }
 
   /**
-   * What of `chunk` lies from `from` to `to`. False when an event grew beyond `eventBytesMax` or `eventLinesMax`; the stream is then
-   * unusable.
+   * Reads the bytes of `chunk` between `from` and `to`. False when an event grew beyond `eventBytesMax` or
+   * `eventLinesMax`; the stream is then unusable.
    */
   push(chunk: Uint8Array, from = 0, to = chunk.length): boolean {
     const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
@@ -62,7 +62,10 @@ export class SseSplitter {
     return text
   }
 
-  /** A copy: what is kept must not keep the whole read alive. Room is doubled, so that a line in many pieces is copied twice at most. */
+  /**
+   * A copy, because kept bytes must not keep the whole read alive. The buffer is doubled, so that a line in many pieces
+   * is copied twice at most.
+   */
   private keep(bytes: Buffer, from: number, to: number): void {
     const size = this.restBytes + to - from
     if (size > this.rest.length) {

@@ -52,7 +52,7 @@ const media: ReadonlySet<string> = new Set(
 )
 /** Members of a text part that count by themselves, or are the same for all. */
 const partOwn: ReadonlySet<string> = new Set(['type', 'text'])
-/** Likewise of a message. */
+/** The same for a message. */
 const messageOwn: ReadonlySet<string> = new Set(['role', 'content'])
 /** Names that every model's template knows; any other name of a member may itself be a text for the model. */
 const messageNames: ReadonlySet<string> = new Set(
@@ -98,7 +98,7 @@ function membersWeight(members: Json, own: ReadonlySet<string>, names?: Readonly
   return weight
 }
 
-/** `media`: how many parts of media, in place of what they weigh. */
+/** `media`: the number of media parts, instead of their weight. */
 interface Weight {
   text: number
   media: number
@@ -131,11 +131,14 @@ export interface Prompt {
 export interface PromptEstimate {
   /** Of all of it. */
   readonly tokens: number
-  /** Without the media: what is known of the room that it takes in a context. */
+  /** Without the media, whose size in a context is unknown. */
   readonly textTokens: number
 }
 
-/** Of all that a node gets to read: every member of a message, known or not, and of the request beside its settings. */
+/**
+ * The estimate for all text that a node reads: every member of a message, known or not, and of the request besides its
+ * settings.
+ */
 export function estimatePrompt(body: Prompt): PromptEstimate {
   const sum: Weight = { text: perRequest + membersWeight(body as unknown as Json, requestOwn), media: 0 }
   for (const message of body.messages) addMessage(message, sum)

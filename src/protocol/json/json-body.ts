@@ -67,8 +67,8 @@ function decodedStrictly(body: ArrayBuffer): string {
 
 /**
  * The text of a JSON body. Bun's own limit answers 413 without a body and before any hook runs, so the server's limit
- * is out of reach and this one speaks for it. Throws `unsupported_media_type`, `payload_too_large`, and `invalid_json` for
- * what is no UTF-8.
+ * is set out of reach and this one replaces it. Throws `unsupported_media_type`, `payload_too_large`, and
+ * `invalid_json` for invalid UTF-8.
  */
 export function readJsonText(request: Request, bytesMax: number, types: JsonTypes = 'json'): Promise<string> {
   checkForm(request, types)
@@ -131,7 +131,7 @@ export function parseJson(text: string): unknown {
   )
 }
 
-/** `faults`: each `detail` is a sentence. The first one is what the caller is told, and names the `param`. */
+/** `faults`: each `detail` is a sentence. The first one becomes the message, and names the `param`. */
 export function invalidRequest(faults: readonly FieldFault[]): Problem {
   const [first] = faults
   if (first === undefined) return new Problem('invalid_request')

@@ -18,7 +18,7 @@ export function keepPlaces(value: object, text: string, places: readonly number[
   placed.set(value, { text, places })
 }
 
-/** null: the text breaks a bound of foreign JSON, as one that we wrote may, so that the scan did not come to its end. */
+/** null: the text breaks a bound of foreign JSON, as one of our own may, so the scan did not finish. */
 function placesOf(text: string, value: object): readonly number[] | null {
   const kept = text.length < placesKeptMin ? undefined : placed.get(value)
   if (kept?.text === text) return kept.places
@@ -27,10 +27,10 @@ function placesOf(text: string, value: object): readonly number[] | null {
 }
 
 /**
- * The members of the object that `text` is, without those that `dropped` names, as they stand there, to be joined by commas.
- * `value`: what the caller has parsed of it, so that it is valid JSON. null where the text of a key is not the key (an
- * escape), a key comes twice, there are too many, or the text breaks a bound: then only the parsed object says what is
- * meant. Neighbours that stay are taken in one piece.
+ * The members of the object in `text`, byte for byte, without those that `dropped` names, to be joined by commas.
+ * `value`: the caller's parsed form, which proves that the text is valid JSON. null if a key is written with an escape,
+ * a key comes twice, there are too many members, or the text breaks a bound: then only the parsed object is reliable.
+ * Adjacent members that stay are taken in one piece.
  */
 export function cutMembers(text: string, value: object, dropped: (key: string) => boolean): readonly string[] | null {
   const places = placesOf(text, value)

@@ -1,6 +1,6 @@
 /**
- * Bounds of all JSON that others wrote: clients, nodes, agents, gateways, chains (§27). What is within them is
- * cheap to parse, to walk and to write again. The text of 80 kB of `[` parses at once, and takes 17 s to write.
+ * Bounds of all JSON from outside: clients, nodes, agents, gateways, chains (§27). JSON within them is cheap to parse,
+ * to walk and to write again. The text of 80 kB of `[` parses at once, but takes 17 s to write.
  */
 export const jsonDepthMax = 128
 export const objectMembersMax = 10_000
@@ -71,9 +71,9 @@ export const membersPlacedMax = 64
 const placesMax = membersPlacedMax + 2
 
 /**
- * How many members the objects of a JSON text have in all, or what breaks a bound. It reads no further than that, and it
- * does not check the text: what is no JSON is for the parser to refuse, which meets nothing deep before it does. `places`:
- * takes where the outermost object opens, where the commas between its members stand, and where it closes.
+ * The number of members of all objects in a JSON text, or the bound that it breaks. The scan stops there, and does not
+ * check the syntax: the parser refuses invalid JSON, and meets nothing deep before it does. `places`: filled with the
+ * positions where the outermost object opens, of the commas between its members, and where it closes.
  */
 export function scanJson(text: string, places: number[] | null = null, limits = bodyLimits): number | string {
   const { length } = text

@@ -23,7 +23,7 @@ const brokeOff = () => new Problem('invalid_request', { detail: 'The form broke 
 
 const sizeOf = (piece: FormPiece) => (typeof piece === 'symbol' ? 0 : piece.length)
 
-/** Whose form it is, and where what is held of it counts. */
+/** The form's owner, and the account on which its held bytes count. */
 export interface FormOwner {
   readonly memory: MemoryBudget
   readonly customerId: string
@@ -49,7 +49,7 @@ export class FormBody extends CountedKeeper implements UpstreamForm {
     super(memory, customerId)
   }
 
-  /** Throws what is wrong with it before a byte is read. */
+  /** Throws for a faulty form before a byte is read. */
   static of({ headers, body }: Request, rules: FormRules, owner: FormOwner): FormBody {
     const contentType = headers.get('content-type') ?? ''
     const boundary = boundaryOf(contentType)
@@ -62,7 +62,7 @@ export class FormBody extends CountedKeeper implements UpstreamForm {
     return new FormBody(body.getReader(), new FormFilter(boundary, rules), sent, owner)
   }
 
-  /** Resolves with the name of the model: what came before it is held. */
+  /** Resolves with the name of the model; holds the bytes before it. */
   async model(): Promise<string> {
     while (!this.ended && (this.filter.model === null || this.received <= keptBytesMax)) await this.read()
     if (this.filter.model === null) {

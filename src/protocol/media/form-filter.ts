@@ -4,7 +4,7 @@ import { Problem } from '../../errors.ts'
 export const modelPlace: unique symbol = Symbol('model')
 export type FormPiece = Uint8Array | typeof modelPlace
 
-/** What becomes of a form on its way to a node. */
+/** The rules for a form on its way to a node. */
 export interface FormRules {
   /** Fields that no node gets. */
   readonly dropped: ReadonlySet<string>
@@ -37,7 +37,7 @@ export function boundaryOf(type: string): string | null {
 
 interface PartHead {
   readonly name: string
-  /** As it goes on: written anew, so that no server reads another name in it. */
+  /** The rewritten head, so that no server reads another name in it. */
   readonly written: Buffer
 }
 
@@ -58,8 +58,8 @@ function readHead(bytes: Buffer): PartHead {
 }
 
 /**
- * A form on its way through: part after part, in whatever pieces it comes. The name of the model is taken out, parts that
- * no node gets are left out, and the rest goes on as it is.
+ * A form on its way through: part after part, in whatever pieces it comes. The filter removes the model's name and the
+ * parts that no node gets, and passes the rest unchanged.
  */
 export class FormFilter {
   /** As the client named it; null: it has not come. */
@@ -108,7 +108,7 @@ export class FormFilter {
     return true
   }
 
-  /** Of a part that goes on all is passed that cannot be the beginning of its end. */
+  /** Passes all bytes of a part that cannot belong to its closing boundary. */
   private unfinished(): boolean {
     const known = this.rest.length - this.delimiter.length + 1
     if (this.state === 'model' && known > modelBytesMax) throw invalid('model: too long')

@@ -1,12 +1,12 @@
 import { isEvents, isJson, mayFail } from './passed-answer.ts'
 
-/** What a node says in place of an answer is short: no more is held until it can be told from one, bytes. */
+/** An error in place of an answer is short: at most this much is held until the two can be distinguished, bytes. */
 const heldBytesMax = 64 * 1024
 /** Where an event ends, and what stands behind it belongs to the next. */
 const eventEnd = /\n\r?\n|\r\r/g
-/** Of what came before, so much may belong to the end of an event, bytes. */
+/** How many earlier bytes may belong to the end of an event. */
 const seamBytes = 2
-/** What is said beside the data of events: comments, their names and ids. */
+/** Lines of events other than data: comments, names and ids. */
 const besideData = /^(?!data:).+$/gm
 
 const nothing = Buffer.alloc(0)
@@ -31,7 +31,7 @@ export class HeldWords {
     this.holds = this.events || isJson(contentType)
   }
 
-  /** What may go to the client now, with what was held before. */
+  /** The bytes that may go to the client now, including held ones. */
   push(chunk: Buffer): Buffer {
     if (!this.holds) return chunk
     this.held.push(chunk)
@@ -73,7 +73,7 @@ export class HeldWords {
     return end === 0 ? nothing : this.clean(all.subarray(0, end))
   }
 
-  /** Byte for byte but for what the node was told in confidence. */
+  /** Byte for byte, but without the node's confidential values. */
   private clean(bytes: Buffer): Buffer {
     const text = bytes.toString('latin1')
     const clean = mayFail(text) ? this.strike(text) : this.events ? text.replace(besideData, this.strike) : text

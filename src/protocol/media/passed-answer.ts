@@ -4,10 +4,10 @@ import { foreignJson } from '../json/foreign-json.ts'
 import { isObject } from '../json/json-object.ts'
 
 const type = /^([a-z]+)\/[a-z0-9.+-]{1,64}$/
-/** What a page must not take for a page or a script of the gateway's. */
+/** Types that a browser must not treat as a page or a script of the gateway. */
 const textTypes: ReadonlySet<string> = new Set(['plain', 'vtt', 'srt', 'event-stream'].map((name) => `text/${name}`))
 
-/** As what an answer that is passed on may come; null: as nothing that a client of media asks for. */
+/** The content type under which an answer may be passed on; null for one that no client of media asks for. */
 export function passedType(contentType: string | null): string | null {
   const name = (contentType ?? '').split(';')[0]?.trim().toLowerCase() ?? ''
   const family = type.exec(name)?.[1]
@@ -16,7 +16,10 @@ export function passedType(contentType: string | null): string | null {
   return textTypes.has(name) ? `${name}; charset=utf-8` : null
 }
 
-/** OpenAI counts here as in its Responses; a server that counts as in chats is understood, too. null: it tells nothing. */
+/**
+ * OpenAI counts here as in its Responses; a server that counts as in chats is accepted, too. null if it reports no
+ * usage.
+ */
 function readUsage(value: unknown): TokenUsage | null {
   if (!isObject(value)) return null
   const prompt = tokenCount(value.input_tokens) ?? tokenCount(value.prompt_tokens)

@@ -36,7 +36,7 @@ export interface RouterRequest {
   readonly body: string | Uint8Array | null
 }
 
-/** What the values of `X-SVC-Router-Signature` say, but for the signature. */
+/** The values of `X-SVC-Router-Signature` except the signature. */
 export interface RouterStamp {
   readonly kid: string
   /** Unix seconds. */
@@ -69,7 +69,10 @@ export function parseRouterSignature(header: string): RouterSignature | null {
   return { kid, timestamp: Number(timestamp), nonce, signature }
 }
 
-/** What a node signs to open its tunnel; `routerKid`: the router's key by which it will know the gateway. */
+/**
+ * The text that a node signs to open its tunnel; `routerKid`: the router's key by which the node recognises the
+ * gateway.
+ */
 export function tunnelMessage(nodeId: string, timestamp: number, nonce: string, routerKid: string): string {
   return `${brand}-node-tunnel-v1:${nodeId}:${timestamp}:${nonce}:${routerKid}`
 }
@@ -84,7 +87,9 @@ export function enrollMessage(body: object): string {
   return `${brand}-node-enroll-v1:${canonicalHash(body)}`
 }
 
-/** `nonce`: the gateway's, so that no old status can be told again. The status's own signature does not count. */
+/**
+ * `nonce`: the gateway's, so that an old status cannot be replayed. The status's own signature is not part of the text.
+ */
 export function statusMessage(nodeId: string, nonce: string, status: object): string {
   return `${brand}-node-status-v1:${nodeId}:${nonce}:${canonicalHash(status)}`
 }

@@ -58,7 +58,7 @@ type StreamFrame = Exclude<Frame, { readonly kind: 'open' | 'status' | 'goAway' 
 export interface TunnelSocket {
   /** One binary message; false where it was dropped. */
   send(message: Buffer): boolean
-  /** What the kernel has not taken yet, bytes. */
+  /** Bytes that the kernel has not taken yet. */
   bufferedBytes(): number
   /** Call `drained` when the socket holds less. */
   awaitDrain(): void
@@ -78,7 +78,7 @@ export interface SessionPort {
   goAway(): void
   /** Called each time when the last stream has ended. */
   idle(): void
-  /** Called once, after every stream was told. */
+  /** Called once, after every stream has been notified. */
   closed(end: TunnelEnd): void
 }
 

@@ -14,7 +14,7 @@ const turnBytesMax = 16 * 1024
 /** Credit is returned in pieces of at least this size, so that small chunks do not cost a frame each. */
 const creditPieceBytes = windowBytes / 2
 
-/** What a stream tells its end. Exactly one of `ended` (gateway: the answer is whole) and `reset` comes last. */
+/** A stream's events for its reader. Exactly one of `ended` (gateway: the answer is whole) and `reset` comes last. */
 export interface StreamSink {
   /** The answer begins; never called on the node's end. */
   head(head: AnswerHead): void

@@ -12,7 +12,7 @@ const reasons: Readonly<Record<string, StopReason>> = {
   content_filter: 'refusal',
 }
 
-/** `calls`: the answer has some; servers differ in what they then give as the reason. */
+/** `calls`: the answer has some; servers then give different reasons. */
 export function stopReason(finish: unknown, calls: boolean): StopReason {
   const reason = reasons[String(finish)] ?? 'end_turn'
   return reason === 'end_turn' && calls ? 'tool_use' : reason

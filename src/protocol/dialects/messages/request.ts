@@ -191,7 +191,7 @@ function marked({ system, messages, tools }: MessagesRequest): number | null {
   return before === null ? null : [...chatMessages(start)].length
 }
 
-/** The chat that a Messages request comes to (§28). Throws a `Problem` for what no chat can carry. */
+/** Converts a Messages request to a chat (§28). Throws a `Problem` for parts that a chat cannot carry. */
 export function chatOfMessages(asked: MessagesRequest): ChatRequest {
   refuseServices(asked)
   const {

@@ -12,14 +12,14 @@ export interface OllamaCall {
   readonly function: { readonly index: number; readonly name: string; readonly arguments: Json }
 }
 
-/** What was said, in a chunk or in all. */
+/** The text and calls of a chunk or of a whole answer. */
 export interface Said {
   readonly text: string
   readonly thought: string
   readonly calls?: readonly OllamaCall[]
 }
 
-/** How one of the two ways to ask has what was said. */
+/** The form of this in one of Ollama's two interfaces. */
 export type Saying = (said: Said) => object
 
 const thoughtMember = (thought: string) => (thought === '' ? {} : { thinking: thought })

@@ -139,7 +139,7 @@ function chatOf(asked: Generating, messages: Message[]): ChatRequest {
   }
 }
 
-/** The chat that a request to `/api/chat` comes to (§28). */
+/** Converts a request to `/api/chat` to a chat (§28). */
 export function chatOfOllama(asked: OllamaChatRequest): ChatRequest {
   const messages = [...new Conversation().messages(asked.messages ?? [])]
   const { tools } = asked

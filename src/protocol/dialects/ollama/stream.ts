@@ -7,7 +7,7 @@ import { callOf, endOf, headOf, logprobsOf, type OllamaCall, type Saying, textOf
 
 const nothing: Accepted = { kind: 'nothing' }
 const failed: Accepted = { kind: 'failed' }
-/** Of the arguments of all calls of one answer, which are told whole, UTF-16 units. */
+/** Bound for the arguments of all calls of one answer, which are sent whole, UTF-16 units. */
 const argumentsUnitsMax = 4 * 1024 * 1024
 
 interface GatheredCall {
@@ -96,7 +96,7 @@ export class OllamaStream extends ChunkReader {
     return `${rest}${called}${this.line({ ...said, ...endOf(choice?.finish_reason, end, true) })}`
   }
 
-  /** Clients throw what a line with an error says. */
+  /** Clients throw the message of a line with an error. */
   failure(error: object): string {
     const { message, svc } = error as { readonly message: string; readonly svc: object }
     return `${JSON.stringify({ error: message, svc })}\n`

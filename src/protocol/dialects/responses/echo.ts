@@ -3,7 +3,7 @@ import type { ResponsesRequest } from '../../wire/inference/responses.ts'
 /** Under it a translated request keeps what its response repeats; no writer of JSON sees it. */
 export const echoed: unique symbol = Symbol('echoed')
 
-/** What of a request every response repeats, as the schema wants it: all but the input. */
+/** The part of a request that every response repeats, as the schema requires: all but the input. */
 export function echoOf(asked: ResponsesRequest) {
   return {
     instructions: asked.instructions ?? null,

@@ -11,7 +11,7 @@ type Message = ChatRequest['messages'][number] & Json
 const invalid = (param: string, detail: string) =>
   new Problem('invalid_request', { param, detail: `${param}: ${detail}` })
 
-/** A chat, and what of the request its response repeats. */
+/** A chat, and the part of the request that its response repeats. */
 export type ResponsesChat = ChatRequest & { readonly [echoed]: Echo }
 
 /**
@@ -26,7 +26,7 @@ function refuseStored(asked: Json): void {
     throw invalid('truncation', 'this gateway drops nothing of an input')
   }
   const include = asked.include ?? []
-  // What a node thinks is not encrypted: who asks for that loses nothing.
+  // Reasoning is never encrypted here, so a client that asks for it loses nothing.
   if (!Array.isArray(include) || include.some((what) => what !== 'reasoning.encrypted_content'))
     throw invalid('include', 'there is nothing more to include')
 }
@@ -124,7 +124,7 @@ function formatOf(format: Json): unknown {
   return { type: 'json_schema', json_schema: schema }
 }
 
-/** The chat that a Responses request comes to (§28). Throws a `Problem` for what no chat can carry. */
+/** Converts a Responses request to a chat (§28). Throws a `Problem` for parts that a chat cannot carry. */
 export function chatOfResponses(asked: ResponsesRequest): ResponsesChat {
   refuseStored(asked)
   const {

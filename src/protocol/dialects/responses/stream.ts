@@ -62,7 +62,7 @@ export class ResponsesStream extends ChunkReader {
   private spoken: OpenItem | null = null
   /** By the node's index. Calls may grow side by side, and end with the answer. */
   private readonly calls = new Map<number, OpenItem>()
-  /** JSON: it goes into several events, and a long text is not to be written anew for each. */
+  /** As JSON: it goes into several events, and a long text must not be encoded again for each. */
   private readonly done: string[] = []
   private readonly functions: Namespaced
 
@@ -169,7 +169,7 @@ export class ResponsesStream extends ChunkReader {
     return this.eventOf(type, `${place},"part":${partText(item.kind, quoted)}`)
   }
 
-  /** Its JSON. `quoted`: what was written, as JSON; null: it has only begun. */
+  /** Its JSON. `quoted`: the written text, as JSON; null if it has only begun. */
   private itemText({ kind, id, callId, called }: OpenItem, status: ItemStatus, quoted: string | null): string {
     if (kind === 'call') {
       const begun = JSON.stringify(callItem(id, status, { call_id: callId, ...called, arguments: '' }))
@@ -239,7 +239,7 @@ export class ResponsesStream extends ChunkReader {
     return begun + ends + this.responseEvent(whole ? 'response.completed' : 'response.incomplete', response)
   }
 
-  /** What was done is listed again where that is not itself too much. */
+  /** Lists the finished items again, unless they are too long. */
   failure(error: object, bytesLeft?: number): string {
     const { message } = error as { readonly message: string }
     const begun = this.start()

@@ -10,7 +10,7 @@ const invalid = (param: string, detail: string) =>
 /** A chat knows no namespaces: there the function's name begins with that of its namespace. */
 export const joinedName = (namespace: string, name: string) => `${namespace}__${name}`
 
-/** Of what a namespace says of itself, a copy goes into each of its functions: UTF-16 units of all copies. */
+/** A namespace's description is copied into each of its functions: bound of all copies, UTF-16 units. */
 const copiedUnitsMax = 1024 * 1024
 
 export interface CalledFunction {
@@ -40,7 +40,7 @@ export function namespaced(tools: Tools): Namespaced {
   return found
 }
 
-/** What a response calls a function that a node has called by its name in the chat. */
+/** A response's name for a function that a node has called by its name in the chat. */
 export const calledFunction = (functions: Namespaced, called: string): CalledFunction =>
   functions.get(called) ?? { name: called }
 
@@ -55,7 +55,7 @@ function functionOf(tool: Json, at: string): Json & { readonly name: string } {
   return { name, ...Object.fromEntries(Object.entries(known).filter(([, value]) => value != null)) }
 }
 
-/** The model is shown what a namespace is for with each of its functions. */
+/** The model sees a namespace's description with each of its functions. */
 function* spaced({ name: namespace, description: about, tools }: Json, at: string): Generator<Json> {
   if (typeof namespace !== 'string') throw invalid(`${at}.name`, 'a namespace has a name')
   if (!Array.isArray(tools)) throw invalid(`${at}.tools`, 'a namespace has functions')
