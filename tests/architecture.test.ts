@@ -41,14 +41,21 @@ const layers: Readonly<Record<string, Layer>> = {
     imports: ['vocabulary', 'protocol', 'transport', 'polling', 'machines', 'db', 'runtimes'],
     packages: ['xstate', 'elkjs', 'prom-client', 'postgres', 'viem', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
+  // What runs in the gateway reaches an action through its context, so that command line and console can read actions, too.
+  actions: {
+    imports: ['vocabulary', 'protocol'],
+    types: ['machines', 'actors', 'db', 'http'],
+    packages: ['@sinclair/typebox'],
+    reserved: impure,
+  },
   http: {
-    imports: ['vocabulary', 'protocol', 'listener', 'transport', 'machines', 'actors', 'db'],
+    imports: ['vocabulary', 'protocol', 'listener', 'transport', 'machines', 'actors', 'actions', 'db'],
     types: ['runtimes'],
     packages: ['elysia', '@elysiajs/', '@sinclair/typebox', 'prom-client', 'swagger-ui-dist', 'node:', 'bun'],
     reserved: new RegExp(`${callsOut.source}|${writesRows.source}`),
   },
   processes: {
-    imports: ['vocabulary', 'protocol', 'listener', 'actors', 'http', 'db'],
+    imports: ['vocabulary', 'protocol', 'listener', 'actors', 'actions', 'http', 'db'],
     types: ['transport'],
     packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'],
     reserved: callsOut,
@@ -66,7 +73,7 @@ const layers: Readonly<Record<string, Layer>> = {
   'verify-page': { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // What works on a gateway's storage beside the gateway, or without it.
   offline: { imports: ['vocabulary', 'protocol', 'polling', 'machines', 'db', 'actors'], packages: ['node:', 'bun'] },
-  cli: { imports: ['vocabulary', 'protocol', 'client', 'guides'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
+  cli: { imports: ['vocabulary', 'protocol', 'actions', 'client', 'guides'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
 }
 /** Files that stand above the table, and the rooms a single file may enter beyond its layer. */
 const composition = ['src/main.ts']

@@ -135,7 +135,7 @@ function createKeeping(parts: GatewayParts) {
     perMinute: config.SVC_AUTH_FAILURES_PER_MINUTE,
     lockoutMs: config.SVC_AUTH_LOCKOUT_MS,
   })
-  const audit = new AuditLog({ db, log, keys: auditKeys })
+  const audit = new AuditLog({ db, log, keys: auditKeys, policyOf: parts.policyOf })
   const retentionDaysMin = config.SVC_AUDIT_MIN_RETENTION_DAYS
   const auditPurge = new AuditPurge({ database, trail: audit, log, keys: auditKeys, retentionDaysMin })
   const sealing = createSealing(parts.secretsKeys)

@@ -1,4 +1,5 @@
 import { type AnyElysia, Elysia } from 'elysia'
+import { adminRoutes } from '../actions/registry.ts'
 import type { GatewayHandle } from '../actors/gateway-handle.ts'
 import { operations } from '../actors/operations/registry.ts'
 import { tunnelSocketOptions } from '../actors/tunnels/tunnel-socket.ts'
@@ -128,6 +129,6 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(receiptRoutes(context))
     .use(logRoutes(context))
     .use(reportRoutes(context))
-  checkAdminRoutes(app)
+  checkAdminRoutes(app, adminRoutes)
   return app
 }

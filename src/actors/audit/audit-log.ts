@@ -11,8 +11,7 @@ import { type AccessEventRow, type AuditMetadata, ensureAuditPartitions } from '
 import { Problem } from '../../errors.ts'
 import { newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
-import type { AdminRoute } from '../../machines/rules/admin-route.ts'
-import { adminRoute, approvalPolicyVersion } from '../../machines/rules/approval-policy.ts'
+import { type AdminRoute, approvalPolicyVersion } from '../../machines/rules/admin-route.ts'
 import { hashToken } from '../../secrets.ts'
 import { dayMs, hourMs } from '../../time.ts'
 import { type AccessWriter, createAccessWriter } from './access-writer.ts'
@@ -27,6 +26,8 @@ export interface AuditLogOptions {
   readonly log: Log
   /** SVC_AUDIT_KEY, newest first. */
   readonly keys: readonly string[]
+  /** What the approval policy says of an action. */
+  readonly policyOf: (action: string) => AdminRoute
   /** Unix ms. */
   readonly now?: () => number
   readonly accessQueueMax?: number
@@ -87,7 +88,7 @@ export class AuditLog implements AuditTrail {
   }
 
   record(tx: Database, audit: AuditContext, deed: Deed): Promise<void> {
-    const row = adminRoute(audit.action)
+    const row = this.options.policyOf(audit.action)
     return this.orNothing(tx, async (chain) => {
       const metadata = metadataOf(row, audit, deed)
       if (row.targetType !== null) await chain.approval(approvalFacts(row, audit, deed, metadata))

@@ -3,7 +3,7 @@ import * as rows from '../../db/queries/audit/audit-purge.ts'
 import { Problem } from '../../errors.ts'
 import { newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
-import { adminRoute } from '../../machines/rules/approval-policy.ts'
+import { purgeConfirmation } from '../../protocol/wire/admin/audit.ts'
 import { dayMs, hourMs } from '../../time.ts'
 import { chainKeyId, tombstoneProof } from './audit-chain.ts'
 import type { AuditContext, AuditTrail } from './audit-context.ts'
@@ -83,7 +83,7 @@ export class AuditPurge {
     const cutoff = new Date(at.getTime() - input.olderThanDays * dayMs)
     if (input.dryRun) return this.dryRun(input, cutoff, at, audit)
     if (audit.confirmation === null) {
-      const detail = `confirm must be exactly ${adminRoute(action).typedConfirmation}`
+      const detail = `confirm must be exactly ${purgeConfirmation}`
       throw new Problem('confirmation_required', { param: 'confirm', detail })
     }
     const report = await rows.asOnlyPurge(this.options.database.sql, async (session) => {

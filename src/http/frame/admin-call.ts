@@ -3,7 +3,6 @@ import type { AuditContext } from '../../actors/audit/audit-context.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { type AdminRoute, needsSecondApprover } from '../../machines/rules/admin-route.ts'
-import { type AdminAction, adminRoute } from '../../machines/rules/approval-policy.ts'
 import type { Precondition } from '../../precondition.ts'
 import { readBody } from '../../protocol/json/json-body.ts'
 import { checkReasonHeader, readOptionalBody, reasonHeader } from './admin-input.ts'
@@ -42,7 +41,7 @@ export function adminCall(
 ): AdminCall {
   const audited = (body: object): AuditContext => {
     if (exchange.action === null) throw new Error('an admin route without its action')
-    return auditContext(context, { exchange, request, actorToken, action: exchange.action }, body)
+    return auditContext(context, { exchange, request, actorToken, row: exchange.action }, body)
   }
   return {
     body: async (schema) => {
@@ -66,13 +65,12 @@ interface Caller {
   readonly exchange: HttpExchange
   readonly request: Request
   readonly actorToken: string
-  readonly action: AdminAction
+  readonly row: AdminRoute
 }
 
 function auditContext(context: HttpContext, caller: Caller, given: object): AuditContext {
-  const { exchange, request, action } = caller
+  const { exchange, request, row } = caller
   const { config } = context.gateway
-  const row = adminRoute(action)
   const body = given as { readonly reason?: string; readonly confirm?: string; readonly dry_run?: boolean }
   const reason = reasonOf(body.reason ?? request.headers.get(reasonHeader))
   // A dry run changes nothing, so it needs no reason and no second admin.
@@ -80,7 +78,7 @@ function auditContext(context: HttpContext, caller: Caller, given: object): Audi
   if (config.SVC_ENFORCE_REASON && row.reasonRequired && reason === null && !dry) throw reasonRequired()
   const approver = config.SVC_REQUIRE_SECOND_APPROVER && needsSecondApprover(row) && !dry
   return {
-    action,
+    action: row.action,
     actorType: 'admin_token',
     actorRole: exchange.role ?? 'viewer',
     actorHashPrefix: exchange.actorHash,

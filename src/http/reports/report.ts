@@ -1,8 +1,8 @@
 import type { Static, TObject } from '@sinclair/typebox'
 import { type AnyElysia, Elysia } from 'elysia'
+import { type AdminAction, adminRoutes } from '../../actions/registry.ts'
 import type { Deed } from '../../actors/audit/audit-context.ts'
 import type { AdminRole } from '../../machines/rules/admin-route.ts'
-import { type AdminAction, adminRoute } from '../../machines/rules/approval-policy.ts'
 import { utcDay } from '../../time.ts'
 import type { AdminCall } from '../frame/admin-call.ts'
 import type { HttpContext } from '../frame/context.ts'
@@ -76,7 +76,7 @@ export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
   const { csv, params } = spec
   const query: QueryParameters = csv === undefined ? spec.query : { ...spec.query, format: formatParameter }
   return new Elysia().use(admin(context)).get(
-    adminRoute(spec.action).path,
+    adminRoutes[spec.action].path,
     async ({ actor, call, query: values, params: given, request, set }): Promise<never> => {
       const input: ReportInput<QueryParameters> = {
         params: given as Record<string, string>,

@@ -1,7 +1,7 @@
 import { Elysia } from 'elysia'
+import { adminRoutes } from '../../../actions/registry.ts'
 import { brand } from '../../../brand.ts'
 import { Problem } from '../../../errors.ts'
-import { adminRoutes } from '../../../machines/rules/approval-policy.ts'
 import { ForkBody, LogFork } from '../../../protocol/wire/money/log.ts'
 import type { HttpContext } from '../../frame/context.ts'
 import { reads } from '../../frame/reads.ts'

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { adminRoutes } from '../../../actions/registry.ts'
 import { brand } from '../../../brand.ts'
-import { adminRoutes } from '../../../machines/rules/approval-policy.ts'
 import { ReasonBody } from '../../../protocol/wire/admin/admin.ts'
 import { ReceiptDecision } from '../../../protocol/wire/money/receipt.ts'
 import type { HttpContext } from '../../frame/context.ts'

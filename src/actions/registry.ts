@@ -1,0 +1,228 @@
+import type { AdminRoute } from '../machines/rules/admin-route.ts'
+import { purgeConfirmation } from '../protocol/wire/admin/audit.ts'
+import { forkConfirmation } from '../protocol/wire/money/log.ts'
+import { change, exported, read } from './frame/policy.ts'
+
+const [twoPeople, reasonAndTwoPeople] = ['second_approver', 'reason_and_second_approver'] as const
+
+/**
+ * Every admin route there is, in the order of the approval policy: what operators can do, and rows of what they can
+ * read. What is mounted names its row and takes its role from it; the OpenAPI document, the approval policy and the
+ * templates of the audit read the same list, and the start refuses a route that is not in it (`checkAdminRoutes`).
+ */
+const registry = [
+  change('customer.credit.create', 'POST /v1/admin/customers/:customer_id/credits', {
+    role: 'admin',
+    category: 'billing',
+    target: 'customer',
+    requirement: reasonAndTwoPeople,
+  }),
+  change('audit.retention.purge', 'POST /v1/admin/retention/audit-events/purge', {
+    role: 'admin',
+    category: 'retention',
+    target: 'audit_events',
+    requirement: twoPeople,
+    reasonRequired: false,
+    typedConfirmation: purgeConfirmation,
+    dryRun: true,
+  }),
+  exported('customer.usage.export', '/v1/admin/customers/:customer_id/usage-export'),
+  exported('customer.invoice.export', '/v1/admin/customers/:customer_id/invoice'),
+  // What the console shows by itself is no sensitive call: else its own reads would hide those of a person.
+  read('billing.costs.read', 'operator', 'observability', '/v1/admin/billing/costs'),
+  read('billing.treasury.read', 'operator', 'billing', '/v1/admin/billing/treasury-report'),
+  read('audit.access.read', 'viewer', 'audit', '/v1/admin/access-events'),
+  read('audit.approval.read', 'viewer', 'audit', '/v1/admin/approval-events'),
+  read('audit.command.read', 'viewer', 'audit', '/v1/admin/command-events'),
+  read('audit.summary.read', 'viewer', 'audit', '/v1/admin/audit/summary'),
+  read('audit.chain.verify', 'viewer', 'audit', '/v1/admin/audit/verify'),
+  read('audit.chain.export', 'viewer', 'audit', '/v1/admin/audit/export'),
+  read('approval.policy.read', 'viewer', 'audit', '/v1/admin/approval-policy'),
+  change('gateway_key.issue', 'POST /v1/admin/customers/:customer_id/keys', {
+    role: 'admin',
+    category: 'key_management',
+    target: 'gateway_key',
+    requirement: reasonAndTwoPeople,
+  }),
+  change('gateway_key.rotate', 'POST /v1/admin/keys/:key_id/rotate', {
+    role: 'admin',
+    category: 'key_management',
+    target: 'gateway_key',
+    requirement: reasonAndTwoPeople,
+  }),
+  change('gateway_key.revoke', 'DELETE /v1/admin/keys/:key_id', {
+    role: 'admin',
+    category: 'key_management',
+    target: 'gateway_key',
+    requirement: reasonAndTwoPeople,
+  }),
+  read('gateway_key.list', 'operator', 'key_management', '/v1/admin/customers/:customer_id/keys'),
+  change('customer.create', 'POST /v1/admin/customers', { role: 'admin', category: 'billing', target: 'customer' }),
+  change('customer.update', 'PATCH /v1/admin/customers/:customer_id', {
+    role: 'admin',
+    category: 'billing',
+    target: 'customer',
+  }),
+  change('customer.token.rotate', 'POST /v1/admin/customers/:customer_id/token', {
+    role: 'admin',
+    category: 'billing',
+    target: 'customer',
+  }),
+  change('customer.webhook_secret.rotate', 'POST /v1/admin/customers/:customer_id/webhook-secret', {
+    role: 'admin',
+    category: 'billing',
+    target: 'customer',
+  }),
+  read('customer.list', 'operator', 'observability', '/v1/admin/customers'),
+  read('customer.read', 'operator', 'observability', '/v1/admin/customers/:customer_id'),
+  change('node.enroll', 'POST /v1/admin/enrollment-tokens', {
+    role: 'operator',
+    category: 'node_control',
+    target: 'enrollment_token',
+  }),
+  change('node.enroll.withdraw', 'DELETE /v1/admin/enrollment-tokens/:token_id', {
+    role: 'operator',
+    category: 'node_control',
+    target: 'enrollment_token',
+  }),
+  read('node.enroll.list', 'operator', 'node_control', '/v1/admin/enrollment-tokens'),
+  change('node.register', 'POST /v1/admin/nodes', { role: 'operator', category: 'node_control', target: 'node' }),
+  change('node.update', 'PATCH /v1/admin/nodes/:node_id', {
+    role: 'operator',
+    category: 'node_control',
+    target: 'node',
+  }),
+  change('node.delete', 'DELETE /v1/admin/nodes/:node_id', { role: 'admin', category: 'node_control', target: 'node' }),
+  change('node.drain', 'POST /v1/admin/nodes/:node_id/drain', {
+    role: 'operator',
+    category: 'node_control',
+    target: 'node',
+    command: 'node.drain',
+  }),
+  change('node.resume', 'POST /v1/admin/nodes/:node_id/resume', {
+    role: 'operator',
+    category: 'node_control',
+    target: 'node',
+    command: 'node.resume',
+  }),
+  change('node.revoke', 'POST /v1/admin/nodes/:node_id/revoke', {
+    role: 'admin',
+    category: 'node_control',
+    target: 'node',
+    command: 'node.revoke',
+  }),
+  change('node.model.load', 'POST /v1/admin/nodes/:node_id/models/load', {
+    role: 'operator',
+    category: 'node_control',
+    target: 'node',
+    command: 'model.load',
+  }),
+  change('node.model.unload', 'POST /v1/admin/nodes/:node_id/models/unload', {
+    role: 'operator',
+    category: 'node_control',
+    target: 'node',
+    command: 'model.unload',
+  }),
+  /** It changes nothing, but its body may hold a key, which belongs in no query. */
+  { ...read('node.probe', 'operator', 'node_control', '/v1/admin/nodes/probe'), method: 'POST' },
+  read('node.list', 'viewer', 'node_control', '/v1/admin/nodes'),
+  read('node.read', 'viewer', 'node_control', '/v1/admin/nodes/:node_id'),
+  change('model.update', 'PUT /v1/admin/models', {
+    role: 'operator',
+    category: 'catalogue',
+    target: 'model',
+    reasonRequired: false,
+  }),
+  change('model.edit', 'PATCH /v1/admin/models', {
+    role: 'operator',
+    category: 'catalogue',
+    target: 'model',
+    reasonRequired: false,
+  }),
+  change('model.delete', 'DELETE /v1/admin/models', {
+    role: 'operator',
+    category: 'catalogue',
+    target: 'model',
+    reasonRequired: false,
+  }),
+  read('model.list', 'viewer', 'catalogue', '/v1/admin/models'),
+  change('command.cancel', 'POST /v1/admin/commands/:command_id/cancel', {
+    role: 'operator',
+    category: 'node_control',
+    target: 'command',
+    command: 'job.cancel',
+  }),
+  read('command.read', 'viewer', 'node_control', '/v1/admin/commands/:command_id'),
+  read('job.list', 'viewer', 'private_jobs', '/v1/admin/jobs'),
+  change('webhook.redeliver', 'POST /v1/admin/webhooks/:webhook_id/redeliver', {
+    role: 'operator',
+    category: 'private_jobs',
+    target: 'webhook',
+  }),
+  read('webhook.list', 'viewer', 'private_jobs', '/v1/admin/webhooks'),
+  change('payout.batch.create', 'POST /v1/admin/payout-batches', {
+    role: 'admin',
+    category: 'settlement',
+    target: 'payout_batch',
+    requirement: twoPeople,
+    dryRun: true,
+  }),
+  change('payout.batch.submit', 'POST /v1/admin/payout-batches/:batch_id/submit', {
+    role: 'admin',
+    category: 'settlement',
+    target: 'payout_batch',
+    requirement: twoPeople,
+  }),
+  change('payout.batch.retry', 'POST /v1/admin/payout-batches/:batch_id/retry', {
+    role: 'admin',
+    category: 'settlement',
+    target: 'payout_batch',
+    requirement: twoPeople,
+  }),
+  read('payout.batch.list', 'viewer', 'settlement', '/v1/admin/payout-batches'),
+  read('payout.batch.proofs', 'viewer', 'settlement', '/v1/admin/payout-batches/:batch_id/proofs'),
+  change('receipt.release', 'POST /v1/admin/receipts/:receipt_hash/release', {
+    role: 'admin',
+    category: 'settlement',
+    target: 'receipt',
+    requirement: twoPeople,
+  }),
+  change('receipt.reject', 'POST /v1/admin/receipts/:receipt_hash/reject', {
+    role: 'admin',
+    category: 'settlement',
+    target: 'receipt',
+    requirement: twoPeople,
+  }),
+  change('log.fork', 'POST /v1/admin/log/fork', {
+    role: 'admin',
+    category: 'settlement',
+    target: 'log',
+    requirement: twoPeople,
+    typedConfirmation: forkConfirmation,
+  }),
+  read('ledger.proof.read', 'operator', 'observability', '/v1/admin/ledger/proof'),
+  read('ledger.check.read', 'operator', 'billing', '/v1/admin/ledger/check'),
+  read('receipt.read', 'viewer', 'settlement', '/v1/admin/receipts/:receipt_hash'),
+  read('request.list', 'viewer', 'observability', '/v1/admin/requests'),
+  read('traffic.read', 'viewer', 'observability', '/v1/admin/traffic'),
+  read('request.read', 'viewer', 'observability', '/v1/admin/requests/:request_id'),
+  read('explain.read', 'viewer', 'observability', '/v1/admin/explain'),
+  read('mixture.list', 'viewer', 'observability', '/v1/admin/mixtures'),
+  read('machine.list', 'viewer', 'observability', '/v1/admin/machines'),
+  read('machine.transitions', 'viewer', 'observability', '/v1/admin/machines/:machine/transitions'),
+  read('machine.inspect', 'viewer', 'observability', '/v1/admin/inspect'),
+] as const satisfies readonly AdminRoute[]
+
+export type AdminAction = (typeof registry)[number]['action']
+
+/** By the name of the action. */
+export const adminRoutes = Object.fromEntries(registry.map((row) => [row.action, row])) as Readonly<
+  Record<AdminAction, AdminRoute>
+>
+
+/** A name that stands in the database may be of another version. */
+export const adminRoute = (action: string): AdminRoute => {
+  const row = (adminRoutes as Readonly<Record<string, AdminRoute>>)[action]
+  if (row === undefined) throw new Error(`no action ${action}`)
+  return row
+}
