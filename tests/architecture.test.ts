@@ -68,7 +68,8 @@ const layers: Readonly<Record<string, Layer>> = {
   client: { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // Imports the pages of docs/integrations, as texts.
   guides: { imports: ['integrations', 'vocabulary'], packages: [] },
-  console: { imports: ['guides'], types: ['protocol'], packages: ['preact', '@preact/signals'] },
+  // Of the actions the macro that makes its forms, when the page is bundled.
+  console: { imports: ['guides', 'actions'], types: ['protocol'], packages: ['preact', '@preact/signals'] },
   // In a browser, with the verifier that the command has.
   'verify-page': { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // What works on a gateway's storage beside the gateway, or without it.

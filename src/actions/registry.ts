@@ -1,7 +1,13 @@
 import type { AdminRoute } from '../machines/rules/admin-route.ts'
 import { purgeConfirmation } from '../protocol/wire/admin/audit.ts'
 import { forkConfirmation } from '../protocol/wire/money/log.ts'
+import type { Action } from './frame/define-action.ts'
 import { change, exported, read } from './frame/policy.ts'
+import { createBatch } from './money/create-batch.ts'
+import { deleteNode } from './nodes/delete.ts'
+import { drainNode } from './nodes/drain.ts'
+import { resumeNode } from './nodes/resume.ts'
+import { revokeNode } from './nodes/revoke.ts'
 
 const [twoPeople, reasonAndTwoPeople] = ['second_approver', 'reason_and_second_approver'] as const
 
@@ -92,25 +98,10 @@ const registry = [
     category: 'node_control',
     target: 'node',
   }),
-  change('node.delete', 'DELETE /v1/admin/nodes/:node_id', { role: 'admin', category: 'node_control', target: 'node' }),
-  change('node.drain', 'POST /v1/admin/nodes/:node_id/drain', {
-    role: 'operator',
-    category: 'node_control',
-    target: 'node',
-    command: 'node.drain',
-  }),
-  change('node.resume', 'POST /v1/admin/nodes/:node_id/resume', {
-    role: 'operator',
-    category: 'node_control',
-    target: 'node',
-    command: 'node.resume',
-  }),
-  change('node.revoke', 'POST /v1/admin/nodes/:node_id/revoke', {
-    role: 'admin',
-    category: 'node_control',
-    target: 'node',
-    command: 'node.revoke',
-  }),
+  deleteNode,
+  drainNode,
+  resumeNode,
+  revokeNode,
   change('node.model.load', 'POST /v1/admin/nodes/:node_id/models/load', {
     role: 'operator',
     category: 'node_control',
@@ -160,13 +151,7 @@ const registry = [
     target: 'webhook',
   }),
   read('webhook.list', 'viewer', 'private_jobs', '/v1/admin/webhooks'),
-  change('payout.batch.create', 'POST /v1/admin/payout-batches', {
-    role: 'admin',
-    category: 'settlement',
-    target: 'payout_batch',
-    requirement: twoPeople,
-    dryRun: true,
-  }),
+  createBatch,
   change('payout.batch.submit', 'POST /v1/admin/payout-batches/:batch_id/submit', {
     role: 'admin',
     category: 'settlement',
@@ -214,6 +199,8 @@ const registry = [
 ] as const satisfies readonly AdminRoute[]
 
 export type AdminAction = (typeof registry)[number]['action']
+
+export const actions: readonly Action[] = registry.filter((row) => 'run' in row)
 
 /** By the name of the action. */
 export const adminRoutes = Object.fromEntries(registry.map((row) => [row.action, row])) as Readonly<

@@ -1,3 +1,4 @@
+import { withActions } from './action-commands.ts'
 import { credits } from './commands/accounts/credits.ts'
 import { customers } from './commands/accounts/customers.ts'
 import { keys } from './commands/accounts/keys.ts'
@@ -23,7 +24,7 @@ import { verify } from './commands/proofs/verify.ts'
 import type { Verb } from './frame/action.ts'
 
 /** In the order of the help text. A new verb is one file and one line here. */
-export const verbs: readonly Verb[] = [
+const written: readonly Verb[] = [
   serve,
   node,
   status,
@@ -48,3 +49,5 @@ export const verbs: readonly Verb[] = [
   resetAdmin,
   fakeNode,
 ]
+
+export const verbs: readonly Verb[] = written.map(withActions)

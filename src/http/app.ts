@@ -10,6 +10,7 @@ import { gatewayDoor } from './gateway-door.ts'
 import { inferenceDoors } from './inference/inference-door.ts'
 import { problems } from './plugins/problems.ts'
 import { reportRoutes } from './reports/registry.ts'
+import { actionRoutes } from './routes/admin/actions.ts'
 import { auditRoutes } from './routes/admin/audit.ts'
 import { commandRoutes } from './routes/admin/commands.ts'
 import { creditRoutes } from './routes/admin/credits.ts'
@@ -101,6 +102,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(consoleRoutes(context))
     .use(verifyPageRoutes(context))
     .use(healthRoutes(context))
+    .use(actionRoutes(context))
     .use(auditRoutes(context))
     .use(customerRoutes(context))
     .use(keyRoutes(context))

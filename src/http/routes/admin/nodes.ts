@@ -1,36 +1,23 @@
 import { Elysia } from 'elysia'
-import type { Role } from '../../../actors/accounts/access.ts'
-import type { NodeChanges, NodeCommand, NodeRecord } from '../../../actors/pool/pool-admin.ts'
+import type { NodeChanges } from '../../../actors/pool/pool-admin.ts'
 import { withLoads } from '../../../actors/siblings/loads.ts'
 import { brand } from '../../../brand.ts'
-import {
-  ModelWish,
-  ModelWished,
-  Node,
-  NodeCreate,
-  NodeList,
-  NodeUpdate,
-  ReasonBody,
-} from '../../../protocol/wire/admin/admin.ts'
+import { ModelWish, ModelWished, Node, NodeCreate, NodeList, NodeUpdate } from '../../../protocol/wire/admin/admin.ts'
 import { Loads } from '../../../protocol/wire/admin/processes.ts'
 import { isoTime } from '../../../time.ts'
 import { nodeParams } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'
 import { tagged } from '../../frame/precondition.ts'
 import { asks, limitOf } from '../../frame/query.ts'
-import { mayRead, reads } from '../../frame/reads.ts'
+import { reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { nodeView } from '../../views/admin.ts'
+import { nodeNow, nodeView } from '../../views/admin.ts'
 import { nodeProbeRoutes } from './node-probe.ts'
 import { refuseItself } from './refuse-itself.ts'
 
 const tags = ['Nodes (extension)']
 const listQuery = { limit: limitOf(100, 1_000) }
-
-/** A node's row with what this gateway knows about the node now. */
-const withStatus = ({ gateway }: HttpContext, row: NodeRecord, role: Role) =>
-  nodeView(row, gateway.router.nodes().find(({ nodeId }) => nodeId === row.nodeId) ?? null, role)
 
 function changesOf(body: typeof NodeUpdate.static): NodeChanges {
   return {
@@ -84,7 +71,7 @@ const collectionRoutes = (context: HttpContext) => {
           nodeClass: rest.node_class,
           privacyClass: rest.privacy_class,
         })
-        return status(201, withStatus(context, row, actor.role))
+        return status(201, nodeNow(context.gateway, row, actor.role))
       },
       {
         action: 'node.register',
@@ -102,7 +89,7 @@ const itemRoutes = (context: HttpContext) => {
     .get(
       '/v1/admin/nodes/:node_id',
       async ({ actor, params, set }) => {
-        const own = withStatus(context, await pool.node(params.node_id), actor.role)
+        const own = nodeNow(context.gateway, await pool.node(params.node_id), actor.role)
         const [node = own] = withLoads([own], await context.gateway.siblings.ask('loads', {}, Loads))
         return tagged(set, node)
       },
@@ -118,7 +105,7 @@ const itemRoutes = (context: HttpContext) => {
       async ({ body: { body, audit }, actor, call, params, set }) => {
         if (body.url !== undefined) refuseItself(context, body.url)
         const row = await pool.by(audit).updateNode(params.node_id, changesOf(body), call.precondition())
-        return tagged(set, withStatus(context, row, actor.role))
+        return tagged(set, nodeNow(context.gateway, row, actor.role))
       },
       {
         action: 'node.update',
@@ -128,46 +115,6 @@ const itemRoutes = (context: HttpContext) => {
         detail: describe({ summary: 'Change a node', tags, etag: 'row' }),
       },
     )
-    .delete(
-      '/v1/admin/nodes/:node_id',
-      async ({ call, params, set }) => {
-        await pool.by(call.bare()).deleteNode(params.node_id, call.precondition())
-        set.status = 204
-      },
-      {
-        action: 'node.delete',
-        params: nodeParams,
-        detail: describe({ summary: 'Delete a node and its measurements', tags, empty: true, etag: 'row' }),
-      },
-    )
-}
-
-const commands: readonly (readonly [NodeCommand, string])[] = [
-  ['drain', 'The node gets no new work. Running requests may finish'],
-  ['resume', 'The node gets new work again'],
-  ['revoke', 'Revoke the node and its keys for good'],
-]
-
-/** Commands to a node. Repeating one is no error. */
-const commandRoutes = (context: HttpContext) => {
-  const app = new Elysia().use(admin(context))
-  for (const [command, summary] of commands) {
-    app.post(
-      `/v1/admin/nodes/:node_id/${command}`,
-      async ({ body: { audit }, actor, params }) => {
-        const row = await context.gateway.pool.by(audit).setNodeAdminState(params.node_id, command)
-        return withStatus(context, row, actor.role)
-      },
-      {
-        action: `node.${command}`,
-        params: nodeParams,
-        response: { 200: Node },
-        ...mayRead(ReasonBody),
-        detail: describe({ summary, tags }),
-      },
-    )
-  }
-  return app
 }
 
 const wishes = [
@@ -202,6 +149,5 @@ export const nodeRoutes = (context: HttpContext) =>
   new Elysia()
     .use(collectionRoutes(context))
     .use(itemRoutes(context))
-    .use(commandRoutes(context))
     .use(modelRoutes(context))
     .use(nodeProbeRoutes(context))

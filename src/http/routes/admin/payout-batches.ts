@@ -3,13 +3,7 @@ import { Elysia } from 'elysia'
 import { brand } from '../../../brand.ts'
 import { listBatches } from '../../../db/queries/money/public-settlement.ts'
 import { ReasonBody } from '../../../protocol/wire/admin/admin.ts'
-import {
-  PayoutBatch,
-  PayoutBatchCreate,
-  PayoutBatchCreated,
-  PayoutBatchList,
-  PayoutProofList,
-} from '../../../protocol/wire/money/money.ts'
+import { PayoutBatch, PayoutBatchList, PayoutProofList } from '../../../protocol/wire/money/money.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
 import { asks, limitOf } from '../../frame/query.ts'
@@ -24,54 +18,25 @@ const query = { limit: limitOf(100, 1_000) } as const
 
 const collectionRoutes = (context: HttpContext) => {
   const { gateway } = context
-  return new Elysia()
-    .use(admin(context))
-    .get(
-      '/v1/admin/payout-batches',
-      async ({ query: { limit } }) => {
-        const batches = (await listBatches(gateway.db, limit)).map(adminBatchView)
-        return {
-          object: `${brand}.admin.payout_batch_list` as const,
-          generated_at: isoTime(Date.now()),
-          count: batches.length,
-          settlement_configured: gateway.settlement.configured,
-          batches,
-        }
-      },
-      {
-        action: 'payout.batch.list',
-        response: { 200: PayoutBatchList },
-        ...asks(query),
-        detail: describe({ summary: 'List payout batches, newest first', tags }),
-      },
-    )
-    .post(
-      '/v1/admin/payout-batches',
-      async ({ body: { body, audit }, status }) => {
-        const { dry_run: dryRun = false } = body
-        const built = await gateway.settlement.by(audit).build({ dryRun })
-        const made = dryRun ? ('dry_run' as const) : ('created' as const)
-        return status(built.batch === null ? 200 : 201, {
-          object: `${brand}.admin.payout_batch` as const,
-          status: built.payoutCount === 0 ? ('nothing_pending' as const) : made,
-          payout_count: built.payoutCount,
-          total_amount_wei: built.totalAmountWei.toString(),
-          without_address: built.withoutAddress,
-          merkle_root: built.merkleRoot,
-          batch: built.batch === null ? null : adminBatchView(built.batch),
-        })
-      },
-      {
-        action: 'payout.batch.create',
-        response: { 200: PayoutBatchCreated, 201: PayoutBatchCreated },
-        ...mayRead(PayoutBatchCreate),
-        detail: describe({
-          summary: 'Put all pending payouts into batches now',
-          description: 'Takes at most 1,000 payouts of any age. `dry_run` changes nothing.',
-          tags,
-        }),
-      },
-    )
+  return new Elysia().use(admin(context)).get(
+    '/v1/admin/payout-batches',
+    async ({ query: { limit } }) => {
+      const batches = (await listBatches(gateway.db, limit)).map(adminBatchView)
+      return {
+        object: `${brand}.admin.payout_batch_list` as const,
+        generated_at: isoTime(Date.now()),
+        count: batches.length,
+        settlement_configured: gateway.settlement.configured,
+        batches,
+      }
+    },
+    {
+      action: 'payout.batch.list',
+      response: { 200: PayoutBatchList },
+      ...asks(query),
+      detail: describe({ summary: 'List payout batches, newest first', tags }),
+    },
+  )
 }
 
 const itemRoutes = (context: HttpContext) => {
