@@ -1,13 +1,26 @@
 import type { AdminRoute } from '../machines/rules/admin-route.ts'
 import { purgeConfirmation } from '../protocol/wire/admin/audit.ts'
 import { forkConfirmation } from '../protocol/wire/money/log.ts'
+import { createCustomer } from './customers/create.ts'
+import { rotateWebhookSecret } from './customers/rotate-secret.ts'
+import { rotateCustomerToken } from './customers/rotate-token.ts'
+import { updateCustomer } from './customers/update.ts'
 import type { Action } from './frame/define-action.ts'
 import { change, exported, read } from './frame/policy.ts'
+import { issueKey } from './keys/issue.ts'
+import { revokeKey } from './keys/revoke.ts'
+import { rotateKey } from './keys/rotate.ts'
 import { createBatch } from './money/create-batch.ts'
 import { deleteNode } from './nodes/delete.ts'
 import { drainNode } from './nodes/drain.ts'
+import { enrollNode } from './nodes/enroll.ts'
+import { loadModel } from './nodes/load.ts'
+import { registerNode } from './nodes/register.ts'
 import { resumeNode } from './nodes/resume.ts'
 import { revokeNode } from './nodes/revoke.ts'
+import { unloadModel } from './nodes/unload.ts'
+import { updateNode } from './nodes/update.ts'
+import { withdrawToken } from './nodes/withdraw.ts'
 
 const [twoPeople, reasonAndTwoPeople] = ['second_approver', 'reason_and_second_approver'] as const
 
@@ -44,76 +57,27 @@ const registry = [
   read('audit.chain.verify', 'viewer', 'audit', '/v1/admin/audit/verify'),
   read('audit.chain.export', 'viewer', 'audit', '/v1/admin/audit/export'),
   read('approval.policy.read', 'viewer', 'audit', '/v1/admin/approval-policy'),
-  change('gateway_key.issue', 'POST /v1/admin/customers/:customer_id/keys', {
-    role: 'admin',
-    category: 'key_management',
-    target: 'gateway_key',
-    requirement: reasonAndTwoPeople,
-  }),
-  change('gateway_key.rotate', 'POST /v1/admin/keys/:key_id/rotate', {
-    role: 'admin',
-    category: 'key_management',
-    target: 'gateway_key',
-    requirement: reasonAndTwoPeople,
-  }),
-  change('gateway_key.revoke', 'DELETE /v1/admin/keys/:key_id', {
-    role: 'admin',
-    category: 'key_management',
-    target: 'gateway_key',
-    requirement: reasonAndTwoPeople,
-  }),
+  issueKey,
+  rotateKey,
+  revokeKey,
   read('gateway_key.list', 'operator', 'key_management', '/v1/admin/customers/:customer_id/keys'),
-  change('customer.create', 'POST /v1/admin/customers', { role: 'admin', category: 'billing', target: 'customer' }),
-  change('customer.update', 'PATCH /v1/admin/customers/:customer_id', {
-    role: 'admin',
-    category: 'billing',
-    target: 'customer',
-  }),
-  change('customer.token.rotate', 'POST /v1/admin/customers/:customer_id/token', {
-    role: 'admin',
-    category: 'billing',
-    target: 'customer',
-  }),
-  change('customer.webhook_secret.rotate', 'POST /v1/admin/customers/:customer_id/webhook-secret', {
-    role: 'admin',
-    category: 'billing',
-    target: 'customer',
-  }),
+  createCustomer,
+  updateCustomer,
+  rotateCustomerToken,
+  rotateWebhookSecret,
   read('customer.list', 'operator', 'observability', '/v1/admin/customers'),
   read('customer.read', 'operator', 'observability', '/v1/admin/customers/:customer_id'),
-  change('node.enroll', 'POST /v1/admin/enrollment-tokens', {
-    role: 'operator',
-    category: 'node_control',
-    target: 'enrollment_token',
-  }),
-  change('node.enroll.withdraw', 'DELETE /v1/admin/enrollment-tokens/:token_id', {
-    role: 'operator',
-    category: 'node_control',
-    target: 'enrollment_token',
-  }),
+  enrollNode,
+  withdrawToken,
   read('node.enroll.list', 'operator', 'node_control', '/v1/admin/enrollment-tokens'),
-  change('node.register', 'POST /v1/admin/nodes', { role: 'operator', category: 'node_control', target: 'node' }),
-  change('node.update', 'PATCH /v1/admin/nodes/:node_id', {
-    role: 'operator',
-    category: 'node_control',
-    target: 'node',
-  }),
+  registerNode,
+  updateNode,
   deleteNode,
   drainNode,
   resumeNode,
   revokeNode,
-  change('node.model.load', 'POST /v1/admin/nodes/:node_id/models/load', {
-    role: 'operator',
-    category: 'node_control',
-    target: 'node',
-    command: 'model.load',
-  }),
-  change('node.model.unload', 'POST /v1/admin/nodes/:node_id/models/unload', {
-    role: 'operator',
-    category: 'node_control',
-    target: 'node',
-    command: 'model.unload',
-  }),
+  loadModel,
+  unloadModel,
   /** It changes nothing, but its body may hold a key, which belongs in no query. */
   { ...read('node.probe', 'operator', 'node_control', '/v1/admin/nodes/probe'), method: 'POST' },
   read('node.list', 'viewer', 'node_control', '/v1/admin/nodes'),

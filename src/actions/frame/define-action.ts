@@ -2,6 +2,7 @@ import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox
 import type { AuditContext } from '../../actors/audit/audit-context.ts'
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
 import type * as adminViews from '../../http/views/admin.ts'
+import type * as enrollmentViews from '../../http/views/enrollment.ts'
 import type * as jobViews from '../../http/views/job.ts'
 import type * as moneyViews from '../../http/views/money.ts'
 import type { AdminRole } from '../../machines/rules/admin-route.ts'
@@ -12,7 +13,7 @@ import type { ActionForm } from './form.ts'
 import { change, type Named, type Place, type Policy } from './policy.ts'
 
 /** How rows look from outside. */
-export type Views = typeof adminViews & typeof jobViews & typeof moneyViews
+export type Views = typeof adminViews & typeof enrollmentViews & typeof jobViews & typeof moneyViews
 
 /** What an action has while it runs in the gateway: the checked call, and on whose word it comes. */
 export interface ActionContext<B = unknown, P = Readonly<Record<string, string>>> {

@@ -1,6 +1,7 @@
 import type { Customer, Key } from '../../protocol/wire/admin/accounts.ts'
 import { readAdmin, whyOf } from '../state/api.ts'
 import type { Act, ActField, Editing, Says, SeenRow, Values } from './act.ts'
+import { actOn } from './action-acts.ts'
 import { bothAllow, checkReach, reachChanges, reachFields, reachOf, reachSays } from './reach.ts'
 
 type Named = Pick<Customer, 'customer_id' | 'display_name'>
@@ -31,9 +32,7 @@ interface Made extends Customer {
   readonly customer_token: string
   readonly webhook_secret: string
 }
-interface KeyMade extends Key {
-  readonly gateway_key: string
-}
+type KeyMade = Key & { readonly gateway_key: string }
 
 const dailyField: ActField = {
   name: 'daily',
@@ -162,16 +161,6 @@ export const credit = (customer: Named, creditId = newCreditId()): Act => ({
   done: `${customer.display_name} is credited.`,
 })
 
-export const revokeKey = ({ key_id, name }: Pick<Key, 'key_id' | 'name'>): Act => ({
-  actions: ['gateway_key.revoke'],
-  verb: 'Revoke',
-  title: `Revoke the key ${name}`,
-  about: 'Programs with this key are refused at once, for good.',
-  confirm: name,
-  run: (_, send) => send({ action: 'gateway_key.revoke', method: 'DELETE', path: `/v1/admin/keys/${key_id}` }),
-  done: `The key ${name} is revoked.`,
-})
-
 const shownKey = ({ gateway_key }: KeyMade) => [{ label: 'Gateway key', text: gateway_key }]
 
 export const addKey = (customer: Customer): Act => ({
@@ -187,17 +176,5 @@ export const addKey = (customer: Customer): Act => ({
   },
   shows: shownKey,
   done: 'The key is issued.',
-  undo: (key: KeyMade) => revokeKey(key),
-})
-
-export const rotateKey = ({ key_id, name }: Pick<Key, 'key_id' | 'name'>): Act => ({
-  actions: ['gateway_key.rotate'],
-  verb: 'Rotate',
-  title: `Rotate the key ${name}`,
-  about: 'A new key takes its place. The old one works for a while longer, so that programs can be changed.',
-  confirm: name,
-  run: (_, send) =>
-    send({ action: 'gateway_key.rotate', method: 'POST', path: `/v1/admin/keys/${key_id}/rotate`, body: {} }),
-  shows: shownKey,
-  done: `The key ${name} is rotated.`,
+  undo: (key: KeyMade) => actOn('gateway_key.revoke', key),
 })

@@ -6,28 +6,7 @@ import type { Act, ActField, Choice, Says, SeenRow, Values } from './act.ts'
 import { actOn } from './action-acts.ts'
 import { mayDo } from './policy.ts'
 
-type Named = Pick<Node, 'node_id' | 'name'>
 const place = (nodeId: string) => `/v1/admin/nodes/${nodeId}`
-
-const wish = (node: Named, model: string, into: boolean): Act => ({
-  actions: [into ? 'node.model.load' : 'node.model.unload'],
-  verb: into ? 'Load' : 'Unload',
-  title: `${into ? 'Load' : 'Unload'} ${model} on ${node.name}`,
-  about: into
-    ? 'The node brings the model into its memory, so that its first request need not wait for that.'
-    : 'The model leaves the memory of the node when its work is done.',
-  run: (_, send) =>
-    send({
-      action: into ? 'node.model.load' : 'node.model.unload',
-      method: 'POST',
-      path: `${place(node.node_id)}/models/${into ? 'load' : 'unload'}`,
-      body: { model },
-    }),
-  done: `${node.name} is told to ${into ? 'load' : 'unload'} ${model}.`,
-  undo: () => wish(node, model, !into),
-})
-export const loadModel = (node: Named, model: string): Act => wish(node, model, true)
-export const unloadModel = (node: Named, model: string): Act => wish(node, model, false)
 
 const saysOf = (node: Node): Says => ({
   Name: node.name,
@@ -96,16 +75,6 @@ export const addNode = (customers: readonly Choice[]): Act => ({
   undo: (node: Node) => (mayDo('node.delete') ? removeNode(node) : actOn('node.drain', node)),
 })
 
-const withdraw = ({ token_id, name }: EnrollmentTokenIssued): Act => ({
-  actions: ['node.enroll.withdraw'],
-  verb: 'Withdraw',
-  title: `Withdraw the line for ${name}`,
-  about: 'The line stops working. A node that has used it stays.',
-  run: (_, send) =>
-    send({ action: 'node.enroll.withdraw', method: 'DELETE', path: `/v1/admin/enrollment-tokens/${token_id}` }),
-  done: `The line for ${name} works no more.`,
-})
-
 export const enrolNode = (customers: readonly Choice[]): Act => ({
   actions: ['node.enroll'],
   verb: 'Make the line',
@@ -122,5 +91,5 @@ export const enrolNode = (customers: readonly Choice[]): Act => ({
       : { label: 'Line to paste, within 15 minutes', text: line },
   ],
   done: 'The line is made.',
-  undo: withdraw,
+  undo: (issued: EnrollmentTokenIssued) => actOn('node.enroll.withdraw', issued),
 })

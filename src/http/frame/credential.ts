@@ -71,6 +71,7 @@ const needs = {
   },
 } as const satisfies Record<string, NeededCredential>
 
+export const agentFileRoute = '/v1/node-agent/agent.mjs'
 export const bunFileRoute = '/v1/node-agent/bun'
 /** Its token stands in the body, and is told of there. */
 const enrollRoute = '/v1/node-agent/enroll'

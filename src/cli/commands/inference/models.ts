@@ -7,7 +7,6 @@ import { UsageFault } from '../../frame/failure.ts'
 import type { Session } from '../../frame/session.ts'
 import { fields, shortTime, table } from '../../frame/table.ts'
 import { placesTable } from './model-places.ts'
-import { load, unload } from './model-wishes.ts'
 
 const path = '/v1/admin/models'
 const idOperand = { name: 'MODEL', about: 'The model id that clients use' } as const
@@ -195,5 +194,5 @@ const remove = action({
 export const models: Verb = {
   name: 'models',
   about: 'List the models that nodes serve, and manage the catalogue that names them',
-  actions: { list, set, alias, remove, load, unload },
+  actions: { list, set, alias, remove },
 }

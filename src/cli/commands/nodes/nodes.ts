@@ -11,7 +11,7 @@ import { givenText, givenTextForm } from '../../frame/given-text.ts'
 import { nodeIdOf as idOf, oneNode, nodesPath as path } from '../../frame/node-id.ts'
 import type { Session } from '../../frame/session.ts'
 import { dataDirOption } from './node-keys.ts'
-import { enroll, tokens, withdraw } from './nodes-enroll.ts'
+import { enroll, tokens } from './nodes-enroll.ts'
 import { nodeDetails, nodeTable } from './nodes-view.ts'
 import { serversHere } from './servers-here.ts'
 
@@ -194,7 +194,6 @@ export const nodes: Verb = {
     add,
     enroll,
     tokens,
-    withdraw,
     list,
     show,
     set,

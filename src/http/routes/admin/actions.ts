@@ -7,10 +7,11 @@ import { mayRead, reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import * as adminViews from '../../views/admin.ts'
+import * as enrollmentViews from '../../views/enrollment.ts'
 import * as jobViews from '../../views/job.ts'
 import * as moneyViews from '../../views/money.ts'
 
-const views = { ...adminViews, ...jobViews, ...moneyViews }
+const views = { ...adminViews, ...enrollmentViews, ...jobViews, ...moneyViews }
 
 /** What `reads` and `mayRead` make of a body; absent: the route reads none. */
 interface Given {

@@ -1,4 +1,5 @@
 import { Elysia } from 'elysia'
+import { refuseItself } from '../../../actions/nodes/refuse-itself.ts'
 import { type LookedAt, lookAt } from '../../../actors/pool/look-at.ts'
 import { sameServer } from '../../../actors/pool/pool-admin.ts'
 import { brand } from '../../../brand.ts'
@@ -8,7 +9,6 @@ import type { HttpContext } from '../../frame/context.ts'
 import { reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { refuseItself } from './refuse-itself.ts'
 
 const modelsNamedMax = 5
 
@@ -26,7 +26,7 @@ export const nodeProbeRoutes = (context: HttpContext) => {
   return new Elysia().use(admin(context)).post(
     '/v1/admin/nodes/probe',
     async ({ body: { body }, request }) => {
-      refuseItself(context, body.url)
+      refuseItself(context.gateway, body.url)
       const found = await lookAt({ config, url: body.url, apiKey: body.api_key ?? null, signal: request.signal })
       const node = (await pool.nodes()).find((row) => row.adminState !== 'revoked' && sameServer(row.url, found.url))
       const models = (found.status?.models ?? []).slice(0, probedModelsMax)

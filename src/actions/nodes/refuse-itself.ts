@@ -1,8 +1,8 @@
-import { Problem } from '../../../errors.ts'
-import { isLoopback } from '../../../host/loopback.ts'
-import { isWildcard, ownAddresses } from '../../../host/own-addresses.ts'
-import type { ListenAddress } from '../../../settings/listen-address.ts'
-import type { HttpContext } from '../../frame/context.ts'
+import type { GatewayHandle } from '../../actors/gateway-handle.ts'
+import { Problem } from '../../errors.ts'
+import { isLoopback } from '../../host/loopback.ts'
+import { isWildcard, ownAddresses } from '../../host/own-addresses.ts'
+import type { ListenAddress } from '../../settings/listen-address.ts'
 
 /** Whether a URL with this host and port reaches what listens there. */
 function reaches({ hostname: host, port, protocol }: URL, door: ListenAddress): boolean {
@@ -14,7 +14,7 @@ function reaches({ hostname: host, port, protocol }: URL, door: ListenAddress): 
 }
 
 /** The gateway would ask itself, again and again. */
-export function refuseItself({ gateway }: HttpContext, given: string): void {
+export function refuseItself(gateway: Pick<GatewayHandle, 'baseUrl' | 'doors'>, given: string): void {
   if (!URL.canParse(given)) return
   const url = new URL(given)
   const { origin } = new URL(gateway.baseUrl())
