@@ -1,16 +1,25 @@
 import type { AdminRoute } from '../machines/rules/admin-route.ts'
-import { purgeConfirmation } from '../protocol/wire/admin/audit.ts'
-import { forkConfirmation } from '../protocol/wire/money/log.ts'
+import { purgeAudit } from './audit/purge.ts'
 import { createCustomer } from './customers/create.ts'
 import { rotateWebhookSecret } from './customers/rotate-secret.ts'
 import { rotateCustomerToken } from './customers/rotate-token.ts'
 import { updateCustomer } from './customers/update.ts'
 import type { Action } from './frame/define-action.ts'
 import { change, exported, read } from './frame/policy.ts'
+import { cancelJob } from './jobs/cancel.ts'
+import { redeliverWebhook } from './jobs/redeliver.ts'
 import { issueKey } from './keys/issue.ts'
 import { revokeKey } from './keys/revoke.ts'
 import { rotateKey } from './keys/rotate.ts'
+import { deleteModel } from './models/delete.ts'
+import { editModel } from './models/edit.ts'
+import { putModel } from './models/put.ts'
 import { createBatch } from './money/create-batch.ts'
+import { nameFork } from './money/name-fork.ts'
+import { rejectReceipt } from './money/reject-receipt.ts'
+import { releaseReceipt } from './money/release-receipt.ts'
+import { retryBatch } from './money/retry-batch.ts'
+import { submitBatch } from './money/submit-batch.ts'
 import { deleteNode } from './nodes/delete.ts'
 import { drainNode } from './nodes/drain.ts'
 import { enrollNode } from './nodes/enroll.ts'
@@ -22,8 +31,6 @@ import { unloadModel } from './nodes/unload.ts'
 import { updateNode } from './nodes/update.ts'
 import { withdrawToken } from './nodes/withdraw.ts'
 
-const [twoPeople, reasonAndTwoPeople] = ['second_approver', 'reason_and_second_approver'] as const
-
 /**
  * Every admin route there is, in the order of the approval policy: what operators can do, and rows of what they can
  * read. What is mounted names its row and takes its role from it; the OpenAPI document, the approval policy and the
@@ -34,17 +41,9 @@ const registry = [
     role: 'admin',
     category: 'billing',
     target: 'customer',
-    requirement: reasonAndTwoPeople,
+    requirement: 'reason_and_second_approver',
   }),
-  change('audit.retention.purge', 'POST /v1/admin/retention/audit-events/purge', {
-    role: 'admin',
-    category: 'retention',
-    target: 'audit_events',
-    requirement: twoPeople,
-    reasonRequired: false,
-    typedConfirmation: purgeConfirmation,
-    dryRun: true,
-  }),
+  purgeAudit,
   exported('customer.usage.export', '/v1/admin/customers/:customer_id/usage-export'),
   exported('customer.invoice.export', '/v1/admin/customers/:customer_id/invoice'),
   // What the console shows by itself is no sensitive call: else its own reads would hide those of a person.
@@ -82,73 +81,23 @@ const registry = [
   { ...read('node.probe', 'operator', 'node_control', '/v1/admin/nodes/probe'), method: 'POST' },
   read('node.list', 'viewer', 'node_control', '/v1/admin/nodes'),
   read('node.read', 'viewer', 'node_control', '/v1/admin/nodes/:node_id'),
-  change('model.update', 'PUT /v1/admin/models', {
-    role: 'operator',
-    category: 'catalogue',
-    target: 'model',
-    reasonRequired: false,
-  }),
-  change('model.edit', 'PATCH /v1/admin/models', {
-    role: 'operator',
-    category: 'catalogue',
-    target: 'model',
-    reasonRequired: false,
-  }),
-  change('model.delete', 'DELETE /v1/admin/models', {
-    role: 'operator',
-    category: 'catalogue',
-    target: 'model',
-    reasonRequired: false,
-  }),
+  putModel,
+  editModel,
+  deleteModel,
   read('model.list', 'viewer', 'catalogue', '/v1/admin/models'),
-  change('command.cancel', 'POST /v1/admin/commands/:command_id/cancel', {
-    role: 'operator',
-    category: 'node_control',
-    target: 'command',
-    command: 'job.cancel',
-  }),
+  cancelJob,
   read('command.read', 'viewer', 'node_control', '/v1/admin/commands/:command_id'),
   read('job.list', 'viewer', 'private_jobs', '/v1/admin/jobs'),
-  change('webhook.redeliver', 'POST /v1/admin/webhooks/:webhook_id/redeliver', {
-    role: 'operator',
-    category: 'private_jobs',
-    target: 'webhook',
-  }),
+  redeliverWebhook,
   read('webhook.list', 'viewer', 'private_jobs', '/v1/admin/webhooks'),
   createBatch,
-  change('payout.batch.submit', 'POST /v1/admin/payout-batches/:batch_id/submit', {
-    role: 'admin',
-    category: 'settlement',
-    target: 'payout_batch',
-    requirement: twoPeople,
-  }),
-  change('payout.batch.retry', 'POST /v1/admin/payout-batches/:batch_id/retry', {
-    role: 'admin',
-    category: 'settlement',
-    target: 'payout_batch',
-    requirement: twoPeople,
-  }),
+  submitBatch,
+  retryBatch,
   read('payout.batch.list', 'viewer', 'settlement', '/v1/admin/payout-batches'),
   read('payout.batch.proofs', 'viewer', 'settlement', '/v1/admin/payout-batches/:batch_id/proofs'),
-  change('receipt.release', 'POST /v1/admin/receipts/:receipt_hash/release', {
-    role: 'admin',
-    category: 'settlement',
-    target: 'receipt',
-    requirement: twoPeople,
-  }),
-  change('receipt.reject', 'POST /v1/admin/receipts/:receipt_hash/reject', {
-    role: 'admin',
-    category: 'settlement',
-    target: 'receipt',
-    requirement: twoPeople,
-  }),
-  change('log.fork', 'POST /v1/admin/log/fork', {
-    role: 'admin',
-    category: 'settlement',
-    target: 'log',
-    requirement: twoPeople,
-    typedConfirmation: forkConfirmation,
-  }),
+  releaseReceipt,
+  rejectReceipt,
+  nameFork,
   read('ledger.proof.read', 'operator', 'observability', '/v1/admin/ledger/proof'),
   read('ledger.check.read', 'operator', 'billing', '/v1/admin/ledger/check'),
   read('receipt.read', 'viewer', 'settlement', '/v1/admin/receipts/:receipt_hash'),

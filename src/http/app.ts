@@ -19,12 +19,10 @@ import { enrollmentTokenRoutes } from './routes/admin/enrollment-tokens.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
 import { inspectRoutes } from './routes/admin/inspect.ts'
 import { keyRoutes } from './routes/admin/keys.ts'
-import { logRoutes } from './routes/admin/log.ts'
 import { mixtureRoutes } from './routes/admin/mixtures.ts'
 import { catalogueRoutes } from './routes/admin/models.ts'
 import { nodeRoutes } from './routes/admin/nodes.ts'
 import { payoutBatchRoutes } from './routes/admin/payout-batches.ts'
-import { receiptRoutes } from './routes/admin/receipts.ts'
 import { requestRoutes } from './routes/admin/requests.ts'
 import { machineRoutes } from './routes/admin/statecharts.ts'
 import { webhookRoutes } from './routes/admin/webhooks.ts'
@@ -128,8 +126,6 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(publicLogRoutes(context))
     .use(creditRoutes(context))
     .use(payoutBatchRoutes(context))
-    .use(receiptRoutes(context))
-    .use(logRoutes(context))
     .use(reportRoutes(context))
   checkAdminRoutes(app, adminRoutes)
   return app

@@ -1,20 +1,15 @@
 import { brand } from '../../brand.ts'
 import { PayoutBatchCreate, PayoutBatchCreated } from '../../protocol/wire/money/money.ts'
 import { defineAction } from '../frame/define-action.ts'
+import { settles, tag } from './settlement.ts'
 
 export const createBatch = defineAction({
   name: 'payout.batch.create',
   at: 'POST /v1/admin/payout-batches',
-  policy: {
-    role: 'admin',
-    category: 'settlement',
-    target: 'payout_batch',
-    requirement: 'second_approver',
-    dryRun: true,
-  },
+  policy: { ...settles('payout_batch'), dryRun: true },
   summary: 'Put all pending payouts into batches now',
   description: 'Takes at most 1,000 payouts of any age. `dry_run` changes nothing.',
-  tag: 'Money (extension)',
+  tag,
   body: PayoutBatchCreate,
   mayBeEmpty: true,
   result: PayoutBatchCreated,

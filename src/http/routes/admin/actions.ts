@@ -2,6 +2,7 @@ import { type AnyElysia, Elysia } from 'elysia'
 import type { Action, ActionContext } from '../../../actions/frame/define-action.ts'
 import { type AdminAction, actions } from '../../../actions/registry.ts'
 import type { AuditContext } from '../../../actors/audit/audit-context.ts'
+import { Problem } from '../../../errors.ts'
 import type { HttpContext } from '../../frame/context.ts'
 import { mayRead, reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
@@ -19,6 +20,12 @@ interface Given {
   readonly audit: AuditContext
 }
 
+/** What has a dry run, which needs no confirmation, asks by itself. */
+function refuseUnconfirmed(text: string, { confirmation }: AuditContext): void {
+  if (confirmation !== null) return
+  throw new Problem('confirmation_required', { param: 'confirm', detail: `confirm must be exactly ${text}` })
+}
+
 function actionRoute(context: HttpContext, action: Action): AnyElysia {
   const { method, path, params, body, result, statuses, summary, description, tag, etag } = action
   const [usual = 200] = statuses
@@ -29,6 +36,7 @@ function actionRoute(context: HttpContext, action: Action): AnyElysia {
     async (asked) => {
       const { call, actor, request, set } = asked
       const given = body === null ? { body: {}, audit: call.bare() } : (asked.body as Given)
+      if (action.typedConfirmation !== null && !action.dryRun) refuseUnconfirmed(action.typedConfirmation, given.audit)
       const head = { status: usual, headers: set.headers as Record<string, string> }
       const answer = await action.run({
         gateway: context.gateway,

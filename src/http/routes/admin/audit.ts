@@ -1,14 +1,12 @@
 import { Elysia } from 'elysia'
 import type { ChainReport } from '../../../actors/audit/audit-check.ts'
 import { exportChain } from '../../../actors/audit/audit-export.ts'
-import type { PurgeReport } from '../../../actors/audit/audit-purge.ts'
 import { brand } from '../../../brand.ts'
-import { AuditChain, AuditPurge, AuditPurgeRequest } from '../../../protocol/wire/admin/audit.ts'
+import { AuditChain } from '../../../protocol/wire/admin/audit.ts'
 import { AuditExport } from '../../../protocol/wire/admin/audit-export.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
 import { asks, filter, idFilter, limitOf } from '../../frame/query.ts'
-import { reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 
@@ -17,25 +15,6 @@ const exportQuery = {
   after: filter('Events behind this number', '^(0|[1-9][0-9]{0,14})$', 'a whole number'),
 }
 const verifyQuery = { limit: limitOf(1_000, 10_000) }
-
-function purgeView({ status, eligible, purged, cutoff, purgedAt }: PurgeReport, olderThanDays: number): AuditPurge {
-  return {
-    object: `${brand}.admin.audit_retention_purge`,
-    status,
-    retention_policy: 'admin_audit_events_v1',
-    eligible_access_event_count: eligible.access,
-    eligible_command_event_count: eligible.command,
-    eligible_approval_event_count: eligible.approval,
-    eligible_total_event_count: eligible.access + eligible.command + eligible.approval,
-    purged_access_event_count: purged.access,
-    purged_command_event_count: purged.command,
-    purged_approval_event_count: purged.approval,
-    purged_total_event_count: purged.access + purged.command + purged.approval,
-    older_than_days: olderThanDays,
-    cutoff_created_before: isoTime(cutoff),
-    purged_at: isoTime(purgedAt),
-  }
-}
 
 function chainView(report: ChainReport, limit: number): AuditChain {
   // In this order the last tombstone of each writer remains.
@@ -66,28 +45,11 @@ function chainView(report: ChainReport, limit: number): AuditChain {
   }
 }
 
-/** Endpoint 21, and whether the chains hold (§16, §23). */
+/** Whether the chains hold (§16, §23). */
 export const auditRoutes = (context: HttpContext) => {
   const { gateway } = context
   return new Elysia()
     .use(admin(context))
-    .post(
-      '/v1/admin/retention/audit-events/purge',
-      async ({ body: { body, audit }, request }) => {
-        const input = { olderThanDays: body.older_than_days, dryRun: body.dry_run ?? false }
-        // A purge waits for readers of the table, so its answer may take longer than a connection may be silent.
-        const report = await context.connections.lifted(request, () => gateway.auditPurge.run(input, audit))
-        // What was purged has left its end in the log before anybody is told that it is gone.
-        await gateway.sequencer.catchUp({ heads: true })
-        return purgeView(report, input.olderThanDays)
-      },
-      {
-        action: 'audit.retention.purge',
-        response: { 200: AuditPurge },
-        ...reads(AuditPurgeRequest),
-        detail: describe({ summary: 'Purge old audit events', tags: ['Audit'] }),
-      },
-    )
     .get(
       '/v1/admin/audit/verify',
       async ({ query: { limit } }) => {

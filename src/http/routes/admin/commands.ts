@@ -2,12 +2,10 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { adminObject } from '../../../brand.ts'
 import { Problem } from '../../../errors.ts'
-import { ReasonBody } from '../../../protocol/wire/admin/admin.ts'
 import { CommandRecord, JobList, type JobStatus, jobStatuses } from '../../../protocol/wire/inference/job.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
 import { asks, customerFilter, limitOf, oneOf } from '../../frame/query.ts'
-import { mayRead } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { commandView } from '../../views/job.ts'
@@ -51,19 +49,6 @@ export const commandRoutes = (context: HttpContext) => {
         params: commandParams,
         response: { 200: CommandRecord },
         detail: describe({ summary: 'Read the command of a private job', tags }),
-      },
-    )
-    .post(
-      '/v1/admin/commands/:command_id/cancel',
-      async ({ body: { audit }, actor, params }) => {
-        return commandView(await jobs.cancel(params.command_id, audit), actor.role)
-      },
-      {
-        action: 'command.cancel',
-        params: commandParams,
-        response: { 200: CommandRecord },
-        ...mayRead(ReasonBody),
-        detail: describe({ summary: 'Cancel a private job', tags }),
       },
     )
 }

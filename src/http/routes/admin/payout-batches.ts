@@ -2,12 +2,10 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { brand } from '../../../brand.ts'
 import { listBatches } from '../../../db/queries/money/public-settlement.ts'
-import { ReasonBody } from '../../../protocol/wire/admin/admin.ts'
-import { PayoutBatch, PayoutBatchList, PayoutProofList } from '../../../protocol/wire/money/money.ts'
+import { PayoutBatchList, PayoutProofList } from '../../../protocol/wire/money/money.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
 import { asks, limitOf } from '../../frame/query.ts'
-import { mayRead } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { adminBatchView, payoutProofView } from '../../views/money.ts'
@@ -41,57 +39,25 @@ const collectionRoutes = (context: HttpContext) => {
 
 const itemRoutes = (context: HttpContext) => {
   const { settlement } = context.gateway
-  return new Elysia()
-    .use(admin(context))
-    .post(
-      '/v1/admin/payout-batches/:batch_id/submit',
-      async ({ body: { audit }, params: { batch_id } }) => {
-        return adminBatchView(await settlement.by(audit).submit(batch_id))
-      },
-      {
-        action: 'payout.batch.submit',
-        params,
-        response: { 200: PayoutBatch },
-        ...mayRead(ReasonBody),
-        detail: describe({ summary: 'Continue with a batch at once', tags }),
-      },
-    )
-    .post(
-      '/v1/admin/payout-batches/:batch_id/retry',
-      async ({ body: { audit }, params: { batch_id } }) => {
-        return adminBatchView(await settlement.by(audit).retry(batch_id))
-      },
-      {
-        action: 'payout.batch.retry',
-        params,
-        response: { 200: PayoutBatch },
-        ...mayRead(ReasonBody),
-        detail: describe({
-          summary: 'Continue with a batch that is on hold',
-          description: 'A batch is on hold after its transaction has reverted three times.',
-          tags,
-        }),
-      },
-    )
-    .get(
-      '/v1/admin/payout-batches/:batch_id/proofs',
-      async ({ params: { batch_id } }) => {
-        const batch = await settlement.batch(batch_id)
-        const proofs = (await settlement.proofs(batch_id)).map((proof) => payoutProofView(batch, proof))
-        return {
-          object: `${brand}.admin.payout_proof_list` as const,
-          generated_at: isoTime(Date.now()),
-          count: proofs.length,
-          proofs,
-        }
-      },
-      {
-        action: 'payout.batch.proofs',
-        params,
-        response: { 200: PayoutProofList },
-        detail: describe({ summary: 'Proofs by which the nodes of a batch claim their payouts', tags }),
-      },
-    )
+  return new Elysia().use(admin(context)).get(
+    '/v1/admin/payout-batches/:batch_id/proofs',
+    async ({ params: { batch_id } }) => {
+      const batch = await settlement.batch(batch_id)
+      const proofs = (await settlement.proofs(batch_id)).map((proof) => payoutProofView(batch, proof))
+      return {
+        object: `${brand}.admin.payout_proof_list` as const,
+        generated_at: isoTime(Date.now()),
+        count: proofs.length,
+        proofs,
+      }
+    },
+    {
+      action: 'payout.batch.proofs',
+      params,
+      response: { 200: PayoutProofList },
+      detail: describe({ summary: 'Proofs by which the nodes of a batch claim their payouts', tags }),
+    },
+  )
 }
 
 /** Payout batches (§23). */
