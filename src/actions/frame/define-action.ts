@@ -1,4 +1,4 @@
-import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
+import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { AuditContext } from '../../actors/audit/audit-context.ts'
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
 import type * as adminViews from '../../http/views/admin.ts'
@@ -10,6 +10,7 @@ import type { Precondition } from '../../precondition.ts'
 import { ReasonBody } from '../../protocol/wire/admin/admin.ts'
 import type { ActionCommand } from './command.ts'
 import type { ActionForm } from './form.ts'
+import { paramsOf } from './params.ts'
 import { change, type Named, type Place, type Policy } from './policy.ts'
 
 /** How rows look from outside. */
@@ -78,16 +79,6 @@ export interface Action<N extends string = string> extends Named<N> {
   readonly run: (context: ActionContext<never, never>) => Promise<unknown>
   readonly cli: ActionCommand<never> | null
   readonly form: ActionForm | null
-}
-
-const id = '^[A-Za-z0-9_-]{1,64}$'
-/** Where a part of a path is no id. The patterns exclude NUL, which would cause an error in the database. */
-const patterns: Readonly<Record<string, string>> = { receipt_hash: '^0x[0-9a-f]{64}$' }
-
-function paramsOf(path: string): TObject | null {
-  const names = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name)
-  if (names.length === 0) return null
-  return Type.Object(Object.fromEntries(names.map((name) => [name, Type.String({ pattern: patterns[name] ?? id })])))
 }
 
 /**
