@@ -6,7 +6,7 @@ import type { NodeState } from '../machines/rules/routing.ts'
 import { webhookPublicKey } from '../protocol/signing/webhook-signature.ts'
 import { doorsOf } from '../settings/listen-address.ts'
 import { AccessDirectory } from './accounts/access-directory.ts'
-import { createAccounts } from './accounts/accounts.ts'
+import { Accounts } from './accounts/accounts.ts'
 import { createSealing } from './accounts/sealing.ts'
 import { seededKey } from './accounts/seeded-key.ts'
 import { ServerStates } from './agents/server-states.ts'
@@ -139,7 +139,7 @@ function createKeeping(parts: GatewayParts) {
   const retentionDaysMin = config.SVC_AUDIT_MIN_RETENTION_DAYS
   const auditPurge = new AuditPurge({ database, trail: audit, log, keys: auditKeys, retentionDaysMin })
   const sealing = createSealing(parts.secretsKeys)
-  const accounts = createAccounts({
+  const accounts = new Accounts({
     db,
     trail: audit,
     sealing,
