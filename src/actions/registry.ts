@@ -24,6 +24,7 @@ import { deleteNode } from './nodes/delete.ts'
 import { drainNode } from './nodes/drain.ts'
 import { enrollNode } from './nodes/enroll.ts'
 import { loadModel } from './nodes/load.ts'
+import { probeNode } from './nodes/probe.ts'
 import { registerNode } from './nodes/register.ts'
 import { resumeNode } from './nodes/resume.ts'
 import { revokeNode } from './nodes/revoke.ts'
@@ -77,8 +78,7 @@ const registry = [
   revokeNode,
   loadModel,
   unloadModel,
-  /** It changes nothing, but its body may hold a key, which belongs in no query. */
-  { ...read('node.probe', 'operator', 'node_control', '/v1/admin/nodes/probe'), method: 'POST' },
+  probeNode,
   read('node.list', 'viewer', 'node_control', '/v1/admin/nodes'),
   read('node.read', 'viewer', 'node_control', '/v1/admin/nodes/:node_id'),
   putModel,

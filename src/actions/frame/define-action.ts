@@ -5,6 +5,7 @@ import type * as adminViews from '../../http/views/admin.ts'
 import type * as enrollmentViews from '../../http/views/enrollment.ts'
 import type * as jobViews from '../../http/views/job.ts'
 import type * as moneyViews from '../../http/views/money.ts'
+import type * as probeViews from '../../http/views/node-probe.ts'
 import type { AdminRole } from '../../machines/rules/admin-route.ts'
 import type { Precondition } from '../../precondition.ts'
 import { ReasonBody } from '../../protocol/wire/admin/admin.ts'
@@ -14,7 +15,7 @@ import { paramsOf } from './params.ts'
 import { change, type Named, type Place, type Policy } from './policy.ts'
 
 /** How rows look from outside. */
-export type Views = typeof adminViews & typeof enrollmentViews & typeof jobViews & typeof moneyViews
+export type Views = typeof adminViews & typeof enrollmentViews & typeof jobViews & typeof moneyViews & typeof probeViews
 
 /** What an action has while it runs in the gateway: the checked call, and on whose word it comes. */
 export interface ActionContext<B = unknown, P = Readonly<Record<string, string>>> {
@@ -28,6 +29,8 @@ export interface ActionContext<B = unknown, P = Readonly<Record<string, string>>
   readonly precondition: () => Precondition | null
   /** Head of the answer; the status is the action's own unless it is set. */
   readonly head: { status: number; readonly headers: Record<string, string> }
+  /** The caller has left. */
+  readonly signal: AbortSignal
   /** Work that takes longer than a connection may be silent. */
   readonly lifted: <T>(work: () => Promise<T>) => Promise<T>
 }

@@ -29,8 +29,8 @@ export const exported = <N extends string>(action: N, path: string): Named<N> =>
 export interface Policy {
   readonly role: AdminRole
   readonly category: Category
-  /** The target of its approval event. */
-  readonly target: TargetType
+  /** The target of its approval event. null: it changes nothing, and leaves none. */
+  readonly target: TargetType | null
   /** The action of its command event, if it sends a command to a node. */
   readonly command?: CommandAction
   readonly reasonRequired?: false

@@ -11,8 +11,9 @@ import * as adminViews from '../../views/admin.ts'
 import * as enrollmentViews from '../../views/enrollment.ts'
 import * as jobViews from '../../views/job.ts'
 import * as moneyViews from '../../views/money.ts'
+import * as probeViews from '../../views/node-probe.ts'
 
-const views = { ...adminViews, ...enrollmentViews, ...jobViews, ...moneyViews }
+const views = { ...adminViews, ...enrollmentViews, ...jobViews, ...moneyViews, ...probeViews }
 
 /** What `reads` and `mayRead` make of a body; absent: the route reads none. */
 interface Given {
@@ -47,6 +48,7 @@ function actionRoute(context: HttpContext, action: Action): AnyElysia {
         body: given.body,
         precondition: () => call.precondition(given.body.etag),
         head,
+        signal: request.signal,
         lifted: (work) => context.connections.lifted(request, work),
       } satisfies ActionContext<unknown, unknown> as ActionContext<never, never>)
       set.status = head.status

@@ -25,7 +25,6 @@ import { inspectRoutes } from './inspect.ts'
 import { keyList } from './keys.ts'
 import { mixtureList } from './mixtures.ts'
 import { modelList } from './models.ts'
-import { nodeProbeRoutes } from './node-probe.ts'
 import { nodeList, nodeRead } from './nodes.ts'
 import { batchList, batchProofs } from './payout-batches.ts'
 import { requestRead } from './requests.ts'
@@ -71,6 +70,5 @@ export const operatorRoutes = (context: HttpContext): AnyElysia =>
     .reduce<AnyElysia>((app, spec) => app.use(reportRoute(context, spec)), new Elysia())
     .use(machineRoutes(context))
     .use(inspectRoutes(context))
-    .use(nodeProbeRoutes(context))
     .use(creditRoutes(context))
     .use(actionRoutes(context))
