@@ -74,7 +74,10 @@ const layers: Readonly<Record<string, Layer>> = {
   'verify-page': { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // What works on a gateway's storage beside the gateway, or without it.
   offline: { imports: ['vocabulary', 'protocol', 'polling', 'machines', 'db', 'actors'], packages: ['node:', 'bun'] },
-  cli: { imports: ['vocabulary', 'protocol', 'actions', 'client', 'guides'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
+  cli: {
+    imports: ['vocabulary', 'protocol', 'actions', 'client', 'guides'],
+    packages: ['@sinclair/typebox', 'node:', 'bun'],
+  },
 }
 /** Files that stand above the table, and the rooms a single file may enter beyond its layer. */
 const composition = ['src/main.ts']

@@ -1,11 +1,12 @@
 import type { AdminRoute } from '../machines/rules/admin-route.ts'
 import { purgeAudit } from './audit/purge.ts'
 import { createCustomer } from './customers/create.ts'
+import { creditCustomer } from './customers/credit.ts'
 import { rotateWebhookSecret } from './customers/rotate-secret.ts'
 import { rotateCustomerToken } from './customers/rotate-token.ts'
 import { updateCustomer } from './customers/update.ts'
 import type { Action } from './frame/define-action.ts'
-import { change, exported, read } from './frame/policy.ts'
+import { exported, read } from './frame/policy.ts'
 import { cancelJob } from './jobs/cancel.ts'
 import { redeliverWebhook } from './jobs/redeliver.ts'
 import { issueKey } from './keys/issue.ts'
@@ -38,12 +39,7 @@ import { withdrawToken } from './nodes/withdraw.ts'
  * templates of the audit read the same list, and the start refuses a route that is not in it (`checkAdminRoutes`).
  */
 const registry = [
-  change('customer.credit.create', 'POST /v1/admin/customers/:customer_id/credits', {
-    role: 'admin',
-    category: 'billing',
-    target: 'customer',
-    requirement: 'reason_and_second_approver',
-  }),
+  creditCustomer,
   purgeAudit,
   exported('customer.usage.export', '/v1/admin/customers/:customer_id/usage-export'),
   exported('customer.invoice.export', '/v1/admin/customers/:customer_id/invoice'),

@@ -1,11 +1,11 @@
 import type { TSchema } from '@sinclair/typebox'
-import type { ActionOperand, OptionSpec, OptionSpecs, Printer } from '../actions/frame/command.ts'
+import type { ActionOperand, ActionOption, OptionSpec, OptionSpecs, Printer } from '../actions/frame/command.ts'
 import type { Action } from '../actions/frame/define-action.ts'
 import { actions } from '../actions/registry.ts'
 import { nodeTable } from './commands/nodes/nodes-view.ts'
 import { type Action as Command, action as command, isSingle, type Verb } from './frame/action.ts'
 import { reasonBody, reasonOption, shownOnce, yesOption } from './frame/admin-options.ts'
-import { exitCodes } from './frame/failure.ts'
+import { exitCodes, UsageFault } from './frame/failure.ts'
 import { type AdminCall, type GatewayClient, segment } from './frame/gateway-client.ts'
 import { nodeIdOf } from './frame/node-id.ts'
 import { type Cell, fields, shortTime } from './frame/table.ts'
@@ -15,7 +15,7 @@ type Members = Readonly<Record<string, unknown>>
 
 const paramsIn = (path: string) => [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name)
 const optionName = (member: string) => member.replaceAll('_', '-')
-const memberName = (option: string) => option.replaceAll('-', '_')
+const memberName = ([option, { is }]: readonly [string, ActionOption]) => is ?? option.replaceAll('-', '_')
 /** What follows from the policy, or is sent by the command itself. */
 const notTyped = new Set(['reason', 'confirm', 'etag'])
 
@@ -37,7 +37,7 @@ function optionOf({
   return { kind: 'text', value: 'TEXT', about }
 }
 
-function optionsOf({ body, cli }: Action, operands: readonly ActionOperand[]): OptionSpecs {
+function optionsOf({ body, cli }: Action, operands: readonly ActionOperand[]): Readonly<Record<string, ActionOption>> {
   if (cli?.options !== undefined) return cli.options
   if (cli?.operands !== undefined || body === null) return {}
   const members = Object.entries(body.properties).filter(
@@ -70,6 +70,11 @@ function printed(
   return fields(terminal, pairs as [string, Cell][])
 }
 
+function refuseForm(name: string, typed: string, form: ActionOperand['form']): void {
+  if (form === undefined || new RegExp(form[0]).test(typed)) return
+  throw new UsageFault(`${name} must be ${form[1]}`)
+}
+
 /** A node may be called by its name. */
 const meant = (gateway: GatewayClient, is: string, typed: string) =>
   is === 'node_id' ? nodeIdOf(gateway, typed) : Promise.resolve(typed)
@@ -96,11 +101,12 @@ function commandOf(action: Action): Command {
     options: { ...own, ...reasonOption, ...(asks === undefined ? {} : yesOption) } as OptionSpecs,
     run: async ({ operands: words, options, json }, session) => {
       const typed = Object.fromEntries(operands.map(({ name }, at) => [name, words[at] ?? '']))
+      for (const { name, form } of operands) refuseForm(name, typed[name] ?? '', form)
       if (asks != null && !(await session.agreed(options.yes === true, filled(asks, typed)))) return exitCodes.failed
       const gateway = session.gateway()
       const ids = operands.map(async ({ is, name }) => [is, await meant(gateway, is, typed[name] ?? '')] as const)
       const named = Object.fromEntries(await Promise.all(ids))
-      const chosen = Object.keys(own).map((name) => [memberName(name), options[name]] as const)
+      const chosen = Object.entries(own).map((option) => [memberName(option), options[option[0]]] as const)
       const members = { ...named, ...Object.fromEntries(chosen) }
       const answer = await gateway.admin<unknown>(callOf(action, members, options.reason as string | undefined))
       session.show(json, answer ?? { ...named, ...gives }, () => printed(action, session.terminal, answer, typed))

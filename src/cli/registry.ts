@@ -1,5 +1,4 @@
 import { withActions } from './action-commands.ts'
-import { credits } from './commands/accounts/credits.ts'
 import { customers } from './commands/accounts/customers.ts'
 import { keys } from './commands/accounts/keys.ts'
 import { payouts } from './commands/accounts/payouts.ts'
@@ -22,6 +21,8 @@ import { nodes } from './commands/nodes/nodes.ts'
 import { receipts } from './commands/proofs/receipts.ts'
 import { verify } from './commands/proofs/verify.ts'
 import type { Verb } from './frame/action.ts'
+
+const credits: Verb = { name: 'credits', about: 'Manage the prepaid money of customers', actions: {} }
 
 /** In the order of the help text. A new verb is one file and one line here. */
 const written: readonly Verb[] = [

@@ -30,7 +30,12 @@ export interface OperandSpec {
 /** `is`: the part of the path, or the member of the body, that it fills. */
 export interface ActionOperand extends OperandSpec {
   readonly is: string
+  /** A pattern, and what it asks for in words. */
+  readonly form?: readonly [pattern: string, words: string]
 }
+
+/** `is`: the member of the body, where it has another name. */
+export type ActionOption = OptionSpec & { readonly is?: string }
 
 /** How an answer is shown in a terminal. */
 export interface Printer {
@@ -53,7 +58,7 @@ export interface ActionCommand<R> {
   readonly about: string
   readonly operands?: readonly ActionOperand[]
   /** By the name of a member of the body, with dashes. */
-  readonly options?: OptionSpecs
+  readonly options?: Readonly<Record<string, ActionOption>>
   /** Asked first unless `--yes` is given. null: nothing is asked, and `--yes` is taken all the same. */
   readonly asks?: string | null
   /** The command behind which it stands in the help. Absent: behind all. */

@@ -5,14 +5,14 @@ import { Problem } from '../../errors.ts'
 import { type AdminRoute, needsSecondApprover } from '../../machines/rules/admin-route.ts'
 import type { Precondition } from '../../precondition.ts'
 import { readBody } from '../../protocol/json/json-body.ts'
-import { checkReasonHeader, readOptionalBody, reasonHeader } from './admin-input.ts'
+import { checkReasonHeader, reasonHeader } from './admin-input.ts'
 import type { HttpContext, HttpExchange } from './context.ts'
 import { preconditionOf } from './precondition.ts'
 import { refusedLogin } from './refused-login.ts'
 
-/** The checked body of a call and its audit context, as a verb needs them. */
-export interface Asked<S extends TSchema> {
-  readonly body: Static<S>
+/** The checked body of a call and its audit context, as an action needs them. */
+export interface Asked<B> {
+  readonly body: B
   readonly audit: AuditContext
 }
 
@@ -21,9 +21,8 @@ export interface Asked<S extends TSchema> {
  * without the reason and the second admin that its action asks for.
  */
 export interface AdminCall {
-  body<S extends TSchema>(schema: S): Promise<Asked<S>>
-  /** A missing body counts as `{}`. */
-  optionalBody<S extends TSchema>(schema: S): Promise<Asked<S>>
+  /** `mayBeEmpty`: a missing body counts as `{}`. */
+  body<S extends TSchema>(schema: S, mayBeEmpty: boolean): Promise<Asked<Static<S>>>
   /** For a route without a body, whose reason travels in a header. */
   bare(): AuditContext
   /** What the caller says of the row as it has read it (`If-Match`). `etag`: in the body. */
@@ -44,14 +43,11 @@ export function adminCall(
     return auditContext(context, { exchange, request, actorToken, row: exchange.action }, body)
   }
   return {
-    body: async (schema) => {
+    body: async (schema, mayBeEmpty) => {
       checkReasonHeader(request)
-      const body = await context.connections.body(request, readBody(request, schema))
-      return { body, audit: audited(body as object) }
-    },
-    optionalBody: async (schema) => {
-      const body = await context.connections.body(request, readOptionalBody(request, schema))
-      return { body, audit: audited(body as object) }
+      const empty = mayBeEmpty && (request.body === null || request.headers.get('content-length') === '0')
+      const body = empty ? {} : await context.connections.body(request, readBody(request, schema))
+      return { body: body as Static<typeof schema>, audit: audited(body as object) }
     },
     precondition: (etag = null) => preconditionOf(request, etag),
     bare: () => {

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { AccessDirectory, type AccessOptions } from '../../../src/actors/accounts/access-directory.ts'
-import { type AccountVerbs, Accounts } from '../../../src/actors/accounts/accounts.ts'
+import { Accounts, type AccountVerbs } from '../../../src/actors/accounts/accounts.ts'
 import { makeRoleToken } from '../../../src/actors/accounts/first-start.ts'
 import { createSealing } from '../../../src/actors/accounts/sealing.ts'
 import { ChangeFeed } from '../../../src/actors/durable/change-feed.ts'

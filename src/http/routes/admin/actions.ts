@@ -3,8 +3,9 @@ import type { Action, ActionContext } from '../../../actions/frame/define-action
 import { type AdminAction, actions } from '../../../actions/registry.ts'
 import type { AuditContext } from '../../../actors/audit/audit-context.ts'
 import { Problem } from '../../../errors.ts'
+import type { AdminCall, Asked } from '../../frame/admin-call.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { mayRead, reads } from '../../frame/reads.ts'
+import { readsBy } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import * as adminViews from '../../views/admin.ts'
@@ -15,11 +16,12 @@ import * as probeViews from '../../views/node-probe.ts'
 
 const views = { ...adminViews, ...enrollmentViews, ...jobViews, ...moneyViews, ...probeViews }
 
-/** What `reads` and `mayRead` make of a body; absent: the route reads none. */
-interface Given {
-  readonly body: { readonly etag?: string | null }
-  readonly audit: AuditContext
+interface Called {
+  readonly call: AdminCall
 }
+
+/** A checked body, and on whose word it comes. */
+type Given = Asked<{ readonly etag?: string | null }>
 
 /** What has a dry run, which needs no confirmation, asks by itself. */
 function refuseUnconfirmed(text: string, { confirmation }: AuditContext): void {
@@ -30,7 +32,8 @@ function refuseUnconfirmed(text: string, { confirmation }: AuditContext): void {
 function actionRoute(context: HttpContext, action: Action): AnyElysia {
   const { method, path, params, body, result, statuses, summary, description, tag, etag } = action
   const [usual = 200] = statuses
-  const read = body === null ? {} : action.mayBeEmpty ? mayRead(body) : reads(body)
+  const read =
+    body === null ? {} : readsBy(body, ({ call }: Called) => call.body(body, action.mayBeEmpty), !action.mayBeEmpty)
   return new Elysia().use(admin(context)).route(
     method,
     path,

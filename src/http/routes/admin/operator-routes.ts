@@ -17,7 +17,6 @@ import { usageExport } from '../../reports/usage-export.ts'
 import { actionRoutes } from './actions.ts'
 import { auditExport, auditVerdict } from './audit.ts'
 import { commandRead, jobList } from './commands.ts'
-import { creditRoutes } from './credits.ts'
 import { customerList, customerRead } from './customers.ts'
 import { enrollmentTokenList } from './enrollment-tokens.ts'
 import { explanation } from './explain.ts'
@@ -70,5 +69,4 @@ export const operatorRoutes = (context: HttpContext): AnyElysia =>
     .reduce<AnyElysia>((app, spec) => app.use(reportRoute(context, spec)), new Elysia())
     .use(machineRoutes(context))
     .use(inspectRoutes(context))
-    .use(creditRoutes(context))
     .use(actionRoutes(context))
