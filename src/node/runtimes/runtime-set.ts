@@ -7,7 +7,7 @@ import type { Log } from '../../log.ts'
 import { discoverHere, loopbackUrl } from '../../polling/discover-here.ts'
 import { runtimesMax } from '../../protocol/wire/nodes/agent.ts'
 import type { ScoreKind } from '../../runtimes/ranking.ts'
-import { nodeBaseUrl } from '../../transport/direct.ts'
+import { nodeBaseUrl } from '../../transport/http1/direct.ts'
 import { type LocalRuntime, type RuntimeTimes, runtimeTimes, WatchedRuntime } from './local-runtime.ts'
 
 export const runtimesFile = 'runtimes.json'

@@ -1,4 +1,4 @@
-import type { Http1Connection } from './http1-connection.ts'
+import type { Http1Connection } from './connection.ts'
 
 /** Common servers close idle connections after 5 s; a request must not meet one in the act. */
 const idleMsMax = 4_000
