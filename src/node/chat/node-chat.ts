@@ -4,6 +4,7 @@ import { type PublicCompletion, publicCompletion } from '../../protocol/chat/com
 import { GatheredAnswer } from '../../protocol/chat/gathered-answer.ts'
 import { saysWhy } from '../../protocol/chat/node-refusal.ts'
 import { eventStreamHeaders } from '../../protocol/chat/sse.ts'
+import { wireUsage } from '../../protocol/chat/token-usage.ts'
 import { streamMembers, upstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { Roster } from '../../roster.ts'
 import { askedAsStream } from '../../runtimes/registry.ts'
@@ -129,7 +130,7 @@ function whole(call: ChatCall, completion: PublicCompletion): Response {
       created: Math.floor(Date.now() / 1_000),
       model: call.modelId,
       choices: completion.choices,
-      usage,
+      usage: wireUsage(usage),
       svc,
     },
     { headers: { 'cache-control': 'no-store' } },
