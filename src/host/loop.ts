@@ -8,7 +8,7 @@ interface Work {
   readonly run: (signal: AbortSignal) => unknown
   /** The wait after a run that failed, in place of the rhythm. */
   readonly backoff?: Backoff
-  /** A run that takes longer has failed, and the loop goes on without it. */
+  /** A run that takes longer has failed, and the loop goes on without it: a query may never settle (`deadline.ts`). */
   readonly boundMs?: number
   /** `failures`: in a row. Without this and `outage`, a run that throws is a defect of the program. */
   readonly onFailure?: (error: unknown, failures: number) => void

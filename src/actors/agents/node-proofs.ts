@@ -1,5 +1,7 @@
+import { type Clock, systemClock } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import { dropOldNonces, nodeIdentityKey, takeNonce } from '../../db/queries/pool/node-identities.ts'
+import { loop } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import { toBase64url } from '../../protocol/signing/base64url.ts'
 import { verifyKey } from '../../protocol/signing/ed25519.ts'
@@ -36,13 +38,17 @@ export interface NodeProofsOptions {
   readonly log: Log
   /** Unix ms. */
   readonly now?: () => number
+  readonly clock?: Clock
 }
 
-export function createNodeProofs({ db, log, now = Date.now }: NodeProofsOptions): NodeProofs {
-  let timer: ReturnType<typeof setInterval> | null = null
-  const sweep = () =>
-    dropOldNonces(db).catch((error: unknown) => log.warn('nonces_not_swept', { failure: failureName(error) }))
-
+export function createNodeProofs({ db, log, now = Date.now, clock = systemClock }: NodeProofsOptions): NodeProofs {
+  const sweeping = loop({
+    everyMs: minuteMs,
+    boundMs: minuteMs,
+    run: () => dropOldNonces(db),
+    clock,
+    onFailure: (error) => log.warn('nonces_not_swept', { failure: failureName(error) }),
+  })
   return {
     check: async ({ nodeId, timestamp, nonce, signature, message }) => {
       if (!isFresh(timestamp, now())) return 'signature_expired'
@@ -54,13 +60,7 @@ export function createNodeProofs({ db, log, now = Date.now }: NodeProofsOptions)
       const expiresAt = new Date((timestamp + nonceKeptSeconds) * secondMs)
       return (await takeNonce(db, nodeId, Buffer.from(hash), expiresAt)) ? null : 'nonce_reused'
     },
-    start: () => {
-      timer ??= setInterval(() => void sweep(), minuteMs)
-      timer.unref()
-    },
-    stop: () => {
-      if (timer !== null) clearInterval(timer)
-      timer = null
-    },
+    start: () => sweeping.start(),
+    stop: () => void sweeping.stop(),
   }
 }
