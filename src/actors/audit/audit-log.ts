@@ -1,3 +1,4 @@
+import { type Clock, systemClock } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import {
   type ChainHead,
@@ -9,6 +10,7 @@ import {
 } from '../../db/queries/audit/audit-chains.ts'
 import { type AccessEventRow, type AuditMetadata, ensureAuditPartitions } from '../../db/queries/audit/audit-events.ts'
 import { Problem } from '../../errors.ts'
+import { type Loop, loop } from '../../host/loop.ts'
 import { newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import type { AdminRoute } from '../../machines/rules/admin-route.ts'
@@ -30,6 +32,7 @@ export interface AuditLogOptions {
   /** Unix ms. */
   readonly now?: () => number
   readonly accessQueueMax?: number
+  readonly clock?: Clock
 }
 
 const pseudonymLength = 12
@@ -50,29 +53,35 @@ export class AuditLog implements AuditTrail {
   private readonly ownHead: OwnHead
   /** True if the last action was refused because the end of this gateway's chain is missing from the database. */
   headLost = false
-  private timer: ReturnType<typeof setInterval> | null = null
+  private readonly maintaining: Loop
 
   constructor(private readonly options: AuditLogOptions) {
-    const { db, log, accessQueueMax, keys } = options
+    const { db, log, accessQueueMax, keys, clock = systemClock } = options
     const [key] = keys
     if (key === undefined) throw new Error('The gateway has no audit key')
     this.key = key
     this.keyId = chainKeyId(key)
     this.ownHead = new OwnHead(key)
     this.now = options.now ?? Date.now
+    this.maintaining = loop({
+      everyMs: maintainEveryMs,
+      boundMs: maintainEveryMs,
+      run: () => this.maintain(),
+      onFailure: (error) => this.notMaintained(error),
+      clock,
+    })
     this.writer = createAccessWriter({ db, log, ...(accessQueueMax === undefined ? {} : { queueMax: accessQueueMax }) })
   }
 
   /** Makes the partitions of the coming weeks now and again later. Never rejects. */
   async start(): Promise<void> {
-    await this.maintain()
-    this.timer = setInterval(() => void this.maintain(), maintainEveryMs)
-    this.timer.unref()
+    this.maintaining.start()
+    await this.maintaining.now()
   }
 
   /** Writes the events that still wait. */
   async stop(): Promise<void> {
-    if (this.timer !== null) clearInterval(this.timer)
+    void this.maintaining.stop()
     await this.writer.stop()
   }
 
@@ -125,7 +134,7 @@ export class AuditLog implements AuditTrail {
       if (error instanceof Problem && error.code === 'audit_head_lost') throw error
       this.options.log.error('audit_not_written', { failure: failureName(error) })
       // The partition of this week is missing. The next call finds it.
-      void this.maintain()
+      void this.maintain().catch((failure: unknown) => this.notMaintained(failure))
       throw new Problem('service_unavailable', { retryAfterSeconds: 1 })
     }
   }
@@ -152,11 +161,11 @@ export class AuditLog implements AuditTrail {
 
   private async maintain(): Promise<void> {
     const now = this.now()
-    try {
-      await ensureAuditPartitions(this.options.db, new Date(now), new Date(now + partitionsAheadMs))
-    } catch (error) {
-      this.options.log.warn('audit_partitions', { failure: failureName(error) })
-    }
+    await ensureAuditPartitions(this.options.db, new Date(now), new Date(now + partitionsAheadMs))
+  }
+
+  private notMaintained(error: unknown): void {
+    this.options.log.warn('audit_partitions', { failure: failureName(error) })
   }
 }
 
