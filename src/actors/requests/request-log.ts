@@ -1,3 +1,4 @@
+import { type Clock, systemClock } from '../../clock.ts'
 import type { DatabaseAccess } from '../../db/client.ts'
 import { insertRequestRecords } from '../../db/queries/requests/request-groups.ts'
 import {
@@ -8,7 +9,8 @@ import {
   type RequestRecord,
 } from '../../db/queries/requests/request-records.ts'
 import { type RequestPage, requestPage } from '../../db/queries/requests/request-search.ts'
-import { within } from '../../deadline.ts'
+import { waitAtMost } from '../../deadline.ts'
+import { type Loop, loop } from '../../host/loop.ts'
 import { idMs } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import { dayMs, hourMs } from '../../time.ts'
@@ -28,6 +30,7 @@ export interface RequestLogOptions extends DatabaseAccess {
   readonly flushMs: number
   /** Unix ms. */
   readonly now?: () => number
+  readonly clock?: Clock
 }
 
 /** At 1,000 requests a second 20 s without the database; with those that are kept, 5 MB. */
@@ -46,17 +49,24 @@ export class RequestLog {
   /** Of places in the ring. */
   private readonly writer: GroupWriter<number>
   private readonly now: () => number
-  private timer: ReturnType<typeof setInterval> | null = null
+  private readonly maintaining: Loop
   private summing: Promise<void> | null = null
   private readonly ending = new AbortController()
 
   constructor(private readonly options: RequestLogOptions) {
-    const { sql, log, flushMs, days } = options
+    const { sql, log, flushMs, days, clock = systemClock } = options
     // One group is under way while others wait.
     const ring = new RequestRing(days === 0 ? 0 : queueMax + batchMax)
     const { read } = ring.columns
     this.ring = ring
     this.now = options.now ?? Date.now
+    this.maintaining = loop({
+      everyMs: maintainEveryMs,
+      boundMs: maintainEveryMs,
+      run: () => this.maintain(),
+      onFailure: (error) => log.warn('request_records_days', { failure: failureName(error) }),
+      clock,
+    })
     this.writer = new GroupWriter({
       name: 'request_records',
       log,
@@ -72,14 +82,13 @@ export class RequestLog {
 
   /** Makes the coming days and drops those that are over, now and from time to time. Never rejects. */
   async start(): Promise<void> {
-    await this.maintain()
-    this.timer = setInterval(() => void this.maintain(), maintainEveryMs)
-    this.timer.unref()
+    this.maintaining.start()
+    await this.maintaining.now()
   }
 
   /** Writes what waits. */
   async stop(): Promise<void> {
-    if (this.timer !== null) clearInterval(this.timer)
+    void this.maintaining.stop()
     this.ending.abort()
     await this.summing
     await this.writer.stop()
@@ -131,7 +140,7 @@ export class RequestLog {
   }
 
   private async flush(): Promise<void> {
-    await within(flushWaitMs, this.writer.flush()).catch(() => {})
+    await waitAtMost(flushWaitMs, this.writer.flush())
   }
 
   /** One more day than asked for is there in part: today's. */
@@ -146,12 +155,11 @@ export class RequestLog {
   private async maintain(): Promise<void> {
     try {
       await this.keep(new Date(this.now()))
-    } catch (error) {
-      this.options.log.warn('request_records_days', { failure: failureName(error) })
+    } finally {
+      this.summing ??= this.sum().finally(() => {
+        this.summing = null
+      })
     }
-    this.summing ??= this.sum().finally(() => {
-      this.summing = null
-    })
   }
 
   /** After an upgrade or a long stop there are many hours: the start does not wait for them. */
