@@ -1,3 +1,5 @@
+import { type Clock, systemClock } from '../../clock.ts'
+import { within } from '../../deadline.ts'
 import { failureName } from '../../log.ts'
 
 /** `GET /readyz` in words. */
@@ -23,25 +25,25 @@ const answerMsMax = 2_000
 /** SQLSTATE: disk full, out of memory, and a limit of its configuration; 53300 is a database that cannot be reached. */
 const fullCode = /^53(?!300)/
 
-export function createHealth(askDatabase: () => Promise<unknown>, descriptors: { readonly scarce: boolean }): Health {
+export function createHealth(
+  askDatabase: () => Promise<unknown>,
+  descriptors: { readonly scarce: boolean },
+  clock: Clock = systemClock,
+): Health {
   let starting = true
   let stopping = false
   let asked: Promise<GatewayHealth> | null = null
   const ask = async (): Promise<GatewayHealth> => {
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error('late')), answerMsMax)
-    })
     try {
-      await Promise.race([askDatabase(), late])
+      await within(answerMsMax, askDatabase(), clock)
       return { state: 'ready' }
     } catch (error) {
       return { state: fullCode.test(failureName(error)) ? 'database_full' : 'database' }
     } finally {
-      clearTimeout(timer)
-      setTimeout(() => {
+      const forget = () => {
         asked = null
-      }, askEveryMs).unref()
+      }
+      clock.after(askEveryMs, forget, false)
     }
   }
   return {
