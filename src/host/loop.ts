@@ -20,7 +20,7 @@ interface Work {
 type Rhythm =
   /** From the beginning of a run to the beginning of the next, which follows at once where a run takes longer. */
   | { readonly everyMs: number; readonly jitter?: number }
-  /** From the end of a run, which took `tookMs`, to the beginning of the next. */
+  /** From the end of a run, which took `tookMs`, to the beginning of the next. Infinite: it runs when asked, and not by itself. */
   | { readonly pauseMs: number | ((tookMs: number) => number) }
 
 export type LoopOptions = Work & Rhythm
