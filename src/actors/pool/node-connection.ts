@@ -40,7 +40,7 @@ interface WatchOptions extends Pick<RouterOptions, 'config' | 'log' | 'random'> 
   readonly polled: (result: PollResult) => Promise<void>
 }
 
-/** Asks a node regularly, beginning with its first `pollNow`. */
+/** Asks a node regularly. */
 export function watchOver(node: PoolNode, probe: Probe, options: WatchOptions): NodeWatch {
   const { config, log, random = Math.random, polled } = options
   return createNodeWatch({
