@@ -1,3 +1,4 @@
+import { waitAtMost } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
 import { ulid } from '../../ids.ts'
 import { type PublicCompletion, publicCompletion } from '../../protocol/chat/completion.ts'
@@ -64,9 +65,7 @@ export class NodeChat {
     if (this.calls.size === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
     this.emptied = resolve
-    const timer = setTimeout(resolve, graceMs)
-    await promise
-    clearTimeout(timer)
+    await waitAtMost(graceMs, promise)
     for (const call of [...this.calls]) {
       if (call.stream === null) call.signal.abort()
       else call.stream.cut()
