@@ -1,5 +1,5 @@
 import { type Backoff, backoffMs, jittered } from '../backoff.ts'
-import { Alarm, type Clock, systemClock } from '../clock.ts'
+import { Alarm, type Clock, sleep, systemClock } from '../clock.ts'
 import { within } from '../deadline.ts'
 import type { Outage } from './outage.ts'
 
@@ -13,7 +13,7 @@ interface Work {
   /** `failures`: in a row. Without this and `outage`, a run that throws is a defect of the program. */
   readonly onFailure?: (error: unknown, failures: number) => void
   readonly outage?: Outage
-  readonly clock?: Clock
+  readonly clock?: Clock | undefined
   readonly random?: () => number
 }
 
@@ -25,25 +25,10 @@ type Rhythm =
 
 export type LoopOptions = Work & Rhythm
 
-/** Work that is done again and again, one run at a time. It does not keep the process alive. */
-export interface Loop {
-  /** The first run is due as if one had just been. */
-  start(): void
-  /** Runs now, or joins the run under way. Resolves after the run and never rejects. Does nothing while stopped. */
-  now(): Promise<void>
-  /** The next run begins within `ms`, or as soon as the one under way has ended. */
-  soon(ms: number): void
-  /** Resolves when the run under way has ended, whose failure is not reported any more. The loop can be started again. */
-  stop(): Promise<void>
-}
-
-export function loop(options: LoopOptions): Loop {
-  return new RunningLoop(options)
-}
-
 const never = Number.POSITIVE_INFINITY
 
-class RunningLoop implements Loop {
+/** Work that is done again and again, one run at a time. It does not keep the process alive. */
+export class Loop {
   private readonly clock: Clock
   private readonly alarm: Alarm
   private life: AbortController | null = null
@@ -56,12 +41,20 @@ class RunningLoop implements Loop {
     this.alarm = new Alarm(() => void this.now(), this.clock, false)
   }
 
+  /** The first run is due as if one had just been. */
   start(): void {
     if (this.life !== null) return
     this.life = new AbortController()
     this.soon(this.waitMs(0))
   }
 
+  /** Starts, with the first run at once, and resolves after it. */
+  startNow(): Promise<void> {
+    this.start()
+    return this.now()
+  }
+
+  /** Runs now, or joins the run under way. Resolves after the run and never rejects. Does nothing while stopped. */
   now(): Promise<void> {
     if (this.life === null || this.running !== null) return this.running ?? Promise.resolve()
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -72,6 +65,7 @@ class RunningLoop implements Loop {
     return promise
   }
 
+  /** The next run begins within `ms`, or as soon as the one under way has ended. */
   soon(ms: number): void {
     const dueMs = this.clock.now() + ms
     if (this.life === null || dueMs >= this.dueMs) return
@@ -80,6 +74,7 @@ class RunningLoop implements Loop {
     if (this.running === null) this.alarm.set(ms)
   }
 
+  /** Resolves when the run under way has ended, whose failure is not reported any more. The loop can be started again. */
   stop(): Promise<void> {
     this.life?.abort()
     this.life = null
@@ -100,7 +95,9 @@ class RunningLoop implements Loop {
       if (!stopped.aborted) this.failed(error)
     } finally {
       this.running = null
-      this.next(this.clock.now() - beganMs)
+      const wishedMs = this.dueMs - this.clock.now()
+      this.dueMs = never
+      this.soon(Math.max(0, Math.min(wishedMs, this.waitMs(this.clock.now() - beganMs))))
     }
   }
 
@@ -112,17 +109,38 @@ class RunningLoop implements Loop {
     if (onFailure === undefined && outage === undefined) throw error
   }
 
-  private next(tookMs: number): void {
-    const wishedMs = this.dueMs - this.clock.now()
-    this.dueMs = never
-    this.soon(Math.max(0, Math.min(wishedMs, this.waitMs(tookMs))))
-  }
-
   private waitMs(tookMs: number): number {
     const { options } = this
     const { backoff, random = Math.random } = options
     if (backoff !== undefined && this.failures > 0) return backoffMs(backoff, this.failures)
     if ('everyMs' in options) return jittered(options.everyMs, options.jitter ?? 0, random()) - tookMs
     return typeof options.pauseMs === 'number' ? options.pauseMs : options.pauseMs(tookMs)
+  }
+}
+
+export const loop = (options: LoopOptions): Loop => new Loop(options)
+
+export interface RetryPolicy {
+  readonly backoff: Backoff
+  /** Called after each failure. What it throws ends the tries. */
+  readonly onFailure: (error: unknown, failures: number) => void
+  /** Ends the wait that is under way: the try after it is the last. */
+  readonly signal: AbortSignal
+  readonly clock?: Clock | undefined
+}
+
+/** Tries again until the work succeeds, with growing waits. Rejects only as `onFailure` does, or after the signal. */
+export function retry(policy: RetryPolicy): <R>(work: () => Promise<R>) => Promise<R> {
+  const { backoff, onFailure, signal, clock = systemClock } = policy
+  return async (work) => {
+    for (let failures = 1; ; failures++) {
+      try {
+        return await work()
+      } catch (error) {
+        onFailure(error, failures)
+        if (signal.aborted) throw error
+      }
+      await sleep(backoffMs(backoff, failures), signal, clock)
+    }
   }
 }

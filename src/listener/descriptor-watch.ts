@@ -42,8 +42,7 @@ export function watchDescriptors(
     report()
   }
   const looking = loop({ pauseMs: (tookMs) => Math.max(lookMs, tookMs * costPart), run: look, clock })
-  looking.start()
-  void looking.now()
+  void looking.startNow()
   return () => {
     void looking.stop()
     descriptors.close()

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { retry } from '../../src/host/retry.ts'
+import { retry } from '../../src/host/loop.ts'
 import { VirtualClock } from '../support/run/virtual-clock.ts'
 
 const backoff = { firstMs: 50, maxMs: 150 }

@@ -1,4 +1,3 @@
-import { type Clock, systemClock } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import { dropOldNonces, nodeIdentityKey, takeNonce } from '../../db/queries/pool/node-identities.ts'
 import { loop } from '../../host/loop.ts'
@@ -38,15 +37,13 @@ export interface NodeProofsOptions {
   readonly log: Log
   /** Unix ms. */
   readonly now?: () => number
-  readonly clock?: Clock
 }
 
-export function createNodeProofs({ db, log, now = Date.now, clock = systemClock }: NodeProofsOptions): NodeProofs {
+export function createNodeProofs({ db, log, now = Date.now }: NodeProofsOptions): NodeProofs {
   const sweeping = loop({
     everyMs: minuteMs,
     boundMs: minuteMs,
     run: () => dropOldNonces(db),
-    clock,
     onFailure: (error) => log.warn('nonces_not_swept', { failure: failureName(error) }),
   })
   return {

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../clock.ts'
+import type { Clock } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import {
   type ChainHead,
@@ -9,6 +9,7 @@ import {
   saveHead,
 } from '../../db/queries/audit/audit-chains.ts'
 import { type AccessEventRow, type AuditMetadata, ensureAuditPartitions } from '../../db/queries/audit/audit-events.ts'
+import { within } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
 import { type Loop, loop } from '../../host/loop.ts'
 import { newId } from '../../ids.ts'
@@ -56,27 +57,20 @@ export class AuditLog implements AuditTrail {
   private readonly maintaining: Loop
 
   constructor(private readonly options: AuditLogOptions) {
-    const { db, log, accessQueueMax, keys, clock = systemClock } = options
+    const { db, log, accessQueueMax, keys, clock } = options
     const [key] = keys
     if (key === undefined) throw new Error('The gateway has no audit key')
     this.key = key
     this.keyId = chainKeyId(key)
     this.ownHead = new OwnHead(key)
     this.now = options.now ?? Date.now
-    this.maintaining = loop({
-      everyMs: maintainEveryMs,
-      boundMs: maintainEveryMs,
-      run: () => this.maintain(),
-      onFailure: (error) => this.notMaintained(error),
-      clock,
-    })
+    this.maintaining = loop({ everyMs: maintainEveryMs, run: () => this.maintain(), clock })
     this.writer = createAccessWriter({ db, log, ...(accessQueueMax === undefined ? {} : { queueMax: accessQueueMax }) })
   }
 
   /** Makes the partitions of the coming weeks now and again later. Never rejects. */
   async start(): Promise<void> {
-    this.maintaining.start()
-    await this.maintaining.now()
+    await this.maintaining.startNow()
   }
 
   /** Writes the events that still wait. */
@@ -134,7 +128,7 @@ export class AuditLog implements AuditTrail {
       if (error instanceof Problem && error.code === 'audit_head_lost') throw error
       this.options.log.error('audit_not_written', { failure: failureName(error) })
       // The partition of this week is missing. The next call finds it.
-      void this.maintain().catch((failure: unknown) => this.notMaintained(failure))
+      void this.maintain()
       throw new Problem('service_unavailable', { retryAfterSeconds: 1 })
     }
   }
@@ -161,11 +155,12 @@ export class AuditLog implements AuditTrail {
 
   private async maintain(): Promise<void> {
     const now = this.now()
-    await ensureAuditPartitions(this.options.db, new Date(now), new Date(now + partitionsAheadMs))
-  }
-
-  private notMaintained(error: unknown): void {
-    this.options.log.warn('audit_partitions', { failure: failureName(error) })
+    try {
+      const made = ensureAuditPartitions(this.options.db, new Date(now), new Date(now + partitionsAheadMs))
+      await within(maintainEveryMs, made)
+    } catch (error) {
+      this.options.log.warn('audit_partitions', { failure: failureName(error) })
+    }
   }
 }
 

@@ -56,8 +56,7 @@ export class AuditPurge {
 
   /** Finishes an interrupted purge now and later. Never rejects. */
   async start(): Promise<void> {
-    this.resuming.start()
-    void this.resuming.now()
+    void this.resuming.startNow()
   }
 
   /** A purge that runs stops at its next step. The next start continues it. */

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../clock.ts'
+import type { Clock } from '../../clock.ts'
 import { type Loop, loop } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import type { InspectEvents, LiveNode, MachineCounts, Transition } from '../../protocol/wire/admin/inspect.ts'
@@ -70,8 +70,7 @@ export class ConsoleFeed {
   private shot: Uint8Array | null = null
 
   constructor(private readonly options: ConsoleFeedOptions) {
-    const { clock = systemClock } = options
-    this.ticking = loop({ everyMs: coalesceMs, run: () => this.tick(), clock })
+    this.ticking = loop({ everyMs: coalesceMs, run: () => this.tick(), clock: options.clock })
   }
 
   get size(): number {

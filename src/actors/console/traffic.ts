@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../clock.ts'
+import type { Clock } from '../../clock.ts'
 import { loop } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import type { TrafficPoint } from '../../protocol/wire/admin/inspect.ts'
@@ -125,7 +125,7 @@ export interface TrafficOptions {
 
 /** Keeps the last 15 minutes and reads the numbers of `/metrics` at every step. It adds no work to a chat request. */
 export function createTraffic(options: TrafficOptions): TrafficSeries {
-  const { totals, log, stepMs = trafficStepMs, clock = systemClock, now: nowMs = Date.now } = options
+  const { totals, log, stepMs = trafficStepMs, clock, now: nowMs = Date.now } = options
   const ring: TrafficPoint[] = []
   const listeners = new Set<(point: TrafficPoint) => void>()
   let before: { readonly totals: ChatTotals; readonly atMs: number } | null = null
@@ -147,10 +147,7 @@ export function createTraffic(options: TrafficOptions): TrafficSeries {
       listeners.add(listener)
       return () => void listeners.delete(listener)
     },
-    start: () => {
-      looking.start()
-      void looking.now()
-    },
+    start: () => void looking.startNow(),
     stop: () => void looking.stop(),
   }
 }

@@ -60,8 +60,7 @@ export class ChangeFeed {
     // It listens before the first read, so that it misses no change between the two.
     this.listen()
     await this.unlisten
-    this.polling.start()
-    await this.polling.now()
+    await this.polling.startNow()
   }
 
   async stop(): Promise<void> {

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../clock.ts'
+import type { Clock } from '../../clock.ts'
 import type { OpenDatabase } from '../../db/client.ts'
 import { listenTo } from '../../db/queries/change-feed.ts'
 import { waitAtMost, within } from '../../deadline.ts'
@@ -70,7 +70,7 @@ export class DueWork<T extends Claimed> {
   private unlisten: (() => Promise<void>) | null = null
 
   constructor(private readonly options: DueWorkOptions<T>) {
-    const { name: work, log, pollMs, renewEveryMs = 20 * secondMs, clock = systemClock } = options
+    const { name: work, log, pollMs, renewEveryMs = 20 * secondMs, clock } = options
     this.outage = new Outage(
       (error) => log.warn('due_work_lost', { work, failure: failureName(error) }),
       () => log.info('due_work_back', { work }),
@@ -88,8 +88,7 @@ export class DueWork<T extends Claimed> {
     ).catch(() => null)
     if (this.stopped) return
     if (renew !== undefined) this.renewing.start()
-    this.polling.start()
-    void this.polling.now()
+    void this.polling.startNow()
   }
 
   /** Says that something may be due. */

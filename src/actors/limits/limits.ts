@@ -74,12 +74,8 @@ export class GatewayLimits implements Limits {
   constructor(private readonly options: LimitsOptions) {
     this.now = options.now ?? Date.now
     this.random = options.random ?? Math.random
-    this.book = new LeaseBook({
-      ...options,
-      now: this.now,
-      ttlMs: options.leaseTtlMs ?? leaseTtlMs,
-      afterTick: () => this.forgetIdle(),
-    })
+    const ttlMs = options.leaseTtlMs ?? leaseTtlMs
+    this.book = new LeaseBook({ ...options, now: this.now, ttlMs, afterTick: () => this.forgetIdle() })
   }
 
   start(): Promise<void> {

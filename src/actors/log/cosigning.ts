@@ -1,5 +1,5 @@
 import { headers } from '../../brand.ts'
-import { type Clock, systemClock } from '../../clock.ts'
+import type { Clock } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import { loop } from '../../host/loop.ts'
@@ -60,7 +60,7 @@ const witnessesMax = 256
 const answerMs = 10_000
 
 export function createCosigning(options: CosigningOptions): Cosigning {
-  const { db, log, keys, sequencer, witnesses, everyMs, clock = systemClock } = options
+  const { db, log, keys, sequencer, witnesses, everyMs, clock } = options
   /** What each has signed last, by its key; a wrong one is put right by its answer. */
   const sizes = new Map<string, number>()
   const stopping = new AbortController()

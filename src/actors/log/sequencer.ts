@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../clock.ts'
+import type { Clock } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import { type Fence, isPassed, readFence } from '../../db/queries/log/sources.ts'
@@ -77,7 +77,7 @@ class GroupSequencer implements Sequencer {
   private cutOff = false
 
   constructor(private readonly options: SequencerOptions) {
-    const { now = Date.now, log, clock = systemClock } = options
+    const { now = Date.now, log, clock } = options
     this.now = now
     this.turning = loop({
       pauseMs: options.intervalMs,
@@ -95,8 +95,7 @@ class GroupSequencer implements Sequencer {
     await rows.insertLogState(db, firstOrigin(keys), emptyRoot())
     const kept = memory?.read() ?? null
     if (kept !== null) this.remember(kept)
-    this.turning.start()
-    await this.turning.now()
+    await this.turning.startNow()
   }
 
   async stop(): Promise<void> {

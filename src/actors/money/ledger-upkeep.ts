@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../clock.ts'
+import type { Clock } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import { renewReservations, staleReservations } from '../../db/queries/money/ledger.ts'
 import { type Books, readBooks, reservedTotal } from '../../db/queries/money/ledger-proof.ts'
@@ -59,7 +59,7 @@ const answerMsMax = 20 * secondMs
 const idsOf = (open: UpkeepOptions['open']) => [...open].map(({ id }) => id)
 
 export function createUpkeep(options: UpkeepOptions): LedgerUpkeep {
-  const { db, log, staleMs, open, release, clock = systemClock } = options
+  const { db, log, staleMs, open, release, clock } = options
   let reservedWei: bigint | null = null
   let brokenCount: number | null = null
   let stale = 0

@@ -1,4 +1,3 @@
-import { type Clock, systemClock } from '../../clock.ts'
 import type { Database, DatabaseAccess } from '../../db/client.ts'
 import { type Executor, prepared } from '../../db/prepared.ts'
 import { completeKeys, type IdempotentOutcome } from '../../db/queries/accounts/idempotency.ts'
@@ -14,7 +13,7 @@ import type { Books } from '../../db/queries/money/ledger-proof.ts'
 import type { NewReceipt } from '../../db/queries/money/receipts.ts'
 import { waitAtMost } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
-import { retry } from '../../host/retry.ts'
+import { retry } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import { chargeOf, splitCharge } from '../../machines/rules/pricing.ts'
 import type { WorkKind } from '../../protocol/wire/work-kinds.ts'
@@ -62,7 +61,6 @@ export interface LedgerOptions extends DatabaseAccess {
   readonly log: Log
   /** A reservation that nobody renews is released after this time, ms (§13). */
   readonly staleMs?: number
-  readonly clock?: Clock
 }
 
 const staleMsDefault = 15 * minuteMs
@@ -115,7 +113,6 @@ export class Ledger {
       backoff: settleRetries,
       onFailure: (error, failures) => this.notSettled(error, failures),
       signal: this.stopping.signal,
-      clock: options.clock ?? systemClock,
     })
     const bounds = { groupMax, waitingMax, commitWaitMs }
     this.reserves = new GroupCommit({ ...bounds, commit: (rows) => reserveAll(this.statements, rows, staleMs) })

@@ -1,6 +1,6 @@
 import type { Database } from '../../db/client.ts'
 import { readPool } from '../../db/queries/pool/pool.ts'
-import { retry } from '../../host/retry.ts'
+import { retry } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import type { ChangeFeed } from '../durable/change-feed.ts'
 import { sharedRun } from '../durable/shared-run.ts'

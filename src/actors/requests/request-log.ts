@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../clock.ts'
+import type { Clock } from '../../clock.ts'
 import type { DatabaseAccess } from '../../db/client.ts'
 import { insertRequestRecords } from '../../db/queries/requests/request-groups.ts'
 import {
@@ -9,7 +9,7 @@ import {
   type RequestRecord,
 } from '../../db/queries/requests/request-records.ts'
 import { type RequestPage, requestPage } from '../../db/queries/requests/request-search.ts'
-import { waitAtMost } from '../../deadline.ts'
+import { waitAtMost, within } from '../../deadline.ts'
 import { type Loop, loop } from '../../host/loop.ts'
 import { idMs } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
@@ -54,19 +54,13 @@ export class RequestLog {
   private readonly ending = new AbortController()
 
   constructor(private readonly options: RequestLogOptions) {
-    const { sql, log, flushMs, days, clock = systemClock } = options
+    const { sql, log, flushMs, days, clock } = options
     // One group is under way while others wait.
     const ring = new RequestRing(days === 0 ? 0 : queueMax + batchMax)
     const { read } = ring.columns
     this.ring = ring
     this.now = options.now ?? Date.now
-    this.maintaining = loop({
-      everyMs: maintainEveryMs,
-      boundMs: maintainEveryMs,
-      run: () => this.maintain(),
-      onFailure: (error) => log.warn('request_records_days', { failure: failureName(error) }),
-      clock,
-    })
+    this.maintaining = loop({ everyMs: maintainEveryMs, run: () => this.maintain(), clock })
     this.writer = new GroupWriter({
       name: 'request_records',
       log,
@@ -82,8 +76,7 @@ export class RequestLog {
 
   /** Makes the coming days and drops those that are over, now and from time to time. Never rejects. */
   async start(): Promise<void> {
-    this.maintaining.start()
-    await this.maintaining.now()
+    await this.maintaining.startNow()
   }
 
   /** Writes what waits. */
@@ -154,12 +147,13 @@ export class RequestLog {
 
   private async maintain(): Promise<void> {
     try {
-      await this.keep(new Date(this.now()))
-    } finally {
-      this.summing ??= this.sum().finally(() => {
-        this.summing = null
-      })
+      await within(maintainEveryMs, this.keep(new Date(this.now())))
+    } catch (error) {
+      this.options.log.warn('request_records_days', { failure: failureName(error) })
     }
+    this.summing ??= this.sum().finally(() => {
+      this.summing = null
+    })
   }
 
   /** After an upgrade or a long stop there are many hours: the start does not wait for them. */

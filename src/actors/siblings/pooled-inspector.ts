@@ -126,8 +126,7 @@ class Pooled implements PooledInspector {
   private begin(): void {
     this.endOwn = this.own.subscribe((moved) => this.tell(moved))
     this.sinceMs = Date.now()
-    this.asking.start()
-    void this.asking.now()
+    void this.asking.startNow()
   }
 
   private async ask(ended: AbortSignal): Promise<void> {

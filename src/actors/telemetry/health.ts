@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../clock.ts'
+import { systemClock } from '../../clock.ts'
 import { within } from '../../deadline.ts'
 import { failureName } from '../../log.ts'
 
@@ -25,25 +25,21 @@ const answerMsMax = 2_000
 /** SQLSTATE: disk full, out of memory, and a limit of its configuration; 53300 is a database that cannot be reached. */
 const fullCode = /^53(?!300)/
 
-export function createHealth(
-  askDatabase: () => Promise<unknown>,
-  descriptors: { readonly scarce: boolean },
-  clock: Clock = systemClock,
-): Health {
+export function createHealth(askDatabase: () => Promise<unknown>, descriptors: { readonly scarce: boolean }): Health {
   let starting = true
   let stopping = false
   let asked: Promise<GatewayHealth> | null = null
+  const forget = () => {
+    asked = null
+  }
   const ask = async (): Promise<GatewayHealth> => {
     try {
-      await within(answerMsMax, askDatabase(), clock)
+      await within(answerMsMax, askDatabase())
       return { state: 'ready' }
     } catch (error) {
       return { state: fullCode.test(failureName(error)) ? 'database_full' : 'database' }
     } finally {
-      const forget = () => {
-        asked = null
-      }
-      clock.after(askEveryMs, forget, false)
+      systemClock.after(askEveryMs, forget, false)
     }
   }
   return {

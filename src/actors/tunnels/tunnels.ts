@@ -1,4 +1,3 @@
-import { type Clock, systemClock } from '../../clock.ts'
 import { waitAtMost } from '../../deadline.ts'
 import { type Loop, loop } from '../../host/loop.ts'
 import type { NodeId } from '../../ids.ts'
@@ -23,7 +22,6 @@ export interface TunnelsOptions {
   readonly log: Log
   readonly pingEveryMs?: number
   readonly silentMsMax?: number
-  readonly clock?: Clock
 }
 
 /** The tunnels that end at this gateway (§22). */
@@ -36,8 +34,7 @@ export class Tunnels {
   private left: (() => void) | null = null
 
   constructor(private readonly options: TunnelsOptions) {
-    const { pingEveryMs: everyMs = pingEveryMs, clock = systemClock } = options
-    this.beating = loop({ everyMs, run: () => this.beat(), clock })
+    this.beating = loop({ everyMs: options.pingEveryMs ?? pingEveryMs, run: () => this.beat() })
   }
 
   /**

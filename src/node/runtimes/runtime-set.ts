@@ -100,10 +100,7 @@ class RunningRuntimes implements RuntimeSet {
     const polls = (this.options.rankers ?? []).map((ranker) => this.watch(ranker.url, ranker))
     const urls = [...this.options.urls, ...(this.options.keys ?? []).map(({ url }) => url)]
     polls.push(...urls.map((url) => this.watch(url)))
-    if (this.options.discover) {
-      this.discovering.start()
-      polls.push(this.discovering.now())
-    }
+    if (this.options.discover) polls.push(this.discovering.startNow())
     await Promise.all(polls)
   }
 
