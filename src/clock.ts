@@ -16,7 +16,7 @@ export const systemClock: Clock = {
 }
 
 /** Resolves after `ms`, or when the signal aborts. */
-export function sleep(ms: number, signal: AbortSignal, clock: Clock): Promise<void> {
+export function sleep(ms: number, signal: AbortSignal, clock: Clock = systemClock): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve()
     const wake = () => {

@@ -24,6 +24,14 @@ export async function within<T>(ms: number, answer: Promise<T>, clock: Clock = s
   }
 }
 
+/** Looks every `everyMs` until it holds, for at most `ms`. Resolves with whether it does. */
+export async function holdsWithin(ms: number, everyMs: number, holds: () => boolean): Promise<boolean> {
+  for (const untilMs = performance.now() + ms; performance.now() < untilMs; await Bun.sleep(everyMs)) {
+    if (holds()) return true
+  }
+  return holds()
+}
+
 /** Waits until the work has ended, well or not, but no longer than this. */
 export async function waitAtMost(ms: number, work: Promise<unknown>, clock: Clock = systemClock): Promise<void> {
   await within(ms, work, clock).catch(() => {})
