@@ -261,6 +261,19 @@ test("a newcomer's walks run down the house, in at most 8 files each", () => {
   }
 })
 
+/** Files with an interval of their own, and why it is no loop of `src/host/loop.ts`. */
+const ownIntervals: Readonly<Record<string, string>> = {
+  'src/actors/relay/ticker.ts': 'on the path of every chunk',
+  'src/console/parts/small.tsx': 'in a browser',
+  'src/console/state/load.ts': 'in a browser',
+}
+
+test('what repeats is a loop of the kernel, whose time is a value', () => {
+  const files = [...new Bun.Glob('src/**/*.{ts,tsx}').scanSync({ cwd: root })]
+  const own = files.filter((file) => /\bsetInterval\(/.test(withoutComments(readFileSync(join(root, file), 'utf8'))))
+  expect(own.sort()).toEqual(Object.keys(ownIntervals).sort())
+})
+
 /** Files that parse JSON by themselves, and whose it is: a file or a text of our own, or what a user gave this very command. */
 const ownJson: Readonly<Record<string, string>> = {
   'src/protocol/json/foreign-json.ts': 'after the scanner',
