@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { Alarm, sleep, systemClock } from '../src/clock.ts'
-import { NoAnswer, waitAtMost, within } from '../src/deadline.ts'
+import { holdsWithin, NoAnswer, waitAtMost, within } from '../src/deadline.ts'
+import { waitLimitMs } from './support/run/limits.ts'
 import { stopwatch } from './support/run/stopwatch.ts'
 import { VirtualClock } from './support/run/virtual-clock.ts'
 
@@ -77,6 +78,14 @@ test('a bounded wait ends with the work, whatever became of it, or with its time
   const waited = waitAtMost(100, never, clock)
   await clock.pass(100)
   await waited
+})
+
+test('what must hold is looked at until it does, or until its time is over', async () => {
+  let looks = 0
+  expect(await holdsWithin(waitLimitMs, 1, () => ++looks === 3)).toBe(true)
+  expect(looks).toBe(3)
+  expect(await holdsWithin(5, 1, () => false)).toBe(false)
+  expect(await holdsWithin(0, 1, () => true)).toBe(true)
 })
 
 test('the clock of the system goes on, calls back and can be cancelled', async () => {
