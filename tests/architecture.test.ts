@@ -20,15 +20,17 @@ const writesRows = /\.(?:insert|update|delete)\([a-z]\w*\)|\.transaction\(/
 
 const layers: Readonly<Record<string, Layer>> = {
   vocabulary: { imports: [], packages: ['@homebridge/', 'node:', 'bun'], reserved: callsOut },
+  // The kinds of money: what wire, database and page have in common.
+  money: { imports: ['vocabulary'], packages: [] },
   protocol: {
-    imports: ['vocabulary'],
+    imports: ['vocabulary', 'money'],
     packages: ['@noble/', '@sinclair/typebox', 'hash-wasm', 'js-sha3', 'node:crypto'],
     reserved: callsOut,
   },
-  machines: { imports: ['vocabulary', 'protocol'], packages: ['xstate'], reserved: impure },
+  machines: { imports: ['vocabulary', 'money', 'protocol'], packages: ['xstate'], reserved: impure },
   listener: { imports: ['vocabulary'], packages: ['elysia', 'node:', 'bun'], reserved: callsOut },
   db: {
-    imports: ['vocabulary'],
+    imports: ['vocabulary', 'money'],
     types: ['protocol'],
     packages: ['drizzle-orm', 'postgres', 'node:', 'bun'],
     reserved: callsOut,
@@ -38,11 +40,11 @@ const layers: Readonly<Record<string, Layer>> = {
   polling: { imports: ['vocabulary', 'transport', 'runtimes'], packages: [] },
   runtimes: { imports: ['vocabulary', 'protocol'], packages: ['@sinclair/typebox', 'minisearch', 'node:', 'bun'] },
   actors: {
-    imports: ['vocabulary', 'protocol', 'transport', 'polling', 'machines', 'db', 'runtimes'],
+    imports: ['vocabulary', 'money', 'protocol', 'transport', 'polling', 'machines', 'db', 'runtimes'],
     packages: ['xstate', 'elkjs', 'prom-client', 'postgres', 'viem', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
   http: {
-    imports: ['vocabulary', 'protocol', 'listener', 'transport', 'machines', 'actors', 'db'],
+    imports: ['vocabulary', 'money', 'protocol', 'listener', 'transport', 'machines', 'actors', 'db'],
     types: ['runtimes'],
     packages: ['elysia', '@elysiajs/', '@sinclair/typebox', 'prom-client', 'swagger-ui-dist', 'node:', 'bun'],
     reserved: new RegExp(`${callsOut.source}|${writesRows.source}`),
@@ -61,12 +63,15 @@ const layers: Readonly<Record<string, Layer>> = {
   client: { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // Imports the pages of docs/integrations, as texts.
   guides: { imports: ['integrations', 'vocabulary'], packages: [] },
-  console: { imports: ['guides'], types: ['protocol'], packages: ['preact', '@preact/signals'] },
+  console: { imports: ['guides', 'money'], types: ['protocol'], packages: ['preact', '@preact/signals'] },
   // In a browser, with the verifier that the command has.
   'verify-page': { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // What works on a gateway's storage beside the gateway, or without it.
   offline: { imports: ['vocabulary', 'protocol', 'polling', 'machines', 'db', 'actors'], packages: ['node:', 'bun'] },
-  cli: { imports: ['vocabulary', 'protocol', 'client', 'guides'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
+  cli: {
+    imports: ['vocabulary', 'money', 'protocol', 'client', 'guides'],
+    packages: ['@sinclair/typebox', 'node:', 'bun'],
+  },
 }
 /** Files that stand above the table, and the rooms a single file may enter beyond its layer. */
 const composition = ['src/main.ts']
@@ -100,6 +105,7 @@ const importPattern =
 function layerOf(file: string): string {
   const [, first = '', second] = file.split('/')
   if (first === 'settings' || first === 'host') return 'vocabulary'
+  if (file.startsWith('src/protocol/money/')) return 'money'
   return second === undefined ? (first === 'main.ts' ? 'main' : 'vocabulary') : first
 }
 

@@ -1,6 +1,6 @@
 import type { Database } from '../../db/client.ts'
 import { lockCustomer } from '../../db/queries/accounts/accounts.ts'
-import { insertCredit, type LedgerEntry, ledgerEntry } from '../../db/queries/money/ledger.ts'
+import { insertOperatorEntry, type LedgerEntry, ledgerEntry } from '../../db/queries/money/ledger.ts'
 import { Problem } from '../../errors.ts'
 import { newId } from '../../ids.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
@@ -34,7 +34,8 @@ export function createBilling({ db, trail }: { readonly db: Database; readonly t
       if (!(await lockCustomer(tx, customerId))) throw new Problem('customer_not_found')
       const known = await ledgerEntry(tx, creditId)
       if (known === null) {
-        const entry = await insertCredit(tx, { creditId, customerId, amountWei, reason: audit.reason })
+        const made = { kind: 'admin_credit', entryId: creditId, customerId, amountWei, reason: audit.reason } as const
+        const entry = await insertOperatorEntry(tx, made)
         await trail.record(tx, audit, { targetId: customerId, metadata: { amount_wei: amountWei.toString() } })
         return { entry, replayed: false }
       }

@@ -1,6 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { bigint, boolean, check, index, numeric, pgTable, text, uniqueIndex } from 'drizzle-orm/pg-core'
 import type { CustomerId, NodeId } from '../../ids.ts'
+import type { LedgerKind } from '../../protocol/money/kinds.ts'
 import { createdAt, instant } from '../columns.ts'
 import { customers } from './accounts.ts'
 
@@ -8,8 +9,7 @@ const wei = () => numeric({ precision: 78, scale: 0, mode: 'bigint' })
 
 /**
  * What happened to a customer's money, in order (§13). Append-only: a trigger refuses every change. `amount` is
- * a magnitude, the direction is given by `kind`: `admin_credit` raises the balance, `reserve` the reserved part, `release`
- * lowers that, `debit` lowers both, `refund` gives a debit back and raises the balance.
+ * a magnitude, whose direction the kind gives (`protocol/money/kinds.ts`).
  */
 export const ledgerEntries = pgTable(
   'ledger_entries',
@@ -21,7 +21,7 @@ export const ledgerEntries = pgTable(
       .$type<CustomerId>()
       .notNull()
       .references(() => customers.customerId),
-    kind: text({ enum: ['admin_credit', 'reserve', 'release', 'debit', 'refund'] }).notNull(),
+    kind: text().$type<LedgerKind>().notNull(),
     amountWei: wei().notNull(),
     balanceAfterWei: wei().notNull(),
     reservedAfterWei: wei().notNull(),

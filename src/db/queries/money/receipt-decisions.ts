@@ -4,6 +4,7 @@ import type { Database } from '../../client.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries, payouts, protocolFees } from '../../schema/ledger.ts'
 import { receiptRows } from '../../schema/work.ts'
+import { kindText } from './kind-texts.ts'
 
 /** `not_held`: it is not on hold, or was given back before. `batched`, `no_debit`: somebody has changed the rows by hand. */
 type Refused = 'unknown' | 'not_held' | 'batched' | 'no_debit'
@@ -77,7 +78,7 @@ async function wasRefunded(tx: Database, receiptHash: string): Promise<boolean> 
   const rows = await tx
     .select({ entryId: ledgerEntries.entryId })
     .from(ledgerEntries)
-    .where(and(sql`kind = 'refund'`, eq(ledgerEntries.receiptHash, receiptHash)))
+    .where(and(sql.raw(`kind = ${kindText('refund')}`), eq(ledgerEntries.receiptHash, receiptHash)))
   return rows.length > 0
 }
 

@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
+import { kindNames } from '../../money/kinds.ts'
 import { WholeGatewayPolicy } from '../admin/policy.ts'
 import { pageFields } from '../page.ts'
 import {
@@ -17,14 +18,13 @@ import {
 
 const nullableText = nullable(Type.String())
 const ok = Type.Literal('ok')
-const ledgerKinds = ['admin_credit', 'reserve', 'release', 'debit', 'refund'] as const
 
-const LedgerTotal = Type.Object({ kind: literals(ledgerKinds), count, amount_wei: wei })
+const LedgerTotal = Type.Object({ kind: literals(kindNames), count, amount_wei: wei })
 const LedgerEntry = Type.Object({
   entry_id: Type.String(),
   private_job_id: nullableText,
   receipt_hash: nullableText,
-  kind: literals(ledgerKinds),
+  kind: literals(kindNames),
   amount_wei: wei,
   balance_after_wei: wei,
   reserved_after_wei: wei,
