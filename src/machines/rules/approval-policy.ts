@@ -54,6 +54,13 @@ export const adminRoutes = {
     ['POST', '/v1/admin/customers/:customer_id/credits'],
     reasonAndTwoPeople,
   ),
+  'customer.debit.create': change(
+    'admin',
+    'billing',
+    'customer',
+    ['POST', '/v1/admin/customers/:customer_id/debits'],
+    reasonAndTwoPeople,
+  ),
   'audit.retention.purge': change(
     'admin',
     'retention',

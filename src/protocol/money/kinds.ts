@@ -102,6 +102,17 @@ export const ledgerKinds = {
     action: 'receipt.reject',
     rules: ['every refund is the debit of a rejected receipt', 'every rejected receipt was given back'],
   },
+  admin_debit: {
+    noun: 'admin debit',
+    about: 'An operator takes credit back from a customer',
+    debits: ['customer'],
+    credits: ['outside'],
+    refersTo: [],
+    sum: { name: 'admin_debits', figure: 'Taken back' },
+    log: { entry: 'admin_debit', says: ['reason'], mayLack: true },
+    action: 'customer.debit.create',
+    rules: [],
+  },
 } as const satisfies Readonly<Record<string, Kind>>
 
 type Table = typeof ledgerKinds

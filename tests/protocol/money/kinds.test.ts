@@ -36,6 +36,7 @@ test('§13: what each kind does to the balance and to the reserved part', () => 
     ['release', 0, -1],
     ['debit', -1, -1],
     ['refund', 1, 0],
+    ['admin_debit', -1, 0],
   ])
 })
 
@@ -43,7 +44,7 @@ test('§13: a kind has its sum in the books exactly where it changes a balance, 
   const changing = kindNames.filter((kind) => changeOf(kind, balanceAccounts) !== 0)
   expect(changing).toEqual([...countedKinds])
   expect(kindNames.filter((kind) => changeOf(kind, workAccounts) !== 0 && !changing.includes(kind))).toEqual([])
-  expect(equation(balanceAccounts, ['balances'])).toBe('credits + refunds = balances + debits')
+  expect(equation(balanceAccounts, ['balances'])).toBe('credits + refunds = balances + debits + admin debits')
   expect(equation(workAccounts, ['payouts', 'fees'])).toBe('debits = payouts + fees + refunds')
 })
 

@@ -4,6 +4,7 @@ import {
   activate,
   addKey,
   credit,
+  deduct,
   revokeKey,
   rotateKey,
   setLimit,
@@ -70,6 +71,7 @@ function Account({ customer, place }: { customer: Customer; place: string }) {
         <ActButton act={setLimit(customer)} on={on} label="Daily limit" />
         <ActButton act={setReach(customer)} on={on} label="Whose nodes" />
         <ActButton act={credit(customer)} on={on} />
+        <ActButton act={deduct(customer)} on={on} />
         {customer.account_status === 'active' ? (
           <ActButton act={suspend(customer)} on={on} />
         ) : (

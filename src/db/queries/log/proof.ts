@@ -8,10 +8,10 @@ import {
   type OwnRule,
 } from '../../../protocol/money/kinds.ts'
 import type { Database } from '../../client.ts'
+import { kindText } from '../../kind-texts.ts'
 import { logEntries } from '../../schema/log.ts'
 import { receipts } from '../../schema/partitioned/receipts.ts'
 import { nodes } from '../../schema/pool.ts'
-import { kindText } from '../money/kind-texts.ts'
 import { receiptStep, receiptsWithin } from '../money/receipt-ranges.ts'
 
 /** A row that breaks a rule, by the rule's name. */

@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm'
 import type { LoggedKind } from '../../../protocol/money/kinds.ts'
 import { type LoggedEntry, loggedName } from '../../../protocol/money/logged.ts'
 import type { Database } from '../../client.ts'
-import { kindText, kindTexts } from '../money/kind-texts.ts'
+import { kindText, kindTexts } from '../../kind-texts.ts'
 import { newestReceiptSeq } from '../money/receipt-ranges.ts'
 
 /**

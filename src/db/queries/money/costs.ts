@@ -1,9 +1,9 @@
 import { and, count, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
+import { kindText } from '../../kind-texts.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries } from '../../schema/ledger.ts'
 import { receiptRows } from '../../schema/work.ts'
-import { kindText } from './kind-texts.ts'
 import { isRefundOf, refundOf } from './ledger.ts'
 
 /** What was debited, put together; `name` where an id has one. */

@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm'
 import type { Account, CountedKind } from '../../../protocol/money/kinds.ts'
 import { balanceAccounts, countedKinds, kindsThat } from '../../../protocol/money/moves.ts'
 import type { Database } from '../../client.ts'
-import { kindText, kindTexts } from './kind-texts.ts'
+import { kindText, kindTexts } from '../../kind-texts.ts'
 
 /** Sums of the whole books, wei. */
 export interface Books {

@@ -6,11 +6,11 @@ import { balanceAccounts, changeOf } from '../../../protocol/money/moves.ts'
 import type { WorkKind } from '../../../protocol/wire/work-kinds.ts'
 import { arrayOf } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
+import { kindText } from '../../kind-texts.ts'
 import type { Executor } from '../../prepared.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries } from '../../schema/ledger.ts'
 import { receiptRows } from '../../schema/work.ts'
-import { kindText } from './kind-texts.ts'
 import { type NewReceipt, receiptColumns } from './receipts.ts'
 
 export type LedgerEntry = typeof ledgerEntries.$inferSelect

@@ -1,8 +1,8 @@
 import { and, desc, eq, gte, ne, sql } from 'drizzle-orm'
 import type { NodeId } from '../../../ids.ts'
 import type { Database } from '../../client.ts'
+import { kindText } from '../../kind-texts.ts'
 import { ledgerEntries, payouts, protocolFees } from '../../schema/ledger.ts'
-import { kindText } from './kind-texts.ts'
 
 export type PayoutRow = typeof payouts.$inferSelect
 export type OpenSettlementStatus = Exclude<PayoutRow['settlementStatus'], 'void'>

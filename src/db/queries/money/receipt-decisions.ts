@@ -1,10 +1,10 @@
 import { and, type Column, eq, sql } from 'drizzle-orm'
 import type { CustomerId } from '../../../ids.ts'
 import type { Database } from '../../client.ts'
+import { kindText } from '../../kind-texts.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries, payouts, protocolFees } from '../../schema/ledger.ts'
 import { receiptRows } from '../../schema/work.ts'
-import { kindText } from './kind-texts.ts'
 
 /** `not_held`: it is not on hold, or was given back before. `batched`, `no_debit`: somebody has changed the rows by hand. */
 type Refused = 'unknown' | 'not_held' | 'batched' | 'no_debit'

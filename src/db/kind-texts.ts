@@ -1,4 +1,4 @@
-import type { LedgerKind } from '../../../protocol/money/kinds.ts'
+import type { LedgerKind } from '../protocol/money/kinds.ts'
 
 /**
  * Kinds as SQL writes them. The planner takes a partial index for a text in the statement, and not for a parameter; and a
