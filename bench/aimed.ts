@@ -48,7 +48,6 @@ interface Rig {
 
 async function openRig(): Promise<Rig & { stop(): Promise<void> }> {
   const gateway = await startGatewayWithPulse({
-    SVC_OLLAMA_LISTEN: '127.0.0.1:0',
     SVC_PROCESSES: '1',
     // A node that was found out is asked again at once.
     SVC_HOLD_DOWN_MS: '100',

@@ -2,6 +2,7 @@ import type { AdminRoute } from '../machines/rules/admin-route.ts'
 import { purgeAudit } from './audit/purge.ts'
 import { createCustomer } from './customers/create.ts'
 import { creditCustomer } from './customers/credit.ts'
+import { debitCustomer } from './customers/debit.ts'
 import { rotateWebhookSecret } from './customers/rotate-secret.ts'
 import { rotateCustomerToken } from './customers/rotate-token.ts'
 import { updateCustomer } from './customers/update.ts'
@@ -40,6 +41,7 @@ import { withdrawToken } from './nodes/withdraw.ts'
  */
 const registry = [
   creditCustomer,
+  debitCustomer,
   purgeAudit,
   exported('customer.usage.export', '/v1/admin/customers/:customer_id/usage-export'),
   exported('customer.invoice.export', '/v1/admin/customers/:customer_id/invoice'),

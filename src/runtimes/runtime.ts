@@ -1,3 +1,4 @@
+import type { Json } from '../protocol/json/json-object.ts'
 import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
 import type { Modality, ModelServerState } from '../protocol/wire/nodes/agent.ts'
 import type { ModelFile, ModelMemory } from '../protocol/wire/nodes/model-facts.ts'
@@ -89,6 +90,8 @@ export interface RuntimeModule {
    * asked for as a stream. False for a request whose stream does not carry all that its whole answer does.
    */
   readonly freesLate?: (request: ChatRequest) => boolean
+  /** Members of a chat that switch thinking on or off (§35). Absent: the template of the model has the switch. */
+  readonly thinking?: (on: boolean) => Json
   /** How to ask for a ranking. Absent if this kind of server cannot rank. */
   readonly rerank?: RerankDialect
   /** How it is told which models to have in memory. Absent if nobody can tell it. */

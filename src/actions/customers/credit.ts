@@ -1,10 +1,7 @@
-import { parseWei } from '../../protocol/validation/parse-text.ts'
 import { Credit, CreditRequest } from '../../protocol/wire/money/billing.ts'
-import { isoTime } from '../../time.ts'
 import { defineAction } from '../frame/define-action.ts'
+import { amountOperand, balanceChange, changedBalance, changedLines, replays } from './balance.ts'
 import { customerOperand, customerPolicy } from './customer.ts'
-
-const replayedHeader = 'idempotent-replayed'
 
 /** Endpoint 14. */
 export const creditCustomer = defineAction({
@@ -12,40 +9,20 @@ export const creditCustomer = defineAction({
   at: 'POST /v1/admin/customers/:customer_id/credits',
   policy: { ...customerPolicy, requirement: 'reason_and_second_approver' },
   summary: 'Credit a customer',
-  description:
-    'The same `credit_id` credits once. A repeated request gets the same answer with `Idempotent-Replayed: true`.',
+  description: `The same \`credit_id\` credits once. ${replays}`,
   tag: 'Billing',
   body: CreditRequest,
   result: Credit,
   statuses: [201],
-  run: async ({ gateway, audit, params, body: { credit_id: creditId, amount_wei }, head }) => {
-    const amountWei = parseWei(amount_wei, 'amount_wei') ?? 0n
-    const input = { ...(creditId === undefined ? {} : { creditId }), amountWei }
-    const { entry, replayed } = await gateway.billing.credit(params.customer_id, input, audit)
-    if (replayed) head.headers[replayedHeader] = 'true'
-    return {
-      status: 'credited' as const,
-      customer_id: entry.customerId,
-      credit_id: entry.entryId,
-      amount_wei: entry.amountWei.toString(),
-      balance_after_wei: entry.balanceAfterWei.toString(),
-      reserved_after_wei: entry.reservedAfterWei.toString(),
-      reason: entry.reason,
-      created_at: isoTime(entry.createdAt),
-    }
+  run: async ({ gateway, audit, params, body, head }) => {
+    const made = await gateway.billing.credit(params.customer_id, balanceChange(body.credit_id, body.amount_wei), audit)
+    const { customerId: customer_id, entryId: credit_id } = made.entry
+    return { status: 'credited' as const, customer_id, credit_id, ...changedBalance(made, head) }
   },
   command: {
     words: 'credits add',
     about: 'Credit a customer’s account',
-    operands: [
-      customerOperand,
-      {
-        name: 'AMOUNT_WEI',
-        is: 'amount_wei',
-        about: 'The amount in whole wei',
-        form: ['^[0-9]+$', 'whole wei, without exponent, sign or point, like 1000000000000000000'],
-      },
-    ],
+    operands: [customerOperand, amountOperand],
     options: {
       id: {
         kind: 'text',
@@ -54,14 +31,6 @@ export const creditCustomer = defineAction({
         is: 'credit_id',
       },
     },
-    prints: (credit, print) =>
-      print.fields([
-        ['Credit', credit.credit_id],
-        ['Customer', credit.customer_id],
-        ['Amount', `${credit.amount_wei} wei`],
-        ['Balance', `${credit.balance_after_wei} wei`],
-        ['Reserved', `${credit.reserved_after_wei} wei`],
-        ['Made', print.time(credit.created_at)],
-      ]),
+    prints: (credit, print) => print.fields(changedLines(['Credit', credit.credit_id], credit, print.time)),
   },
 })

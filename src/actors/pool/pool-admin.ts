@@ -2,13 +2,13 @@ import type { Database } from '../../db/client.ts'
 import { getCustomer } from '../../db/queries/accounts/accounts.ts'
 import type { NodeRow, NodeChanges as NodeRowChanges } from '../../db/queries/pool/pool.ts'
 import * as pool from '../../db/queries/pool/pool.ts'
-import { within } from '../../deadline.ts'
+import { waitAtMost } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
 import type { CustomerId } from '../../ids.ts'
 import type { PrivacyClass, Visibility } from '../../machines/rules/routing.ts'
 import { checkPrecondition, type Precondition } from '../../precondition.ts'
 import { secondMs } from '../../time.ts'
-import { nodeBaseUrl } from '../../transport/direct.ts'
+import { nodeBaseUrl } from '../../transport/http1/direct.ts'
 import type { Sealing } from '../accounts/sealing.ts'
 import type { AuditContext, AuditTrail, Deed } from '../audit/audit-context.ts'
 import { createCatalogueVerbs, type ModelEntry } from '../catalogue/model-entries.ts'
@@ -100,7 +100,7 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null) {
     record(tx, { targetId: nodeId, metadata: { node_state: adminState } })
   // When somebody has made a node private, no prompt of others reaches it after this answer.
   const changedHere = async (topic: 'nodes' | 'model_entries') => {
-    await within(tableWaitMs, Promise.resolve(options.changedHere(topic))).catch(() => {})
+    await waitAtMost(tableWaitMs, Promise.resolve(options.changedHere(topic)))
   }
   const changedNode = async (row: NodeRow): Promise<NodeRecord> => {
     await changedHere('nodes')

@@ -142,23 +142,39 @@ export const setReach = (customer: Customer, begins = customer.gateway_policy): 
   }
 }
 
-/** So that a form that is sent twice credits once. */
-const newCreditId = () => `console-${Date.now()}-${Math.random().toString(36).slice(2)}`
+/** So that a form that is sent twice changes the balance once. */
+const newEntryId = () => `console-${Date.now()}-${Math.random().toString(36).slice(2)}`
 
-export const credit = (customer: Named, creditId = newCreditId()): Act => ({
+const amountFields = [
+  { name: 'amount', label: 'Amount', hint: 'whole wei, without exponent', pattern: '[1-9][0-9]*', required: true },
+] as const
+
+export const credit = (customer: Named, creditId = newEntryId()): Act => ({
   actions: ['customer.credit.create'],
   verb: 'Credit',
   title: `Credit ${customer.display_name}`,
-  about: 'Adds to the balance, and cannot be taken back: the ledger only grows.',
-  fields: [
-    { name: 'amount', label: 'Amount', hint: 'whole wei, without exponent', pattern: '[1-9][0-9]*', required: true },
-  ],
+  about: 'Adds to the balance. What is neither spent nor reserved can be taken back, by an entry of its own.',
+  fields: amountFields,
   confirm: customer.display_name,
   run: ({ amount = '' }, send) => {
     const body = { credit_id: creditId, amount_wei: amount.trim() }
     return send({ action: 'customer.credit.create', method: 'POST', path: `${place(customer)}/credits`, body })
   },
   done: `${customer.display_name} is credited.`,
+})
+
+export const deduct = (customer: Named, debitId = newEntryId()): Act => ({
+  actions: ['customer.debit.create'],
+  verb: 'Take credit back',
+  title: `Take credit back from ${customer.display_name}`,
+  about: 'Takes from the balance, at most what is available. What is reserved for requests that run stays.',
+  fields: amountFields,
+  confirm: customer.display_name,
+  run: ({ amount = '' }, send) => {
+    const body = { debit_id: debitId, amount_wei: amount.trim() }
+    return send({ action: 'customer.debit.create', method: 'POST', path: `${place(customer)}/debits`, body })
+  },
+  done: `Credit of ${customer.display_name} is taken back.`,
 })
 
 const shownKey = ({ gateway_key }: KeyMade) => [{ label: 'Gateway key', text: gateway_key }]

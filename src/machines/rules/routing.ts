@@ -26,7 +26,7 @@ export interface RouteLoad {
 }
 
 /** What a request is written for, and its answer read by. */
-export type ServingRoute = Pick<Route, 'runtimeId' | 'runtimeKind' | 'ranking' | 'agent'>
+export type ServingRoute = Pick<Route, 'runtimeId' | 'runtimeKind' | 'ranking' | 'agent' | 'external'>
 
 /** One model on one runtime of one node, as the hot path sees it. */
 export interface Route {

@@ -12,6 +12,7 @@ import { severable } from '../../support/gateways/severed-database.ts'
 import { testAudit, testTrail } from '../../support/leaks/audit.ts'
 import { waitLimitMs } from '../../support/run/limits.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const log = createLog('silent', () => {})
@@ -215,6 +216,18 @@ test('§4: the last use is noted to the minute', async () => {
   await access.gatewayKey(gatewayKey)
   await access.stop()
   expect((await accounts.key(key.keyId)).lastUsedAt?.toISOString()).toBe('2026-11-20T16:00:00.000Z')
+})
+
+test('§4: the last uses are written every 5 s', async () => {
+  const clock = new VirtualClock()
+  const { access, accounts } = await gateway({ clock, now: () => Date.UTC(2026, 10, 20) })
+  const { customer } = await accounts.createCustomer({ displayName: 'A' })
+  const { key, gatewayKey } = await accounts.issueKey(customer.customerId, { name: 'k' })
+  await access.gatewayKey(gatewayKey)
+  await clock.pass(4_999)
+  expect((await accounts.key(key.keyId)).lastUsedAt).toBeNull()
+  await clock.pass(1)
+  await waitUntil('the use', async () => (await accounts.key(key.keyId)).lastUsedAt !== null)
 })
 
 test('§4: customer headers: right, wrong token, unknown id, malformed', async () => {

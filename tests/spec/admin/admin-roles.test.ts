@@ -24,6 +24,7 @@ const request = (method: string) => (method === 'GET' ? {} : { json: {} })
 const matrix: Readonly<Record<Role, readonly string[]>> = {
   admin: [
     'POST /v1/admin/customers/:customer_id/credits',
+    'POST /v1/admin/customers/:customer_id/debits',
     'POST /v1/admin/retention/audit-events/purge',
     'POST /v1/admin/customers',
     'PATCH /v1/admin/customers/:customer_id',

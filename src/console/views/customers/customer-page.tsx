@@ -1,6 +1,6 @@
 import type { Customer, Key, KeyList } from '../../../protocol/wire/admin/accounts.ts'
 import { ActButton, ActButtons } from '../../actions/act-button.tsx'
-import { activate, addKey, credit, setLimit, setReach, suspend } from '../../actions/customer-acts.ts'
+import { activate, addKey, credit, deduct, setLimit, setReach, suspend } from '../../actions/customer-acts.ts'
 import { goesBeyond, reachText } from '../../actions/reach.ts'
 import { Download } from '../../parts/download.tsx'
 import { count, nothing, shortTime } from '../../parts/format.ts'
@@ -61,6 +61,7 @@ function Account({ customer, place }: { customer: Customer; place: string }) {
         <ActButton act={setLimit(customer)} on={on} label="Daily limit" />
         <ActButton act={setReach(customer)} on={on} label="Whose nodes" />
         <ActButton act={credit(customer)} on={on} />
+        <ActButton act={deduct(customer)} on={on} />
         {customer.account_status === 'active' ? (
           <ActButton act={suspend(customer)} on={on} />
         ) : (

@@ -1,5 +1,5 @@
-import { product } from '../brand.ts'
-import type { NodeRequest } from './transport.ts'
+import { product } from '../../brand.ts'
+import type { NodeRequest } from '../transport.ts'
 
 const lineBreak = /[\r\n\0]/
 

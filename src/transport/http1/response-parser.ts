@@ -1,4 +1,6 @@
-import { viewOf } from './transport.ts'
+import { viewOf } from '../transport.ts'
+import { type HeadFields, HeadReader, MalformedResponse, type Phase } from './response-head.ts'
+import { Unread } from './unread.ts'
 
 /** What a response parser tells, in this order: one head, any number of parts of the body, one end. */
 export interface ResponseSink {
@@ -15,11 +17,6 @@ export interface ResponseSink {
  */
 export type AfterAnswer = 'reusable' | 'closing' | 'excess'
 
-/** The bytes are no HTTP/1.1 response; the connection is of no further use. */
-export class MalformedResponse extends Error {
-  override readonly name = 'MalformedResponse'
-}
-
 /** Status line and headers together, bytes. */
 export const headBytesMax = 64 * 1024
 /** Interim responses (1xx) before one answer. */
@@ -27,61 +24,11 @@ export const interimsMax = 16
 /** All trailers of one answer together, bytes. */
 export const trailerBytesMax = 16 * 1024
 const sizeLineLengthMax = 256
-/** A head that is longer is not kept for comparison with the next one, bytes. */
-const headKeptBytesMax = 2 * 1024
-
-type Phase = 'head' | 'sized' | 'chunk-size' | 'chunk-data' | 'chunk-end' | 'trailers' | 'until-close' | 'over'
-
 const lf = 10
 const cr = 13
 /** Hex digits of a chunk's size; more would be no size that can be meant. */
 const sizeDigitsMax = 12
-const none = Buffer.alloc(0)
 const headEnd = Buffer.from('\r\n\r\n')
-
-/** Of one head; by lower-case name. */
-export class HeadFields {
-  constructor(private readonly values: ReadonlyMap<string, string>) {}
-  get(name: string): string | null {
-    return this.values.get(name) ?? null
-  }
-}
-
-function parseHead(text: string): Head {
-  const lines = text.split(/\r?\n/)
-  const status = /^HTTP\/(1\.[01]) ([1-5][0-9]{2})(?: |$)/.exec(lines[0] ?? '')
-  if (status === null) throw new MalformedResponse('status line')
-  const headers = new Map<string, string>()
-  for (let i = 1; i < lines.length; i++) {
-    const line = lines[i] ?? ''
-    if (line === '') continue
-    const colon = line.indexOf(':')
-    if (colon < 1 || /\s/.test(line.slice(0, colon))) throw new MalformedResponse('header')
-    const name = line.slice(0, colon).toLowerCase()
-    const value = line.slice(colon + 1).trim()
-    const known = headers.get(name)
-    headers.set(name, known === undefined ? value : `${known}, ${value}`)
-  }
-  const fields = new HeadFields(headers)
-  return { status: Number(status[2]), headers: fields, ...framingOf(Number(status[2]), status[1] === '1.1', fields) }
-}
-
-function framingOf(status: number, isNew: boolean, headers: HeadFields): Framing {
-  const connection = headers.get('connection')?.toLowerCase() ?? ''
-  const keepAlive = isNew ? !connection.includes('close') : connection.includes('keep-alive')
-  const coding = headers.get('transfer-encoding')?.toLowerCase() ?? null
-  const length = headers.get('content-length')
-  const framed = (phase: Phase, size = 0, fault: string | null = null) => ({ keepAlive, phase, length: size, fault })
-  if (status < 200 || status === 204 || status === 304) return framed('over')
-  if (coding !== null) {
-    if (coding !== 'chunked') return framed('over', 0, 'transfer coding')
-    // Both framings at once is how responses are smuggled: read it, then drop the connection (RFC 9112 §6.3).
-    return { ...framed('chunk-size'), keepAlive: keepAlive && length === null }
-  }
-  if (length === null) return framed('until-close')
-  if (!/^[0-9]{1,15}$/.test(length)) return framed('over', 0, 'content length')
-  return framed(Number(length) === 0 ? 'over' : 'sized', Number(length))
-}
 
 /** The hex digits at the start of a size line; what follows a `;` or a blank is an extension and means nothing here. */
 function chunkSize(input: Buffer, from: number, to: number): number {
@@ -97,68 +44,6 @@ function chunkSize(input: Buffer, from: number, to: number): number {
   const ended = next === undefined || next === 59 || next === 32 || next === 9
   if (at === from || at - from > sizeDigitsMax || !ended) throw new MalformedResponse('chunk size')
   return size
-}
-
-/** How the body behind a head is told from what follows. */
-interface Framing {
-  readonly keepAlive: boolean
-  readonly phase: Phase
-  /** Of a sized body, bytes. */
-  readonly length: number
-  /** Why nobody knows where the body ends; the status holds all the same. */
-  readonly fault: string | null
-}
-
-interface Head extends Framing {
-  readonly status: number
-  readonly headers: HeadFields
-}
-
-/**
- * A node's heads differ in little but date and length: the last one, kept with its bytes, often fits again. One for all
- * connections of a node: each open stream would else keep a head of its own.
- */
-export class HeadReader {
-  private bytes: Buffer = none
-  private head: Head | null = null
-
-  read(input: Buffer, from: number, to: number): Head {
-    const { bytes } = this
-    if (this.head !== null && input.compare(bytes, 0, bytes.length, from, to) === 0) return this.head
-    const head = parseHead(input.toString('latin1', from, to))
-    if (to - from > headKeptBytesMax) return head
-    this.head = head
-    this.bytes = Buffer.from(input.subarray(from, to))
-    return head
-  }
-}
-
-/** Bytes that wait for the rest of their head or line. The room doubles: a head that comes byte by byte is copied twice. */
-class Unread {
-  private room: Buffer = none
-  private waiting: Buffer = none
-
-  /** What waits, with `bytes` behind it. */
-  with(bytes: Buffer): Buffer {
-    const { waiting } = this
-    if (waiting.length === 0) return bytes
-    const length = waiting.length + bytes.length
-    if (length > this.room.length) {
-      this.room = Buffer.allocUnsafeSlow(length * 2)
-      waiting.copy(this.room)
-    }
-    bytes.copy(this.room, waiting.length)
-    this.waiting = this.room.subarray(0, length)
-    return this.waiting
-  }
-
-  /** Of `input`, which `with` returned, all from `at` on waits. */
-  keep(input: Buffer, at: number): void {
-    if (at === 0 && input === this.waiting) return
-    // The room is not written to again: what was read of it may still be with somebody.
-    this.waiting = at === input.length ? none : input.subarray(at)
-    this.room = none
-  }
 }
 
 /**
@@ -301,7 +186,7 @@ export class ResponseParser {
     this.searched = 0
     this.interims = 0
     this.trailerBytes = 0
-    this.unread.keep(none, 0)
+    this.unread.clear()
     this.sink.end(next === 'reusable' && !this.keepAlive ? 'closing' : next)
   }
 }

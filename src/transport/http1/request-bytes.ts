@@ -1,4 +1,4 @@
-import type { RequestBody } from './transport.ts'
+import type { RequestBody } from '../transport.ts'
 
 /** Requests of up to this many UTF-16 units are encoded into one reused buffer. */
 const reusedUnitsMax = 320 * 1024

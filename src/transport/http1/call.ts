@@ -1,4 +1,4 @@
-import type { CancelSignal } from './call-signal.ts'
+import type { CancelSignal } from '../call-signal.ts'
 import {
   type AnswerReceiver,
   type BodySink,
@@ -8,7 +8,7 @@ import {
   type RequestBody,
   TransportError,
   type TransportFailure,
-} from './transport.ts'
+} from '../transport.ts'
 
 /** How soon a request hears that its kept connection had been closed: a round trip, generously. */
 const staleNoticeMs = 500

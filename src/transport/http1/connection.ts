@@ -1,20 +1,15 @@
 import type { Socket, SocketHandler } from 'bun'
-import { descriptors } from '../host/descriptors.ts'
-import { Answer } from './answer.ts'
-import { decoded } from './body.ts'
+import { descriptors } from '../../host/descriptors.ts'
+import { Answer } from '../answer.ts'
+import { decoded } from '../body.ts'
+import type { CancelSignal } from '../call-signal.ts'
+import { type BodyFlow, handPart, type NodeResponse, TransportError, type TransportFailure } from '../transport.ts'
 import type { Call } from './call.ts'
-import type { CancelSignal } from './call-signal.ts'
-import {
-  type AfterAnswer,
-  type HeadReader,
-  MalformedResponse,
-  ResponseParser,
-  type ResponseSink,
-} from './http1-parser.ts'
 import { OutgoingStream } from './outgoing-stream.ts'
 import { encodeRequest } from './request-bytes.ts'
+import { type HeadReader, MalformedResponse } from './response-head.ts'
+import { type AfterAnswer, ResponseParser, type ResponseSink } from './response-parser.ts'
 import { failureOf } from './socket-failure.ts'
-import { type BodyFlow, handPart, type NodeResponse, TransportError, type TransportFailure } from './transport.ts'
 import { countTurn, currentTurn, holdUntilTurnEnd } from './turns.ts'
 
 const firstErrorStatus = 400

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { MalformedResponse } from '../../src/transport/http1/response-head.ts'
 import {
   type AfterAnswer,
   headBytesMax,
   interimsMax,
-  MalformedResponse,
   ResponseParser,
   trailerBytesMax,
-} from '../../src/transport/http1-parser.ts'
+} from '../../src/transport/http1/response-parser.ts'
 
 interface Parsed {
   status: number

@@ -1,5 +1,5 @@
-import { descriptors } from '../host/descriptors.ts'
-import type { TransportFailure } from './transport.ts'
+import { descriptors } from '../../host/descriptors.ts'
+import type { TransportFailure } from '../transport.ts'
 
 const failureByCode: Readonly<Record<string, TransportFailure>> = {
   ECONNREFUSED: 'refused',

@@ -1,19 +1,19 @@
-import { Confidences, noConfidences } from '../confidences.ts'
-import { within } from '../deadline.ts'
-import { Roster } from '../roster.ts'
-import { Call, type CallPort } from './call.ts'
-import type { CancelSignal } from './call-signal.ts'
-import { type ConnectionPort, type Endpoint, Http1Connection } from './http1-connection.ts'
-import { HeadReader } from './http1-parser.ts'
-import { IdleConnections } from './idle-connections.ts'
-import { RequestHeads } from './request-head.ts'
+import { Confidences, noConfidences } from '../../confidences.ts'
+import { within } from '../../deadline.ts'
+import { Roster } from '../../roster.ts'
+import type { CancelSignal } from '../call-signal.ts'
 import {
   type AnswerReceiver,
   type NodeRequest,
   type NodeResponse,
   type NodeTransport,
   TransportError,
-} from './transport.ts'
+} from '../transport.ts'
+import { Call, type CallPort } from './call.ts'
+import { type ConnectionPort, type Endpoint, Http1Connection } from './connection.ts'
+import { IdleConnections } from './idle-connections.ts'
+import { RequestHeads } from './request-head.ts'
+import { HeadReader } from './response-head.ts'
 
 export interface DirectOptions {
   /** Base URL of the node, with or without a trailing `/v1`. */

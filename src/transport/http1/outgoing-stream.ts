@@ -1,4 +1,4 @@
-import type { BodyStream } from './transport.ts'
+import type { BodyStream } from '../transport.ts'
 
 const lineEnd = '\r\n'
 const lastChunk = `0${lineEnd}${lineEnd}`

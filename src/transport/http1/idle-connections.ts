@@ -1,4 +1,5 @@
-import type { Http1Connection } from './http1-connection.ts'
+import { Alarm, systemClock } from '../../clock.ts'
+import type { Http1Connection } from './connection.ts'
 
 /** Common servers close idle connections after 5 s; a request must not meet one in the act. */
 const idleMsMax = 4_000
@@ -13,7 +14,7 @@ export class IdleConnections {
   /** The youngest last, and taken first: the older ones may then grow old and go. */
   private readonly byKey = new Map<string, Http1Connection[]>()
   private count = 0
-  private sweep: ReturnType<typeof setTimeout> | null = null
+  private readonly sweeping = new Alarm(() => this.sweep(), systemClock, false)
 
   /** False: there are as many as may be. */
   add(connection: Http1Connection): boolean {
@@ -22,7 +23,7 @@ export class IdleConnections {
     if (known === undefined) this.byKey.set(connection.isolationKey, [connection])
     else known.push(connection)
     this.count++
-    if (this.sweep === null) this.sweepLater()
+    if (!this.sweeping.isSet) this.sweeping.set(idleMsMax)
     return true
   }
 
@@ -51,17 +52,13 @@ export class IdleConnections {
   }
 
   /** Servers that keep connections for ever would have them from every customer who came once. */
-  private sweepLater(): void {
-    this.sweep = setTimeout(() => {
-      this.sweep = null
-      const oldestMs = performance.now() - idleMsMax
-      for (const [key, kept] of this.byKey) {
-        const aged = kept.filter((connection) => connection.idleSinceMs <= oldestMs)
-        for (const connection of aged) connection.destroy()
-        if (kept.length === 0) this.byKey.delete(key)
-      }
-      if (this.count > 0) this.sweepLater()
-    }, idleMsMax)
-    this.sweep.unref()
+  private sweep(): void {
+    const oldestMs = performance.now() - idleMsMax
+    for (const [key, kept] of this.byKey) {
+      const aged = kept.filter((connection) => connection.idleSinceMs <= oldestMs)
+      for (const connection of aged) connection.destroy()
+      if (kept.length === 0) this.byKey.delete(key)
+    }
+    if (this.count > 0) this.sweeping.set(idleMsMax)
   }
 }
