@@ -60,6 +60,15 @@ async function measured(rig: Rig, gateway: PaidGateway, { way, load }: Compared,
   return { ...sample, rigCores: nodeCores + sample.self_cpu_pct / 100 }
 }
 
+interface Loads {
+  readonly closed: readonly Compared[]
+  readonly paces: readonly Compared[]
+}
+const allLoads: Loads = { closed, paces }
+const isChat = ({ name }: Compared) => name === 'chat' || name === 'paid chat'
+/** Enough to see that all is asked, paid and measured. */
+export const fewLoads: Loads = { closed: closed.filter(isChat), paces: paces.slice(0, 1) }
+
 async function roundsOf(rig: Rig, gateways: Gateways, one: Compared, { rounds, secs }: Options): Promise<Rounds> {
   const samples: Record<Count, Measured[]> = { 1: [], 2: [] }
   for (let round = 0; round < rounds; round++) {
@@ -151,7 +160,7 @@ function costVerdict(when: string, measuredRounds: readonly Rounds[]): string {
 }
 
 /** One process against two (§33): at the same load on CPUs that all share, and each with processor time of its own. */
-export async function compareProcesses(options: Options): Promise<string> {
+export async function compareProcesses(options: Options, loads: Loads = allLoads): Promise<string> {
   const rig: Rig = { loadgen: build('loadgen'), mock: await startMock(null), pin: null }
   const shares: CpuShare[] = []
   try {
@@ -162,8 +171,8 @@ export async function compareProcesses(options: Options): Promise<string> {
       return gateway
     }
     const gateways: Gateways = { 1: await started(1), 2: await started(2) }
-    const full = await table(rig, gateways, 'on CPUs that all share, as many as they can', closed, options)
-    const same = await table(rig, gateways, 'the same load for both, and time left over', paces, options)
+    const full = await table(rig, gateways, 'on CPUs that all share, as many as they can', loads.closed, options)
+    const same = await table(rig, gateways, 'the same load for both, and time left over', loads.paces, options)
     const parts = [
       full.text,
       costVerdict('On CPUs that all share', full.rounds),
@@ -172,7 +181,7 @@ export async function compareProcesses(options: Options): Promise<string> {
     ]
     if (shared(gateways, shares)) {
       const what = `${shareCores} of a core for each process, all of it used`
-      const own = await table(rig, gateways, what, closed, options)
+      const own = await table(rig, gateways, what, loads.closed, options)
       const least = Math.min(...own.rounds.map((rounds) => ratio(rounds, columns.rps.of)))
       parts.unshift(
         own.text,

@@ -4,11 +4,13 @@ import { isSingle, type OperandSpec } from '../src/cli/frame/action.ts'
 import { verbs } from '../src/cli/registry.ts'
 import { type ProblemCode, problemKind, problemKinds } from '../src/errors.ts'
 import { errorHelp } from '../src/http/docs/errors-page.ts'
+import { doors, fields } from '../src/protocol/dialects/fields.ts'
+import { kindNames, kindOf } from '../src/protocol/money/kinds.ts'
 import type { Setting } from '../src/settings/setting.ts'
 import { settings } from '../src/settings/table.ts'
 
 /**
- * Writes the tables of the documents that repeat what the code says: settings, commands, error codes. Usage:
+ * Writes the tables of the documents that repeat what the code says: settings, commands, error codes, fields, kinds of money. Usage:
  * `node scripts/bun.mjs scripts/settings-table.ts`. A test compares.
  */
 const root = resolve(import.meta.dir, '..')
@@ -80,11 +82,32 @@ function errorsTable(): string {
   return table(['HTTP', 'Code', 'Meaning', 'What to do', 'Retry'], rows)
 }
 
+function fieldsTable(): string {
+  const rows = Object.entries(fields).map(([name, { of, at, note = '' }]) => [
+    code(name),
+    of,
+    ...doors.map((door) => at[door] ?? ''),
+    note,
+  ])
+  return table(['Field', 'Of', 'Chat', 'Completions', 'Responses', 'Messages', 'Ollama', 'Form, or which'], rows)
+}
+
+function moneyTable(): string {
+  const rows = kindNames.map((kind) => {
+    const { about, debits, credits, refersTo, log } = kindOf(kind)
+    const entry = log === null ? '' : code(log.entry)
+    return [code(kind), about, debits.join(', '), credits.join(', '), refersTo.join(', '), entry]
+  })
+  return table(['Kind', 'What happens', 'From', 'To', 'Refers to', 'Own entry of the public log'], rows)
+}
+
 /** Document → its blocks. */
 const documents: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
   'docs/reference/commands.md': { commands: commandsTable },
   'docs/reference/settings.md': { settings: settingsTable },
+  'docs/reference/fields.md': { fields: fieldsTable },
   'docs/operations.md': { errors: errorsTable },
+  'docs/money.md': { 'ledger-kinds': moneyTable },
 }
 
 function replaceBlock(file: string, text: string, name: string, content: string): string {

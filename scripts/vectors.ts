@@ -5,7 +5,7 @@ import { payoutProofsMessage, payoutReportMessage } from '../src/http/routes/nod
 import { canonicalJson } from '../src/protocol/json/canonical-json.ts'
 import { auditLine } from '../src/protocol/log/audit-line.ts'
 import { checkpointText, logProofText } from '../src/protocol/log/checkpoint.ts'
-import { auditHeadHash, batchHash, creditHash, cutoffHash, refundHash } from '../src/protocol/log/entry-facts.ts'
+import { auditHeadHash, batchHash, cutoffHash, factsHash } from '../src/protocol/log/entry-facts.ts'
 import { logEntryText, logLeaf } from '../src/protocol/log/log-entry.ts'
 import {
   consistencyProof,
@@ -19,6 +19,8 @@ import {
 } from '../src/protocol/log/merkle-log.ts'
 import { noteKeyText, noteText } from '../src/protocol/log/note.ts'
 import { logSigner } from '../src/protocol/log/note-signing.ts'
+import { kindOf } from '../src/protocol/money/kinds.ts'
+import { loggedFacts, loggedKinds, loggedName } from '../src/protocol/money/logged.ts'
 import { Binding, commitment } from '../src/protocol/receipts/binding.ts'
 import { MerkleTree, payoutLeafOf, toHex } from '../src/protocol/receipts/merkle.ts'
 import { type Receipt, receiptText, textHash, versionOf } from '../src/protocol/receipts/receipt.ts'
@@ -180,21 +182,24 @@ function payoutVectors() {
   }
 }
 
-const entryFacts = {
-  credit: creditHash({
-    entryId: 'led_0001',
-    customerId: 'cus_0001',
-    amountWei: '1000',
-    reason: 'paid',
-    createdAt: new Date('2026-11-20T16:00:00.000Z'),
+/** One of each kind that the log holds. */
+const ledgerFacts = Object.fromEntries(
+  loggedKinds.map((kind, at) => {
+    const entry = {
+      kind,
+      entryId: `led_000${at + 1}`,
+      customerId: 'cus_0001',
+      amountWei: String(Math.round(1000 * 0.3 ** at)),
+      reason: 'paid',
+      receiptHash: kindOf(kind).refersTo.includes('receipt') ? `0x${'ef'.repeat(32)}` : null,
+      createdAt: new Date(Date.UTC(2026, 10, 20, 16, 5 * at)),
+    }
+    return [loggedName(kind), loggedFacts(entry)] as const
   }),
-  refund: refundHash({
-    entryId: 'led_0002',
-    customerId: 'cus_0001',
-    receiptHash: `0x${'ef'.repeat(32)}`,
-    amountWei: '300',
-    createdAt: new Date('2026-11-20T16:05:00.000Z'),
-  }),
+)
+
+const entryHashes = {
+  ...Object.fromEntries(Object.entries(ledgerFacts).map(([name, facts]) => [name, factsHash(facts)])),
   audit: auditHeadHash({ writerId: 'wrk_0001', ordinal: 1, seq: 5, mac: 'ab'.repeat(32) }),
   cutoff: cutoffHash({ size: 7, root: 'ab'.repeat(32), unsigned: 3, unsignedHash: `0x${'cd'.repeat(32)}` }),
   batch: batchHash({ batchId: 'bat_0001', merkleRoot: `0x${'cd'.repeat(32)}`, payoutCount: 3, totalAmountWei: '6' }),
@@ -236,7 +241,8 @@ export async function vectorsText(): Promise<string> {
       'Worked examples for docs/protocol.md; seeds are Ed25519 seeds in hex, hashes are hex, proofs of notes base64',
     seeds,
     tree: await treeVectors(),
-    entries: entryFacts,
+    entries: entryHashes,
+    ledger_facts: ledgerFacts,
     receipt: receiptBundle(facts),
     receipt_v2: receiptBundle(boundFacts(), opened),
     receipt_before_cutoff: receiptBeforeCutoff(),

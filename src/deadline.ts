@@ -1,3 +1,5 @@
+import { type Clock, systemClock } from './clock.ts'
+
 /** Thrown when an answer did not come in time. Nobody waits for it any more. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer'
@@ -10,14 +12,27 @@ export class NoAnswer extends Error {
  * A query that was sent just as its connection ended may never settle (postgres.js 3.4.9, seen): what only one
  * conversation at a time may do must not wait for such a one for ever.
  */
-export async function within<T>(ms: number, answer: Promise<T>): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined
+export async function within<T>(ms: number, answer: Promise<T>, clock: Clock = systemClock): Promise<T> {
+  let cancel = () => {}
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new NoAnswer()), ms)
+    cancel = clock.after(ms, () => reject(new NoAnswer()), true)
   })
   try {
     return await Promise.race([answer, late])
   } finally {
-    clearTimeout(timer)
+    cancel()
   }
+}
+
+/** Looks every `everyMs` until it holds, for at most `ms`. Resolves with whether it does. */
+export async function holdsWithin(ms: number, everyMs: number, holds: () => boolean): Promise<boolean> {
+  for (const untilMs = performance.now() + ms; performance.now() < untilMs; await Bun.sleep(everyMs)) {
+    if (holds()) return true
+  }
+  return holds()
+}
+
+/** Waits until the work has ended, well or not, but no longer than this. */
+export async function waitAtMost(ms: number, work: Promise<unknown>, clock: Clock = systemClock): Promise<void> {
+  await within(ms, work, clock).catch(() => {})
 }

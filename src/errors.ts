@@ -155,6 +155,7 @@ export const problemKinds = {
   signature_invalid: { status: 401, title: 'The signature is not valid' },
   nonce_reused: { status: 401, title: 'The nonce was used before' },
   credit_id_conflict: { status: 409, title: 'The credit id was used for another credit' },
+  debit_id_conflict: { status: 409, title: 'The debit id was used for another entry' },
   batch_not_found: { status: 404, title: 'No such payout batch' },
   receipt_not_found: { status: 404, title: 'No such receipt' },
   log_entry_not_found: { status: 404, title: 'The public log does not hold this (yet)' },

@@ -1,3 +1,4 @@
+import { Alarm } from './clock.ts'
 import { CountedLines } from './counted-lines.ts'
 import { isoTime } from './time.ts'
 
@@ -37,15 +38,14 @@ export function createLog(level: LogLevel | 'silent', write: (text: string) => v
   // Bytes: a text that grows line by line keeps each of its pieces as an object until it is written.
   const room = Buffer.allocUnsafeSlow(roomBytes)
   let used = 0
-  let timer: ReturnType<typeof setTimeout> | null = null
   const send = () => {
-    if (timer !== null) clearTimeout(timer)
-    timer = null
+    sending.clear()
     if (used === 0) return
     const text = room.utf8Slice(0, used)
     used = 0
     write(text)
   }
+  const sending = new Alarm(send)
   const add = (text: string) => {
     used += room.utf8Write(text, used)
   }
@@ -63,7 +63,7 @@ export function createLog(level: LogLevel | 'silent', write: (text: string) => v
     if (more) room[at] = comma
     room[used++] = lineEnd
     if (used >= flushAtBytes || ranks[rank] >= ranks.error) return send()
-    timer ??= setTimeout(send, flushAfterMs)
+    if (!sending.isSet) sending.set(flushAfterMs)
   }
   const at = (rank: LogLevel) => (event: string, fields?: LogFields) => {
     if (ranks[rank] >= ranks[level]) written(rank, event, fields === undefined ? emptyObject : JSON.stringify(fields))

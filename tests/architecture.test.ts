@@ -20,15 +20,17 @@ const writesRows = /\.(?:insert|update|delete)\([a-z]\w*\)|\.transaction\(/
 
 const layers: Readonly<Record<string, Layer>> = {
   vocabulary: { imports: [], packages: ['@homebridge/', 'node:', 'bun'], reserved: callsOut },
+  // The kinds of money: what wire, database and page have in common.
+  money: { imports: ['vocabulary'], packages: [] },
   protocol: {
-    imports: ['vocabulary'],
+    imports: ['vocabulary', 'money'],
     packages: ['@noble/', '@sinclair/typebox', 'hash-wasm', 'js-sha3', 'node:crypto'],
     reserved: callsOut,
   },
-  machines: { imports: ['vocabulary', 'protocol'], packages: ['xstate'], reserved: impure },
+  machines: { imports: ['vocabulary', 'money', 'protocol'], packages: ['xstate'], reserved: impure },
   listener: { imports: ['vocabulary'], packages: ['elysia', 'node:', 'bun'], reserved: callsOut },
   db: {
-    imports: ['vocabulary'],
+    imports: ['vocabulary', 'money'],
     types: ['protocol'],
     packages: ['drizzle-orm', 'postgres', 'node:', 'bun'],
     reserved: callsOut,
@@ -38,17 +40,24 @@ const layers: Readonly<Record<string, Layer>> = {
   polling: { imports: ['vocabulary', 'transport', 'runtimes'], packages: [] },
   runtimes: { imports: ['vocabulary', 'protocol'], packages: ['@sinclair/typebox', 'minisearch', 'node:', 'bun'] },
   actors: {
-    imports: ['vocabulary', 'protocol', 'transport', 'polling', 'machines', 'db', 'runtimes'],
+    imports: ['vocabulary', 'money', 'protocol', 'transport', 'polling', 'machines', 'db', 'runtimes'],
     packages: ['xstate', 'elkjs', 'prom-client', 'postgres', 'viem', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
+  // What runs in the gateway reaches an action through its context, so that command line and console can read actions, too.
+  actions: {
+    imports: ['vocabulary', 'protocol'],
+    types: ['machines', 'actors', 'db', 'http'],
+    packages: ['@sinclair/typebox'],
+    reserved: impure,
+  },
   http: {
-    imports: ['vocabulary', 'protocol', 'listener', 'transport', 'machines', 'actors', 'db'],
+    imports: ['vocabulary', 'money', 'protocol', 'listener', 'transport', 'machines', 'actors', 'actions', 'db'],
     types: ['runtimes'],
     packages: ['elysia', '@elysiajs/', '@sinclair/typebox', 'prom-client', 'swagger-ui-dist', 'node:', 'bun'],
     reserved: new RegExp(`${callsOut.source}|${writesRows.source}`),
   },
   processes: {
-    imports: ['vocabulary', 'protocol', 'listener', 'actors', 'http', 'db'],
+    imports: ['vocabulary', 'protocol', 'listener', 'actors', 'actions', 'http', 'db'],
     types: ['transport'],
     packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'],
     reserved: callsOut,
@@ -61,12 +70,16 @@ const layers: Readonly<Record<string, Layer>> = {
   client: { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // Imports the pages of docs/integrations, as texts.
   guides: { imports: ['integrations', 'vocabulary'], packages: [] },
-  console: { imports: ['guides'], types: ['protocol'], packages: ['preact', '@preact/signals'] },
+  // Of the actions the macro that makes its forms, when the page is bundled.
+  console: { imports: ['guides', 'actions', 'money'], types: ['protocol'], packages: ['preact', '@preact/signals'] },
   // In a browser, with the verifier that the command has.
   'verify-page': { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // What works on a gateway's storage beside the gateway, or without it.
   offline: { imports: ['vocabulary', 'protocol', 'polling', 'machines', 'db', 'actors'], packages: ['node:', 'bun'] },
-  cli: { imports: ['vocabulary', 'protocol', 'client', 'guides'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
+  cli: {
+    imports: ['vocabulary', 'money', 'protocol', 'actions', 'client', 'guides'],
+    packages: ['@sinclair/typebox', 'node:', 'bun'],
+  },
 }
 /** Files that stand above the table, and the rooms a single file may enter beyond its layer. */
 const composition = ['src/main.ts']
@@ -100,6 +113,7 @@ const importPattern =
 function layerOf(file: string): string {
   const [, first = '', second] = file.split('/')
   if (first === 'settings' || first === 'host') return 'vocabulary'
+  if (file.startsWith('src/protocol/money/')) return 'money'
   return second === undefined ? (first === 'main.ts' ? 'main' : 'vocabulary') : first
 }
 
@@ -259,6 +273,19 @@ test("a newcomer's walks run down the house, in at most 8 files each", () => {
     const route = files.map((file) => places.get(dirname(file)) ?? (file.endsWith('.sql') ? places.get('src/db') : -1))
     expect(route).toEqual(route.toSorted((a = 0, b = 0) => a - b))
   }
+})
+
+/** Files with an interval of their own, and why it is no loop of `src/host/loop.ts`. */
+const ownIntervals: Readonly<Record<string, string>> = {
+  'src/actors/relay/ticker.ts': 'on the path of every chunk',
+  'src/console/parts/small.tsx': 'in a browser',
+  'src/console/state/load.ts': 'in a browser',
+}
+
+test('what repeats is a loop of the kernel, whose time is a value', () => {
+  const files = [...new Bun.Glob('src/**/*.{ts,tsx}').scanSync({ cwd: root })]
+  const own = files.filter((file) => /\bsetInterval\(/.test(withoutComments(readFileSync(join(root, file), 'utf8'))))
+  expect(own.sort()).toEqual(Object.keys(ownIntervals).sort())
 })
 
 /** Files that parse JSON by themselves, and whose it is: a file or a text of our own, or what a user gave this very command. */

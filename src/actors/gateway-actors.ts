@@ -6,7 +6,7 @@ import type { NodeState } from '../machines/rules/routing.ts'
 import { webhookPublicKey } from '../protocol/signing/webhook-signature.ts'
 import { doorsOf } from '../settings/listen-address.ts'
 import { AccessDirectory } from './accounts/access-directory.ts'
-import { createAccounts } from './accounts/accounts.ts'
+import { Accounts } from './accounts/accounts.ts'
 import { createSealing } from './accounts/sealing.ts'
 import { seededKey } from './accounts/seeded-key.ts'
 import { ServerStates } from './agents/server-states.ts'
@@ -135,11 +135,11 @@ function createKeeping(parts: GatewayParts) {
     perMinute: config.SVC_AUTH_FAILURES_PER_MINUTE,
     lockoutMs: config.SVC_AUTH_LOCKOUT_MS,
   })
-  const audit = new AuditLog({ db, log, keys: auditKeys })
+  const audit = new AuditLog({ db, log, keys: auditKeys, policyOf: parts.policyOf })
   const retentionDaysMin = config.SVC_AUDIT_MIN_RETENTION_DAYS
   const auditPurge = new AuditPurge({ database, trail: audit, log, keys: auditKeys, retentionDaysMin })
   const sealing = createSealing(parts.secretsKeys)
-  const accounts = createAccounts({
+  const accounts = new Accounts({
     db,
     trail: audit,
     sealing,

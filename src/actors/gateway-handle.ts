@@ -1,6 +1,7 @@
 import type { Database, OpenDatabase } from '../db/client.ts'
 import type { MemoryBudget } from '../host/budget.ts'
 import type { Log } from '../log.ts'
+import type { AdminRoute } from '../machines/rules/admin-route.ts'
 import type { Loads, Moved, Totals } from '../protocol/wire/admin/processes.ts'
 import type { RouterKeys } from '../protocol/wire/nodes/agent.ts'
 import type { Config } from '../settings/config.ts'
@@ -163,6 +164,8 @@ export interface GatewayParts {
   readonly peppers: readonly string[]
   readonly secretsKeys: readonly string[]
   readonly auditKeys: readonly string[]
+  /** What the approval policy says of an action. */
+  readonly policyOf: (action: string) => AdminRoute
   /** Ed25519 seeds, as `readSeed` takes them. */
   readonly routerKeys: readonly string[]
   readonly webhookKeys: readonly string[]

@@ -1,3 +1,4 @@
+import { holdsWithin } from '../deadline.ts'
 import { failureName, type Log } from '../log.ts'
 import { doorsOf } from '../settings/listen-address.ts'
 import { createAddressHash } from './audit/address-hash.ts'
@@ -13,6 +14,7 @@ import { placesOf } from './pool/pool-counts.ts'
 const probingMsMax = 5_000
 /** How long streams may take to send their last event, ms. */
 const lastEventMs = 500
+const endLookMs = 10
 
 /** Everything below HTTP: made, started, and stopped in the reverse order. */
 export async function startGateway(parts: GatewayParts): Promise<RunningGateway> {
@@ -146,7 +148,7 @@ function lifeOf({ log, place }: GatewayParts, actors: Actors): Life {
   const endCalls = async () => {
     chat.abortAll()
     mixtures.abortAll()
-    await waitUntil(() => chat.open === 0 && mixtures.open === 0, lastEventMs)
+    await holdsWithin(lastEventMs, endLookMs, () => chat.open === 0 && mixtures.open === 0)
   }
   return {
     endCalls,
@@ -177,9 +179,4 @@ function lifeOf({ log, place }: GatewayParts, actors: Actors): Life {
       await stopActors(actors, log)
     },
   }
-}
-
-async function waitUntil(done: () => boolean, boundMs: number): Promise<void> {
-  const until = performance.now() + boundMs
-  while (!done() && performance.now() < until) await Bun.sleep(10)
 }

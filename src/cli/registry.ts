@@ -1,4 +1,4 @@
-import { credits } from './commands/accounts/credits.ts'
+import { withActions } from './action-commands.ts'
 import { customers } from './commands/accounts/customers.ts'
 import { keys } from './commands/accounts/keys.ts'
 import { payouts } from './commands/accounts/payouts.ts'
@@ -22,8 +22,10 @@ import { receipts } from './commands/proofs/receipts.ts'
 import { verify } from './commands/proofs/verify.ts'
 import type { Verb } from './frame/action.ts'
 
+const credits: Verb = { name: 'credits', about: 'Manage the prepaid money of customers', actions: {} }
+
 /** In the order of the help text. A new verb is one file and one line here. */
-export const verbs: readonly Verb[] = [
+const written: readonly Verb[] = [
   serve,
   node,
   status,
@@ -48,3 +50,5 @@ export const verbs: readonly Verb[] = [
   resetAdmin,
   fakeNode,
 ]
+
+export const verbs: readonly Verb[] = written.map(withActions)

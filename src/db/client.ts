@@ -1,7 +1,9 @@
 import type { PgDatabase } from 'drizzle-orm/pg-core'
 import type { PostgresJsQueryResultHKT } from 'drizzle-orm/postgres-js'
 import type { Options, Sql } from 'postgres'
+import { backoffMs } from '../backoff.ts'
 import { descriptors } from '../host/descriptors.ts'
+import { secondMs } from '../time.ts'
 import { drizzle, postgres } from './driver.ts'
 
 /** The first argument of every query. Both the pool and a transaction have this type. */
@@ -33,7 +35,8 @@ const idleTransactionTimeoutMs = 30_000
 const connectTimeoutSeconds = 5
 const closeTimeoutSeconds = 5
 /** The driver's own delay grows to 20 s, so a database that is back would seem away for that long. */
-const reconnectSeconds = (attempt: number) => Math.min(1, 0.02 * 2 ** attempt)
+const reconnects = { firstMs: 20, maxMs: secondMs }
+const reconnectSeconds = (attempt: number) => backoffMs(reconnects, attempt + 1) / secondMs
 
 /** Where the driver finds the servers. */
 export interface DriverAddress {

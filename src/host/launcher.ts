@@ -1,4 +1,5 @@
 import { realpathSync } from 'node:fs'
+import { loop } from './loop.ts'
 
 /**
  * Set by `scripts/bun.mjs` for the program that it starts: its own process id, a space, and the file of the program. The
@@ -35,10 +36,11 @@ export function endWithLauncher(): void {
   const [pid, ...file] = (env[launcherVariable] ?? '').split(' ')
   delete env[launcherVariable]
   if (file.length === 0 || file.join(' ') !== mainFile()) return
-  const timer = setInterval(() => {
+  const look = () => {
     if (process.ppid === Number(pid)) return
-    clearInterval(timer)
+    void looking.stop()
     end()
-  }, lookEveryMs)
-  timer.unref()
+  }
+  const looking = loop({ everyMs: lookEveryMs, run: look })
+  looking.start()
 }

@@ -1,4 +1,5 @@
 import { type AnyElysia, Elysia } from 'elysia'
+import { adminRoutes } from '../actions/registry.ts'
 import type { GatewayHandle } from '../actors/gateway-handle.ts'
 import { operations } from '../actors/operations/registry.ts'
 import { tunnelSocketOptions } from '../actors/tunnels/tunnel-socket.ts'
@@ -8,24 +9,7 @@ import { checkAdminRoutes, RouteTable } from './frame/route-table.ts'
 import { gatewayDoor } from './gateway-door.ts'
 import { inferenceDoors } from './inference/inference-door.ts'
 import { problems } from './plugins/problems.ts'
-import { reportRoutes } from './reports/registry.ts'
-import { auditRoutes } from './routes/admin/audit.ts'
-import { commandRoutes } from './routes/admin/commands.ts'
-import { creditRoutes } from './routes/admin/credits.ts'
-import { customerRoutes } from './routes/admin/customers.ts'
-import { enrollmentTokenRoutes } from './routes/admin/enrollment-tokens.ts'
-import { explainRoutes } from './routes/admin/explain.ts'
-import { inspectRoutes } from './routes/admin/inspect.ts'
-import { keyRoutes } from './routes/admin/keys.ts'
-import { logRoutes } from './routes/admin/log.ts'
-import { mixtureRoutes } from './routes/admin/mixtures.ts'
-import { catalogueRoutes } from './routes/admin/models.ts'
-import { nodeRoutes } from './routes/admin/nodes.ts'
-import { payoutBatchRoutes } from './routes/admin/payout-batches.ts'
-import { receiptRoutes } from './routes/admin/receipts.ts'
-import { requestRoutes } from './routes/admin/requests.ts'
-import { machineRoutes } from './routes/admin/statecharts.ts'
-import { webhookRoutes } from './routes/admin/webhooks.ts'
+import { operatorRoutes } from './routes/admin/operator-routes.ts'
 import { billingRoutes } from './routes/billing/billing.ts'
 import { billingRequestRoutes } from './routes/billing/billing-requests.ts'
 import { receiptProofRoutes } from './routes/billing/receipts.ts'
@@ -100,34 +84,17 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(consoleRoutes(context))
     .use(verifyPageRoutes(context))
     .use(healthRoutes(context))
-    .use(auditRoutes(context))
-    .use(customerRoutes(context))
-    .use(keyRoutes(context))
-    .use(nodeRoutes(context))
-    .use(enrollmentTokenRoutes(context))
+    .use(operatorRoutes(context))
     .use(agentFileRoutes(context))
     .use(bunFileRoutes(context))
     .use(enrollRoutes(context))
     .use(routerKeyRoutes(context))
     .use(keyVerifyRoutes(context))
-    .use(catalogueRoutes(context))
-    .use(explainRoutes(context))
-    .use(requestRoutes(context))
-    .use(mixtureRoutes(context))
-    .use(machineRoutes(context))
-    .use(inspectRoutes(context))
     .use(nodeTunnelRoutes(context))
     .use(peerRoutes(context))
     .use(privateJobRoutes(context))
-    .use(commandRoutes(context))
-    .use(webhookRoutes(context))
     .use(webhookKeyRoutes(context))
     .use(publicLogRoutes(context))
-    .use(creditRoutes(context))
-    .use(payoutBatchRoutes(context))
-    .use(receiptRoutes(context))
-    .use(logRoutes(context))
-    .use(reportRoutes(context))
-  checkAdminRoutes(app)
+  checkAdminRoutes(app, adminRoutes)
   return app
 }

@@ -1,3 +1,4 @@
+import { holdsWithin, waitAtMost } from '../deadline.ts'
 import { secondMs } from '../time.ts'
 import { ownSockets, seesSockets, socketsAt } from './kernel-sockets.ts'
 import { acceptAtOnce, refuseConnections } from './listening-socket.ts'
@@ -63,7 +64,7 @@ export class Closing {
   /** Resolves when the last bytes have left, also those of answers to clients that were slow to ask; bounded. */
   async quiet(lastBytesMs: number): Promise<void> {
     await until(this.closedMs + (seesSockets ? firstBytesMs : blindMs), () => seesSockets && !this.connected())
-    await Promise.race([this.ended, Bun.sleep(lastBytesMs)])
+    await waitAtMost(lastBytesMs, this.ended)
   }
 
   private handshaking(): boolean {
@@ -85,8 +86,5 @@ export class Closing {
   }
 }
 
-async function until(untilMs: number, holds: () => boolean): Promise<void> {
-  while (!holds() && performance.now() < untilMs) await Bun.sleep(lookMs)
-}
-
+const until = (untilMs: number, holds: () => boolean) => holdsWithin(untilMs - performance.now(), lookMs, holds)
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))

@@ -1,4 +1,7 @@
+import { type Clock, systemClock } from '../clock.ts'
 import type { Descriptors } from '../host/descriptors.ts'
+import { loop } from '../host/loop.ts'
+import { atMostEvery } from '../host/outage.ts'
 import type { Log } from '../log.ts'
 import { minuteMs } from '../time.ts'
 
@@ -14,35 +17,34 @@ const costPart = 50
 /** How often idle connections are closed while descriptors are scarce. */
 const shedMs = 5_000
 
+interface DescriptorWatchOptions {
+  readonly server: () => SheddingServer | null
+  readonly log: Pick<Log, 'warn'>
+  readonly clock?: Clock
+}
+
 /**
  * Looks at the descriptors while a server listens. When they are scarce, connections without a request are closed at
  * once and then every 5 s, and the log says so once a minute. Returns the end of it.
  */
 export function watchDescriptors(
   descriptors: Descriptors,
-  { server, log }: { readonly server: () => SheddingServer | null; readonly log: Pick<Log, 'warn'> },
+  { server, log, clock = systemClock }: DescriptorWatchOptions,
 ): () => void {
   if (!Number.isFinite(descriptors.max)) return () => {}
-  let timer: ReturnType<typeof setTimeout>
-  let shedAtMs = Number.NEGATIVE_INFINITY
-  let loggedAtMs = Number.NEGATIVE_INFINITY
+  const shed = atMostEvery(shedMs, () => server()?.closeIdleConnections(), clock)
+  const warn = () => log.warn('descriptors_low', { used: descriptors.used(), max: descriptors.max })
+  const report = atMostEvery(minuteMs, warn, clock)
   const look = () => {
-    const beganMs = performance.now()
     descriptors.look()
-    if (descriptors.scarce && beganMs - shedAtMs >= shedMs) {
-      shedAtMs = beganMs
-      server()?.closeIdleConnections()
-    }
-    if (descriptors.scarce && beganMs - loggedAtMs >= minuteMs) {
-      loggedAtMs = beganMs
-      log.warn('descriptors_low', { used: descriptors.used(), max: descriptors.max })
-    }
-    timer = setTimeout(look, Math.max(lookMs, (performance.now() - beganMs) * costPart))
-    timer.unref()
+    if (!descriptors.scarce) return
+    shed()
+    report()
   }
-  look()
+  const looking = loop({ pauseMs: (tookMs) => Math.max(lookMs, tookMs * costPart), run: look, clock })
+  void looking.startNow()
   return () => {
-    clearTimeout(timer)
+    void looking.stop()
     descriptors.close()
   }
 }

@@ -1,5 +1,5 @@
 import { type DiscoveredRuntime, discover } from '../runtimes/discovery.ts'
-import { createDirectTransport } from '../transport/direct.ts'
+import { createDirectTransport } from '../transport/http1/direct.ts'
 import { probeFetch } from './runtime-probe.ts'
 
 /** Time limit for all ports together. Loopback answers at once or not at all. */

@@ -1,3 +1,5 @@
+import { type Clock, systemClock } from '../clock.ts'
+import { loop } from '../host/loop.ts'
 import type { RuntimeStatus } from '../runtimes/runtime.ts'
 import { TransportError, type TransportFailure } from '../transport/transport.ts'
 
@@ -33,6 +35,7 @@ export interface NodeWatchOptions {
   readonly random: () => number
   /** Awaited before the next poll begins; must not reject. */
   readonly onResult: (result: PollResult) => Promise<void>
+  readonly clock?: Clock
 }
 
 export interface NodeWatch {
@@ -45,33 +48,31 @@ export interface NodeWatch {
   stop(): void
 }
 
-const jitterShare = 0.1
+const jitter = 0.1
 /** The pause before a poll that the node caused, however often it reports changes. */
 const hintGapMs = 250
 
 /** Asks one node how it is, every so often, one poll at a time. */
 export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
-  let timer: ReturnType<typeof setTimeout> | null = null
-  let polling: Promise<void> | null = null
+  const { intervalMs, timeoutMs, random, clock = systemClock } = options
   let asking: AbortController | null = null
-  let stopped = false
-  let hinted: ReturnType<typeof setTimeout> | null = null
   let askedMs = Number.NEGATIVE_INFINITY
 
   const bounded: Bounded = async (work) => {
     const abort = new AbortController()
     asking = abort
     let late = false
-    const limit = setTimeout(() => {
+    const giveUp = () => {
       late = true
       abort.abort()
-    }, options.timeoutMs)
+    }
+    const cancel = clock.after(timeoutMs, giveUp, true)
     try {
       return await work(abort.signal)
     } catch (error) {
       throw late ? new TransportError('timeout') : error
     } finally {
-      clearTimeout(limit)
+      cancel()
       asking = null
     }
   }
@@ -84,49 +85,21 @@ export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
     }
   }
 
-  const poll = async () => {
+  const poll = async (stopped: AbortSignal) => {
+    askedMs = clock.now()
     const result = await ask()
-    if (!stopped) await options.onResult(result)
+    if (!stopped.aborted) await options.onResult(result)
   }
 
-  const schedule = (beganMs: number) => {
-    if (stopped) return
-    const spread = 1 - jitterShare + 2 * jitterShare * options.random()
-    timer = setTimeout(pollNow, Math.max(0, options.intervalMs * spread - (performance.now() - beganMs)))
-  }
-
-  const pollNow = (): Promise<void> => {
-    if (stopped) return Promise.resolve()
-    if (timer !== null) clearTimeout(timer)
-    if (polling !== null) return polling
-    const beganMs = performance.now()
-    askedMs = beganMs
-    polling = poll().finally(() => {
-      polling = null
-      schedule(beganMs)
-    })
-    return polling
-  }
-
-  const pollSoon = () => {
-    if (stopped || hinted !== null) return
-    const waitMs = Math.max(0, askedMs + hintGapMs - performance.now())
-    hinted = setTimeout(async () => {
-      // The running poll may have been answered before the change.
-      await polling
-      hinted = null
-      void pollNow()
-    }, waitMs)
-  }
-
+  const polling = loop({ everyMs: intervalMs, jitter, random, run: poll, clock })
+  polling.start()
   return {
-    pollNow,
-    pollSoon,
+    pollNow: () => polling.now(),
+    // A poll under way may have been answered before the change: one more follows it.
+    pollSoon: () => polling.soon(Math.max(0, askedMs + hintGapMs - clock.now())),
     stop: () => {
-      stopped = true
+      void polling.stop()
       asking?.abort()
-      if (timer !== null) clearTimeout(timer)
-      if (hinted !== null) clearTimeout(hinted)
     },
   }
 }

@@ -1,3 +1,4 @@
+import { adminRoute } from '../actions/registry.ts'
 import { startGateway } from '../actors/gateway.ts'
 import type { GatewayParts, RunningGateway } from '../actors/gateway-handle.ts'
 import { warmUp } from '../actors/warm-up/warm-up.ts'
@@ -29,9 +30,9 @@ export interface Serving {
 }
 
 /** Opens the doors of a gateway, waits until its pool has been asked, and stops everything in order. */
-export async function serve(parts: GatewayParts, cleanup: Cleanup): Promise<Serving> {
+export async function serve(parts: Omit<GatewayParts, 'policyOf'>, cleanup: Cleanup): Promise<Serving> {
   const { config, log, place } = parts
-  const gateway = await startGateway(parts)
+  const gateway = await startGateway({ ...parts, policyOf: adminRoute })
   cleanup.add(() => gateway.stop())
   const app = createApp(gateway)
   const doors = place === undefined ? [] : place.doors.map((door) => openPeerDoor(gateway, door, cleanup))

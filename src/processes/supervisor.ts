@@ -2,6 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { backoffMs } from '../backoff.ts'
+import { Alarm } from '../clock.ts'
+import { waitAtMost, within } from '../deadline.ts'
 import type { Log } from '../log.ts'
 import type { Config } from '../settings/config.ts'
 import { secondMs } from '../time.ts'
@@ -11,11 +14,9 @@ import type { Assignment } from './messages.ts'
 import type { Storage } from './storage.ts'
 
 /** A process that ended by itself is started again after this, doubled by each that did not last. */
-const restartMsMin = 250
-const restartMsMax = 30 * secondMs
+const restarts = { firstMs: 250, maxMs: 30 * secondMs }
 /** The wait before the next start, after this many starts in a row that did not last. */
-export const restartWaitMs = (failures: number): number =>
-  Math.min(restartMsMax, restartMsMin * 2 ** Math.max(0, failures - 1))
+export const restartWaitMs = (failures: number): number => backoffMs(restarts, failures)
 /** What has served for so long counts as started well. */
 const lastsMs = 10 * secondMs
 /** Beyond the grace for requests, before a process that does not end is killed. */
@@ -29,7 +30,7 @@ interface Slot {
   child: Child | null
   /** Starts in a row that did not last. */
   failures: number
-  timer: ReturnType<typeof setTimeout> | null
+  readonly restart: Alarm
 }
 
 export interface SupervisorOptions {
@@ -60,7 +61,11 @@ export class Supervisor {
 
   constructor(private readonly options: SupervisorOptions) {
     this.port = options.config.SVC_PORT
-    this.slots = Array.from({ length: options.processes }, () => ({ child: null, failures: 0, timer: null }))
+    this.slots = Array.from({ length: options.processes }, (_, index) => ({
+      child: null,
+      failures: 0,
+      restart: new Alarm(() => this.restart(index)),
+    }))
     this.secret = options.config.SVC_CLUSTER_SECRET ?? randomBytes(32).toString('base64url')
     // Short and private, whatever the data folder is called: the path of a socket has room for a hundred bytes.
     this.folder = mkdtempSync(join(tmpdir(), 'penstock-'))
@@ -96,15 +101,15 @@ export class Supervisor {
   /** All say that they end, then one closes its listener after the other: what the kernel gives to a listener has one to take it. */
   async stop(): Promise<void> {
     this.stopping = true
-    for (const { timer } of this.slots) if (timer !== null) clearTimeout(timer)
+    for (const { restart } of this.slots) restart.clear()
     this.fresh?.kill()
     const children = this.slots.flatMap(({ child }) => child ?? [])
     for (const child of children) child.order('drain')
-    await Promise.race([Bun.sleep(this.options.config.SVC_DRAIN_MS), Promise.all(children.map(({ exited }) => exited))])
+    await waitAtMost(this.options.config.SVC_DRAIN_MS, Promise.all(children.map(({ exited }) => exited)))
     const ends: Promise<void>[] = []
     for (const child of children) {
       ends.push(this.end(child, child === children.at(-1) ? 'stop' : 'leave'))
-      await Promise.race([child.closed, Bun.sleep(closedMsMax)])
+      await waitAtMost(closedMsMax, child.closed)
     }
     await Promise.all([...ends, this.replacing])
   }
@@ -145,10 +150,9 @@ export class Supervisor {
 
   /** False: it does not, or not in time. */
   private async comesUp(fresh: Child): Promise<boolean> {
-    const late = Bun.sleep(readyMsMax).then(() => Promise.reject(new Error('late')))
     this.fresh = fresh
     try {
-      await Promise.race([fresh.ready, late])
+      await within(readyMsMax, fresh.ready)
       return true
     } catch {
       return false
@@ -211,13 +215,11 @@ export class Supervisor {
       if (!child.leaving) this.options.log.warn('process_lost', { index, code, signal })
       slot.failures = performance.now() - child.startedMs > lastsMs ? 0 : slot.failures + 1
       if (this.leader === index) this.leadElsewhere()
-      slot.timer = setTimeout(() => this.restart(index), restartWaitMs(slot.failures))
+      slot.restart.set(restartWaitMs(slot.failures))
     })
   }
 
   private restart(index: number): void {
-    const slot = this.slots[index] as Slot
-    slot.timer = null
     const child = this.launch(index, this.leader === index)
     const served = () => this.options.log.info('process_restarted', { index })
     child.ready.then(served, () => this.options.log.error('process_does_not_start', { index }))

@@ -1,5 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { sleep } from '../clock.ts'
 import { foreignJson } from '../protocol/json/foreign-json.ts'
 import { demoModelId, demoOwner } from './demo.ts'
 import { demoAnswer, demoTokens } from './demo-text.ts'
@@ -128,16 +129,7 @@ function beforeStop(text: string, stop: DemoRequest['stop']): string {
 /** Resolves at `atMs` of `performance.now()`; at once when `signal` aborts, and its timer goes with it. */
 function until(atMs: number, signal: AbortSignal): Promise<void> {
   const leftMs = atMs - performance.now()
-  if (leftMs <= 0 || signal.aborted) return Promise.resolve()
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    const timer = setTimeout(done, leftMs)
-    signal.addEventListener('abort', done, { once: true })
-  })
+  return leftMs <= 0 ? Promise.resolve() : sleep(leftMs, signal)
 }
 
 async function whole(reply: DemoReply, tokenMs: number, signal: AbortSignal, end: () => void): Promise<Response> {

@@ -1,3 +1,4 @@
+import type { Json } from '../protocol/json/json-object.ts'
 import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import { demo } from './demo.ts'
@@ -28,6 +29,14 @@ export const modelLoadsOf = (kind: RuntimeKind): ModelLoads | undefined => loads
 
 /** How a server of this kind is asked for a ranking; undefined: it cannot rank. */
 export const rerankDialectOf = (kind: RuntimeKind): RerankDialect | undefined => rerankDialects.get(kind)
+
+const thinkingOf = new Map(runtimeModules.map(({ kind, thinking }) => [kind, thinking]))
+
+/** Templates call the switch by either name, and pass over the other one. */
+const templateSwitch = (on: boolean): Json => ({ chat_template_kwargs: { enable_thinking: on, thinking: on } })
+
+/** Members of a chat that switch the thinking of a model on or off at a server of this kind (§35). */
+export const thinkingMembers = (kind: RuntimeKind, on: boolean): Json => (thinkingOf.get(kind) ?? templateSwitch)(on)
 
 /** True if the gateway or the agent must ask this runtime for a stream to get a whole answer (§27). */
 export function askedAsStream(kind: RuntimeKind, request: ChatRequest): boolean {

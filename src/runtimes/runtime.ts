@@ -1,3 +1,4 @@
+import type { Json } from '../protocol/json/json-object.ts'
 import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
 import type { Modality, ModelServerState } from '../protocol/wire/nodes/agent.ts'
 import type { ModelFile, ModelMemory } from '../protocol/wire/nodes/model-facts.ts'
@@ -92,6 +93,8 @@ export interface RuntimeModule {
    * asks for a stream instead. False for a request whose stream lacks parts of its whole answer.
    */
   readonly freesLate?: (request: ChatRequest) => boolean
+  /** Members of a chat that switch thinking on or off (§35). Absent: the template of the model has the switch. */
+  readonly thinking?: (on: boolean) => Json
   /** How to ask for a ranking. Absent if this kind of server cannot rank. */
   readonly rerank?: RerankDialect
   /** How to load and unload models. Absent if the kind has no interface for it. */

@@ -71,7 +71,8 @@ export const accessSettings = {
   SVC_REQUIRE_SECOND_APPROVER: {
     kind: 'flag',
     default: false,
-    meaning: 'Require the token of a second admin in `X-SVC-Approver-Token` for credits, keys, payouts and purges',
+    meaning:
+      'Require the token of a second admin in `X-SVC-Approver-Token` for credits, admin debits, keys, payouts and purges',
   },
   SVC_AUDIT_MIN_RETENTION_DAYS: {
     kind: 'number',

@@ -33,6 +33,25 @@ test('credits add, and again with the same id', async () => {
   expect([text.code, text.err]).toEqual([1, expect.stringContaining('invalid_request')])
 })
 
+test('credits deduct takes back what is available, once for each id, and audit books counts it', async () => {
+  const args = ['credits', 'deduct', customerId, '1500', '--id', 'back-9', '--reason', 'paid twice']
+  expect(await cli.json(...args)).toMatchObject({ status: 'debited', balance_after_wei: '3500', debit_id: 'back-9' })
+  expect(await cli.json(...args)).toMatchObject({ balance_after_wei: '3500' })
+  const refused = await cli.run(['credits', 'deduct', customerId, '3501'])
+  expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('invalid_state')])
+  const text = await cli.run(['credits', 'deduct', customerId, '500'])
+  expect([text.code, text.out]).toEqual([0, expect.stringMatching(/Debit +led_\w+\n[\s\S]*Balance +3000 wei/)])
+  const books = await cli.run(['audit', 'books'])
+  expect(books.out).toMatch(
+    /Credits +5000 wei\nBalances +3000 wei\nDebits +0 wei\nRefunds +0 wei\nAdmin debits +2000 wei\n/,
+  )
+})
+
+test.each(['add', 'deduct'])('credits %s takes whole wei only', async (verb) => {
+  const refused = await cli.run(['credits', verb, '--', customerId, '1e18'])
+  expect([refused.code, refused.err]).toEqual([2, expect.stringContaining('whole wei, without exponent')])
+})
+
 test.each(['1e18', '1.5', '-1', '0x10', ' 1'])('credits add takes whole wei only, not %p', async (amount) => {
   const refused = await cli.run(['credits', 'add', '--', customerId, amount])
   expect(refused.code).toBe(2)

@@ -103,7 +103,7 @@ describe('§24: every command', () => {
       ...['list', 'show', 'set', 'drain', 'resume', 'revoke', 'remove'].map((command) => `nodes ${command}`),
       ...['create', 'list', 'rotate', 'revoke'].map((command) => `keys ${command}`),
       ...['create', 'list', 'show', 'update', 'token', 'webhook-secret'].map((command) => `customers ${command}`),
-      'credits add',
+      ...['add', 'deduct'].map((command) => `credits ${command}`),
       ...['list', 'create', 'submit', 'proofs'].map((command) => `payouts ${command}`),
       ...['tail', 'chain', 'books', 'export'].map((command) => `audit ${command}`),
       'receipts export',

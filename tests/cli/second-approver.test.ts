@@ -44,12 +44,14 @@ test('§16: every command whose action needs a second admin sends what SVC_APPRO
     return JSON.parse(ended.out) as Record<string, unknown>
   }
   await run('credits', 'add', customerId, '5000')
+  await run('credits', 'deduct', customerId, '1000')
   const { key_id: keyId } = await run('keys', 'create', 'k', '--customer', customerId)
   const rotated = await run('keys', 'rotate', String(keyId))
   await run('keys', 'revoke', String(rotated.key_id))
   await run('payouts', 'create')
   const actions = [
     'customer.credit.create',
+    'customer.debit.create',
     'gateway_key.issue',
     'gateway_key.rotate',
     'gateway_key.revoke',

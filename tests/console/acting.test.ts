@@ -292,6 +292,15 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
       await approve()
       await press('Credit')
       await page.locator('.figure', { hasText: 'Balance' }).getByText('1000').waitFor()
+      await page.getByRole('button', { name: 'Take credit back Guest' }).click()
+      await dialog().getByLabel('Amount').fill('400')
+      await dialog()
+        .getByLabel(/to confirm/)
+        .fill('Guest')
+      await reason('paid twice')
+      await approve()
+      await press('Take credit back')
+      await page.locator('.figure', { hasText: 'Balance' }).getByText('600').waitFor()
       await page.getByRole('button', { name: 'Suspend Guest' }).click()
       await reason('left')
       await press('Suspend')
@@ -313,7 +322,13 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
       const invoice = page.waitForEvent('download')
       await page.getByRole('button', { name: 'Export invoice' }).click()
       expect((await invoice).suggestedFilename()).toMatch(/^invoice-cus_.*\.csv$/)
-      for (const action of ['customer.create', 'gateway_key.issue', 'customer.credit.create', 'gateway_key.revoke']) {
+      for (const action of [
+        'customer.create',
+        'gateway_key.issue',
+        'customer.credit.create',
+        'customer.debit.create',
+        'gateway_key.revoke',
+      ]) {
         expect([action, (await events(action)).at(0)?.reason === null]).toEqual([action, false])
       }
     },

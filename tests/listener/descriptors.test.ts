@@ -1,9 +1,10 @@
-import { expect, spyOn, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { resolve } from 'node:path'
 import { Descriptors } from '../../src/host/descriptors.ts'
 import { watchDescriptors } from '../../src/listener/descriptor-watch.ts'
 import { startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { testDatabase } from '../support/run/postgres.ts'
+import { VirtualClock } from '../support/run/virtual-clock.ts'
 
 const child = resolve(import.meta.dir, '..', 'support', 'run', 'exhausted-child.ts')
 
@@ -50,33 +51,23 @@ test('above nine tenths they are scarce; what is held back counts for neither', 
 })
 
 test('while they are scarce, idle connections close at once and every 5 s, and the log says so once a minute', async () => {
-  let clock = 1_000
-  const now = spyOn(performance, 'now').mockImplementation(() => clock)
-  let looked = () => {}
-  const scarce: Descriptors = new Descriptors(1_000, () => {
-    looked()
-    return 950
-  })
+  const clock = new VirtualClock()
+  const scarce = new Descriptors(1_000, () => 950)
   const seen = { closed: 0, logged: 0 }
   const stop = watchDescriptors(scarce, {
     server: () => ({ closeIdleConnections: () => ++seen.closed }),
     log: { warn: (event) => (seen.logged += event === 'descriptors_low' ? 1 : 0) },
+    clock,
   })
-  const lookAt = async (ms: number) => {
-    clock = 1_000 + ms
-    await new Promise<void>((resolve) => {
-      looked = resolve
-    })
+  const seenAt = async (ms: number) => {
+    await clock.pass(ms - clock.now())
     return { ...seen }
   }
-  try {
-    expect(seen).toEqual({ closed: 1, logged: 1 })
-    expect(await lookAt(4_999)).toEqual({ closed: 1, logged: 1 })
-    expect(await lookAt(5_000)).toEqual({ closed: 2, logged: 1 })
-    expect(await lookAt(59_999)).toEqual({ closed: 3, logged: 1 })
-    expect(await lookAt(60_000)).toEqual({ closed: 3, logged: 2 })
-  } finally {
-    stop()
-    now.mockRestore()
-  }
+  expect(seen).toEqual({ closed: 1, logged: 1 })
+  expect(await seenAt(4_999)).toEqual({ closed: 1, logged: 1 })
+  expect(await seenAt(5_000)).toEqual({ closed: 2, logged: 1 })
+  expect(await seenAt(59_999)).toEqual({ closed: 12, logged: 1 })
+  expect(await seenAt(60_000)).toEqual({ closed: 13, logged: 2 })
+  stop()
+  expect(clock.waits).toEqual([])
 })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
-import { createDirectTransport } from '../../src/transport/direct.ts'
+import { createDirectTransport } from '../../src/transport/http1/direct.ts'
 import type { NodeTransport } from '../../src/transport/transport.ts'
 import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { lasts } from '../support/run/lasts.ts'

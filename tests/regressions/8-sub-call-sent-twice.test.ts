@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { createDirectTransport } from '../../src/transport/direct.ts'
+import { createDirectTransport } from '../../src/transport/http1/direct.ts'
 import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { waitLimitMs } from '../support/run/limits.ts'
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
-import { createDirectTransport } from '../../src/transport/direct.ts'
+import { createDirectTransport } from '../../src/transport/http1/direct.ts'
 import type { NodeResponse } from '../../src/transport/transport.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
 import { echoAnswer, markerPattern, startEchoNode } from '../support/nodes/echo-node.ts'

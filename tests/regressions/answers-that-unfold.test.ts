@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
 import { CallSignal } from '../../src/transport/call-signal.ts'
-import { createDirectTransport } from '../../src/transport/direct.ts'
+import { createDirectTransport } from '../../src/transport/http1/direct.ts'
 import type { NodeTransport } from '../../src/transport/transport.ts'
 
 /*

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { openDatabase } from '../../src/db/client.ts'
-import { readBooks } from '../../src/db/queries/money/ledger-proof.ts'
+import { type Books, readBooks } from '../../src/db/queries/money/ledger-proof.ts'
 import { fundedCustomer } from '../support/money/ledger.ts'
 import { testDatabase } from '../support/run/postgres.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
@@ -14,7 +14,7 @@ test('§13: the books of a ledger are proven however long that takes', async () 
   await fundedCustomer(database, 7n)
   const impatient = openDatabase({ url: database.url, connectionsMax: 1, statementTimeoutMs: 100 })
   try {
-    let books: Promise<{ readonly creditsWei: bigint }> | null = null
+    let books: Promise<Books> | null = null
     await database.sql.begin(async (tx) => {
       await tx`lock table ledger_entries in access exclusive mode`
       books = readBooks(impatient.db)
@@ -28,7 +28,7 @@ test('§13: the books of a ledger are proven however long that takes', async () 
       }
       await waitUntil('the proof has waited for longer than a statement may', waitsLongerThanItsBound)
     })
-    expect((await (books as unknown as Promise<{ readonly creditsWei: bigint }>)).creditsWei).toBe(7n)
+    expect((await (books as unknown as Promise<Books>)).sums.admin_credit).toBe(7n)
   } finally {
     await impatient.close()
     await database.drop()

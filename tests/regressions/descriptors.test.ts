@@ -101,11 +101,26 @@ async function openStream(key: string): Promise<{ next(): Promise<void>; end(): 
   }
 }
 
-/** So many that the limit's last tenth has begun, and others are still accepted. */
-async function untilScarce(): Promise<void> {
-  const reserved = Math.floor(descriptorsMax * 0.05)
-  await silent.add(Math.floor(descriptorsMax * 0.9) + reserved + 4 - gateway.descriptors())
+/**
+ * Keeps so many silent clients that the limit's last tenth has begun, and others are still accepted: those that are closed for their
+ * silence are followed by others. Returns its end.
+ */
+async function keepScarce(): Promise<() => Promise<void>> {
+  const wanted = Math.floor(descriptorsMax * 0.9) + Math.floor(descriptorsMax * 0.05) + 4
+  let over = false
+  const keep = async () => {
+    while (!over) {
+      const lacking = wanted - gateway.descriptors()
+      if (lacking > 0) await silent.add(lacking)
+      await lasts(250)
+    }
+  }
+  const kept = keep()
   await waitFor('the log to say so', () => events().includes('descriptors_low'))
+  return () => {
+    over = true
+    return kept
+  }
 }
 
 test('silent clients with all descriptors: what is known is served, what runs goes on, database and nodes stay', async () => {
@@ -118,7 +133,8 @@ test('silent clients with all descriptors: what is known is served, what runs go
   await stream.next()
   node.answer((call) => call.respond(200, whole))
 
-  await untilScarce()
+  const sinceMs = stopwatch()
+  const leave = await keepScarce()
   expect(await readiness()).toEqual([503, 'descriptors_low', 'close'])
   const known = await chat(key)
   expect([known.status, known.headers.get('connection')]).toEqual([200, 'close'])
@@ -131,12 +147,13 @@ test('silent clients with all descriptors: what is known is served, what runs go
   await stream.next()
 
   // More than there is room for: the rest waits to be accepted.
+  await leave()
   await silent.add(descriptorsMax)
   await waitFor('the last descriptor to be taken', () => gateway.descriptors() >= descriptorsMax - 1)
   const late = chat(key)
   // Through two polls of the node, and all else that comes by itself.
-  const sinceMs = stopwatch()
-  while (sinceMs() < 10_000) {
+  const lateMs = stopwatch()
+  while (lateMs() < 10_000) {
     await stream.next()
     await lasts(200)
   }
@@ -150,5 +167,8 @@ test('silent clients with all descriptors: what is known is served, what runs go
   for (const event of ['database_away', 'embedded_database_lost', 'route_ejected', 'unhandled']) {
     expect([event, told.includes(event)]).toEqual([event, false])
   }
-  expect(told.filter((event) => event === 'descriptors_low')).toHaveLength(1)
+  // Once a minute.
+  const warned = told.filter((event) => event === 'descriptors_low').length
+  expect(warned).toBeGreaterThan(0)
+  expect(warned).toBeLessThanOrEqual(1 + Math.floor(sinceMs() / 60_000))
 })

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { adminRoute } from '../../src/actions/registry.ts'
 import { AuditLog } from '../../src/actors/audit/audit-log.ts'
 import { checkLoggedHeads } from '../../src/actors/log/heads-check.ts'
 import { readHeads } from '../../src/db/queries/audit/audit-chains.ts'
@@ -11,7 +12,12 @@ import { testDatabase } from '../support/run/postgres.ts'
 test('§31: the ends of the audit in the log are compared by a few statements, however many there are', async () => {
   const { db, sql, drop } = await testDatabase()
   try {
-    const audit = new AuditLog({ db, log: createLog('silent', () => {}), keys: ['key-of-the-tests-0123456789abcdef'] })
+    const audit = new AuditLog({
+      db,
+      log: createLog('silent', () => {}),
+      keys: ['key-of-the-tests-0123456789abcdef'],
+      policyOf: adminRoute,
+    })
     const count = 40
     for (let at = 0; at < count; at++) await audit.note(testAudit, { targetId: `t${at}` })
     const [head] = await readHeads(db)

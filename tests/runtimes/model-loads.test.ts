@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from 'bun:test'
 import { type ModelWishName, tellRuntime } from '../../src/polling/tell-runtime.ts'
 import type { RuntimeKind } from '../../src/protocol/wire/nodes/node.ts'
-import { createDirectTransport } from '../../src/transport/direct.ts'
+import { createDirectTransport } from '../../src/transport/http1/direct.ts'
 import { waitLimitMs } from '../support/run/limits.ts'
 
 type Asked = readonly [string, unknown]

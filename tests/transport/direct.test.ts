@@ -1,7 +1,7 @@
 import { dlopen, FFIType, ptr } from 'bun:ffi'
 import { afterEach, describe, expect, test } from 'bun:test'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
-import { createDirectTransport, nodeBaseUrl } from '../../src/transport/direct.ts'
+import { createDirectTransport, nodeBaseUrl } from '../../src/transport/http1/direct.ts'
 import { TransportError } from '../../src/transport/transport.ts'
 import { lasts } from '../support/run/lasts.ts'
 
@@ -92,7 +92,7 @@ describe('§22 direct transport', () => {
   test('a proxy of the environment is not used', async () => {
     const url = serve(() => new Response('direct'))
     const script = `
-      const { createDirectTransport } = await import('./src/transport/direct.ts')
+      const { createDirectTransport } = await import('./src/transport/http1/direct.ts')
       const node = createDirectTransport({ url: '${url}', apiKey: null, connectTimeoutMs: 60000 })
       console.log(await (await node.fetch('/', { method: 'GET', signal: new AbortController().signal })).text(100))
       node.close()`

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { CallSignal } from '../../src/transport/call-signal.ts'
-import { createDirectTransport } from '../../src/transport/direct.ts'
 import { errorText } from '../../src/transport/error-text.ts'
+import { createDirectTransport } from '../../src/transport/http1/direct.ts'
 import { waitLimitMs } from '../support/run/limits.ts'
 
 /** A server that answers every request with these bytes, and no more. */

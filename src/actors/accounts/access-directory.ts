@@ -1,3 +1,4 @@
+import { type Clock, systemClock } from '../../clock.ts'
 import type { OpenDatabase } from '../../db/client.ts'
 import {
   type CredentialQueries,
@@ -7,6 +8,8 @@ import {
   saveKeyUses,
 } from '../../db/queries/accounts/accounts.ts'
 import { within } from '../../deadline.ts'
+import { type Loop, loop } from '../../host/loop.ts'
+import { atMostEvery } from '../../host/outage.ts'
 import type { KeyId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import { mergePolicies } from '../../machines/rules/model-policy.ts'
@@ -32,6 +35,7 @@ export interface AccessOptions {
   readonly outageMs: number
   /** Unix ms. */
   readonly now?: () => number
+  readonly clock?: Clock
 }
 
 const keysMax = 50_000
@@ -59,21 +63,28 @@ export class AccessDirectory {
    */
   private readonly idsOfKeys = new Map<string, string>()
   private uses = new Map<KeyId, number>()
-  private usesTimer: ReturnType<typeof setInterval> | null = null
-  private refreshTimer: ReturnType<typeof setTimeout> | null = null
+  private readonly savingUses: Loop
+  /** Reads the known keys again right after a change, so that an outage right after the change finds them current. */
+  private readonly refreshing: Loop
   private stopped = false
-  private failureLoggedMs = Number.NEGATIVE_INFINITY
+  private readonly failed: (error: unknown) => void
 
   constructor(private readonly options: AccessOptions) {
-    const { db, feed, outageMs } = options
-    const now = options.now ?? Date.now
-    const failed = (error: unknown) => this.failed(error)
+    const { db, feed, log, outageMs, now = Date.now, clock = systemClock } = options
+    const report = (error: unknown) => log.warn('access_lookup_failed', { error: failureName(error) })
+    const failed = atMostEvery(failureLogEveryMs, report, clock)
+    this.failed = failed
+    this.savingUses = loop({ everyMs: saveUsesEveryMs, run: () => this.saveUses(), clock })
+    const pauseMs = Number.POSITIVE_INFINITY
+    this.refreshing = loop({ pauseMs, run: () => this.refresh(), onFailure: failed, clock })
     const [newestPepper] = options.peppers
     if (newestPepper === undefined) throw new Error('The gateway has no token pepper')
     this.newestPepper = newestPepper
     this.now = now
     this.queries = credentialQueries(db)
-    this.keyFreshness = new Freshness(feed, ['gateway_keys', 'customers'], now, () => this.refreshSoon())
+    this.keyFreshness = new Freshness(feed, ['gateway_keys', 'customers'], now, () =>
+      this.refreshing.soon(refreshAfterMs),
+    )
     this.keys = new CredentialCache({ freshness: this.keyFreshness, now, outageMs, failed, entriesMax: keysMax })
     const freshness = new Freshness(feed, ['customers'], now)
     this.customers = new CredentialCache({ freshness, now, outageMs, failed, entriesMax: customersMax })
@@ -89,16 +100,16 @@ export class AccessDirectory {
 
   /** Reads the role tokens; start the change feed before. */
   async start(): Promise<void> {
-    this.usesTimer = setInterval(() => void this.saveUses(), saveUsesEveryMs)
-    this.usesTimer.unref()
+    this.savingUses.start()
+    this.refreshing.start()
     await this.roles.start()
   }
 
   /** Writes the last uses of keys. */
   async stop(): Promise<void> {
     this.stopped = true
-    if (this.usesTimer !== null) clearInterval(this.usesTimer)
-    if (this.refreshTimer !== null) clearTimeout(this.refreshTimer)
+    void this.savingUses.stop()
+    void this.refreshing.stop()
     await this.saveUses()
   }
 
@@ -193,19 +204,6 @@ export class AccessDirectory {
     }
   }
 
-  /** Reads the known keys again right after a change, so that an outage right after the change finds them current. */
-  private refreshSoon(): void {
-    if (this.refreshTimer !== null || this.stopped) return
-    this.refreshTimer = setTimeout(() => {
-      this.refresh()
-        .catch((error) => this.failed(error))
-        .finally(() => {
-          this.refreshTimer = null
-        })
-    }, refreshAfterMs)
-    this.refreshTimer.unref()
-  }
-
   private async refresh(): Promise<void> {
     for (;;) {
       const entries = this.keys.outdated(refreshBatch)
@@ -224,13 +222,6 @@ export class AccessDirectory {
       }
       if (gone.size > 0) this.keys.forget((entry) => gone.has(entry))
     }
-  }
-
-  private failed(error: unknown): void {
-    const now = performance.now()
-    if (now - this.failureLoggedMs < failureLogEveryMs) return
-    this.failureLoggedMs = now
-    this.options.log.warn('access_lookup_failed', { error: failureName(error) })
   }
 }
 

@@ -54,41 +54,6 @@ export interface CreatedCustomer {
   readonly webhookSecret: string
 }
 
-/** The reads of customers and keys. They refuse with `customer_not_found` and `key_not_found`. */
-export interface AccountReads {
-  customer(customerId: string): Promise<Customer>
-  /** Newest first. `before` is the last id of the page before. */
-  customers(limit: number, before?: string | null): Promise<readonly Customer[]>
-  key(keyId: string): Promise<GatewayKey>
-  /** Newest first, including expired and revoked keys, at most 1 000. */
-  keys(customerId: string): Promise<readonly GatewayKey[]>
-}
-
-export interface Accounts extends AccountReads {
-  /** The actions in the name of an admin. Each action and its audit event are one transaction. */
-  by(audit: AuditContext): AccountVerbs
-}
-
-/**
- * The verbs on customers and keys, one transaction each, with the event of the audit. They refuse with `customer_not_found`, `key_not_found`,
- * `key_limit_reached`, `precondition_failed`, `invalid_state` or `invalid_request`; what the driver throws goes through.
- */
-export interface AccountVerbs extends AccountReads {
-  createCustomer(input: NewCustomerInput): Promise<CreatedCustomer>
-  updateCustomer(customerId: string, changes: CustomerChanges, precondition?: Precondition | null): Promise<Customer>
-  rotateCustomerToken(customerId: string): Promise<{ readonly customer: Customer; readonly customerToken: string }>
-  /** The old secret keeps signing beside the new one for 24 hours. */
-  rotateWebhookSecret(customerId: string): Promise<{ readonly customer: Customer; readonly webhookSecret: string }>
-  issueKey(customerId: string, input: NewKeyInput): Promise<IssuedKey>
-  /**
-   * Issues a new key. The old one ends after `keepMs` (0 to 7 days, default SVC_KEY_ROTATION_MS), or at its own
-   * earlier end.
-   */
-  rotateKey(keyId: string, keepMs?: number): Promise<RotatedKey>
-  /** The key stops working at once here and within 5 s on other gateways. Revoking a revoked key changes nothing. */
-  revokeKey(keyId: string): Promise<GatewayKey>
-}
-
 export interface AccountsOptions {
   readonly db: Database
   /** SVC_TOKEN_PEPPER, newest first. */
@@ -110,24 +75,15 @@ export const keyOverlapMsMax = 7 * dayMs
 const webhookSecretOverlapMs = dayMs
 const keysListedMax = 1_000
 
-export function createAccounts(options: AccountsOptions): Accounts {
-  const reads = new DatabaseAccountReads(options.db)
-  return {
-    customer: (customerId) => reads.customer(customerId),
-    customers: (limit, before) => reads.customers(limit, before),
-    key: (keyId) => reads.key(keyId),
-    keys: (customerId) => reads.keys(customerId),
-    by: (audit) => new DatabaseAccounts(options, audit),
-  }
-}
-
-class DatabaseAccountReads implements AccountReads {
+/** The reads of customers and keys. They refuse with `customer_not_found` and `key_not_found`. */
+class AccountReads {
   constructor(protected readonly db: Database) {}
 
   async customer(customerId: string): Promise<Customer> {
     return shownCustomer(await rows.getCustomer(this.db, customerId))
   }
 
+  /** Newest first. `before` is the last id of the page before. */
   async customers(limit: number, before: string | null = null): Promise<readonly Customer[]> {
     return (await rows.listCustomers(this.db, limit, before)).map(shownCustomer)
   }
@@ -136,6 +92,7 @@ class DatabaseAccountReads implements AccountReads {
     return shownKey(await rows.getKey(this.db, keyId))
   }
 
+  /** Newest first, including expired and revoked keys, at most 1 000. */
   async keys(customerId: string): Promise<readonly GatewayKey[]> {
     const found = await rows.listKeys(this.db, customerId, keysListedMax)
     if (found.length === 0) await this.customer(customerId)
@@ -143,7 +100,22 @@ class DatabaseAccountReads implements AccountReads {
   }
 }
 
-class DatabaseAccounts extends DatabaseAccountReads implements AccountVerbs {
+export class Accounts extends AccountReads {
+  constructor(private readonly options: AccountsOptions) {
+    super(options.db)
+  }
+
+  /** The actions in the name of an admin. Each action and its audit event are one transaction. */
+  by(audit: AuditContext): AccountVerbs {
+    return new AccountVerbs(this.options, audit)
+  }
+}
+
+/**
+ * The verbs on customers and keys, one transaction each, with the event of the audit. They refuse with `customer_not_found`, `key_not_found`,
+ * `key_limit_reached`, `precondition_failed`, `invalid_state` or `invalid_request`; what the driver throws goes through.
+ */
+export class AccountVerbs extends AccountReads {
   private readonly now: () => number
 
   constructor(
@@ -183,11 +155,14 @@ class DatabaseAccounts extends DatabaseAccountReads implements AccountVerbs {
     })
   }
 
-  async rotateCustomerToken(customerId: string) {
+  async rotateCustomerToken(
+    customerId: string,
+  ): Promise<{ readonly customer: Customer; readonly customerToken: string }> {
     const { token, hash } = mintToken('customer', this.options.peppers)
     return { customer: await this.change(customerId, () => ({ tokenHash: hash })), customerToken: token }
   }
 
+  /** The old secret keeps signing beside the new one for 24 hours. */
   async rotateWebhookSecret(customerId: string) {
     const webhookSecret = mintWebhookSecret()
     const webhookSecretSealed = this.options.sealing.seal('webhook_secret', webhookSecret)
@@ -219,6 +194,10 @@ class DatabaseAccounts extends DatabaseAccountReads implements AccountVerbs {
     return issued
   }
 
+  /**
+   * Issues a new key. The old one ends after `keepMs` (0 to 7 days, default SVC_KEY_ROTATION_MS), or at its own
+   * earlier end.
+   */
   async rotateKey(keyId: string, keepMs = this.options.keyRotationMs): Promise<RotatedKey> {
     if (!(keepMs >= 0 && keepMs <= keyOverlapMsMax)) {
       throw new Problem('invalid_request', { detail: 'The old key can be kept from 0 to 7 days' })
@@ -243,6 +222,7 @@ class DatabaseAccounts extends DatabaseAccountReads implements AccountVerbs {
     return answer
   }
 
+  /** The key stops working at once here and within 5 s on other gateways. Revoking a revoked key changes nothing. */
   async revokeKey(keyId: string): Promise<GatewayKey> {
     const key = await this.db.transaction(async (tx) => {
       const revoked = shownKey(await rows.revokeKey(tx, keyId, new Date(this.now())))

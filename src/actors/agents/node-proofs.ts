@@ -1,5 +1,6 @@
 import type { Database } from '../../db/client.ts'
 import { dropOldNonces, nodeIdentityKey, takeNonce } from '../../db/queries/pool/node-identities.ts'
+import { loop } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import { toBase64url } from '../../protocol/signing/base64url.ts'
 import { verifyKey } from '../../protocol/signing/ed25519.ts'
@@ -39,10 +40,12 @@ export interface NodeProofsOptions {
 }
 
 export function createNodeProofs({ db, log, now = Date.now }: NodeProofsOptions): NodeProofs {
-  let timer: ReturnType<typeof setInterval> | null = null
-  const sweep = () =>
-    dropOldNonces(db).catch((error: unknown) => log.warn('nonces_not_swept', { failure: failureName(error) }))
-
+  const sweeping = loop({
+    everyMs: minuteMs,
+    boundMs: minuteMs,
+    run: () => dropOldNonces(db),
+    onFailure: (error) => log.warn('nonces_not_swept', { failure: failureName(error) }),
+  })
   return {
     check: async ({ nodeId, timestamp, nonce, signature, message }) => {
       if (!isFresh(timestamp, now())) return 'signature_expired'
@@ -54,13 +57,7 @@ export function createNodeProofs({ db, log, now = Date.now }: NodeProofsOptions)
       const expiresAt = new Date((timestamp + nonceKeptSeconds) * secondMs)
       return (await takeNonce(db, nodeId, Buffer.from(hash), expiresAt)) ? null : 'nonce_reused'
     },
-    start: () => {
-      timer ??= setInterval(() => void sweep(), minuteMs)
-      timer.unref()
-    },
-    stop: () => {
-      if (timer !== null) clearInterval(timer)
-      timer = null
-    },
+    start: () => sweeping.start(),
+    stop: () => void sweeping.stop(),
   }
 }

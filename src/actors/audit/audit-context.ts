@@ -1,7 +1,6 @@
 import type { Database } from '../../db/client.ts'
 import type { AuditMetadata } from '../../db/queries/audit/audit-events.ts'
 import type { AdminRole, CommandAction } from '../../machines/rules/admin-route.ts'
-import type { AdminAction } from '../../machines/rules/approval-policy.ts'
 
 export type { AuditMetadata } from '../../db/queries/audit/audit-events.ts'
 
@@ -20,7 +19,8 @@ export interface Asker {
 
 /** One admin call that is about to change something. Every verb takes one and writes its audit event with it. */
 export interface AuditContext extends Asker {
-  readonly action: AdminAction
+  /** The name of its row of the approval policy. */
+  readonly action: string
 }
 
 /** What only the verb knows about its event. */

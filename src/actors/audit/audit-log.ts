@@ -1,3 +1,4 @@
+import type { Clock } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import {
   type ChainHead,
@@ -8,11 +9,12 @@ import {
   saveHead,
 } from '../../db/queries/audit/audit-chains.ts'
 import { type AccessEventRow, type AuditMetadata, ensureAuditPartitions } from '../../db/queries/audit/audit-events.ts'
+import { within } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
+import { type Loop, loop } from '../../host/loop.ts'
 import { newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
-import type { AdminRoute } from '../../machines/rules/admin-route.ts'
-import { adminRoute, approvalPolicyVersion } from '../../machines/rules/approval-policy.ts'
+import { type AdminRoute, approvalPolicyVersion } from '../../machines/rules/admin-route.ts'
 import { hashToken } from '../../secrets.ts'
 import { dayMs, hourMs } from '../../time.ts'
 import { type AccessWriter, createAccessWriter } from './access-writer.ts'
@@ -27,9 +29,12 @@ export interface AuditLogOptions {
   readonly log: Log
   /** SVC_AUDIT_KEY, newest first. */
   readonly keys: readonly string[]
+  /** What the approval policy says of an action. */
+  readonly policyOf: (action: string) => AdminRoute
   /** Unix ms. */
   readonly now?: () => number
   readonly accessQueueMax?: number
+  readonly clock?: Clock
 }
 
 const pseudonymLength = 12
@@ -50,29 +55,28 @@ export class AuditLog implements AuditTrail {
   private readonly ownHead: OwnHead
   /** True if the last action was refused because the end of this gateway's chain is missing from the database. */
   headLost = false
-  private timer: ReturnType<typeof setInterval> | null = null
+  private readonly maintaining: Loop
 
   constructor(private readonly options: AuditLogOptions) {
-    const { db, log, accessQueueMax, keys } = options
+    const { db, log, accessQueueMax, keys, clock } = options
     const [key] = keys
     if (key === undefined) throw new Error('The gateway has no audit key')
     this.key = key
     this.keyId = chainKeyId(key)
     this.ownHead = new OwnHead(key)
     this.now = options.now ?? Date.now
+    this.maintaining = loop({ everyMs: maintainEveryMs, run: () => this.maintain(), clock })
     this.writer = createAccessWriter({ db, log, ...(accessQueueMax === undefined ? {} : { queueMax: accessQueueMax }) })
   }
 
   /** Makes the partitions of the coming weeks now and again later. Never rejects. */
   async start(): Promise<void> {
-    await this.maintain()
-    this.timer = setInterval(() => void this.maintain(), maintainEveryMs)
-    this.timer.unref()
+    await this.maintaining.startNow()
   }
 
   /** Writes the events that still wait. */
   async stop(): Promise<void> {
-    if (this.timer !== null) clearInterval(this.timer)
+    void this.maintaining.stop()
     await this.writer.stop()
   }
 
@@ -87,7 +91,7 @@ export class AuditLog implements AuditTrail {
   }
 
   record(tx: Database, audit: AuditContext, deed: Deed): Promise<void> {
-    const row = adminRoute(audit.action)
+    const row = this.options.policyOf(audit.action)
     return this.orNothing(tx, async (chain) => {
       const metadata = metadataOf(row, audit, deed)
       if (row.targetType !== null) await chain.approval(approvalFacts(row, audit, deed, metadata))
@@ -153,7 +157,8 @@ export class AuditLog implements AuditTrail {
   private async maintain(): Promise<void> {
     const now = this.now()
     try {
-      await ensureAuditPartitions(this.options.db, new Date(now), new Date(now + partitionsAheadMs))
+      const made = ensureAuditPartitions(this.options.db, new Date(now), new Date(now + partitionsAheadMs))
+      await within(maintainEveryMs, made)
     } catch (error) {
       this.options.log.warn('audit_partitions', { failure: failureName(error) })
     }

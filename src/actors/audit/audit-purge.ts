@@ -1,9 +1,10 @@
 import type { OpenDatabase } from '../../db/client.ts'
 import * as rows from '../../db/queries/audit/audit-purge.ts'
 import { Problem } from '../../errors.ts'
+import { loop } from '../../host/loop.ts'
 import { newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
-import { adminRoute } from '../../machines/rules/approval-policy.ts'
+import { purgeConfirmation } from '../../protocol/wire/admin/audit.ts'
 import { dayMs, hourMs } from '../../time.ts'
 import { chainKeyId, tombstoneProof } from './audit-chain.ts'
 import type { AuditContext, AuditTrail } from './audit-context.ts'
@@ -46,8 +47,7 @@ const nothing: rows.PurgeCounts = { access: 0, command: 0, approval: 0 }
 /** Removes old events of the audit (§16). */
 export class AuditPurge {
   private readonly now: () => number
-  private timer: ReturnType<typeof setInterval> | null = null
-  private resuming: Promise<void> = Promise.resolve()
+  private readonly resuming = loop({ everyMs: resumeEveryMs, run: () => this.resume() })
   private stopped = false
 
   constructor(private readonly options: AuditPurgeOptions) {
@@ -56,16 +56,13 @@ export class AuditPurge {
 
   /** Finishes an interrupted purge now and later. Never rejects. */
   async start(): Promise<void> {
-    this.timer = setInterval(() => this.resumeSoon(), resumeEveryMs)
-    this.timer.unref()
-    this.resumeSoon()
+    void this.resuming.startNow()
   }
 
   /** A purge that runs stops at its next step. The next start continues it. */
   async stop(): Promise<void> {
     this.stopped = true
-    if (this.timer !== null) clearInterval(this.timer)
-    await this.resuming
+    await this.resuming.stop()
   }
 
   /**
@@ -83,7 +80,7 @@ export class AuditPurge {
     const cutoff = new Date(at.getTime() - input.olderThanDays * dayMs)
     if (input.dryRun) return this.dryRun(input, cutoff, at, audit)
     if (audit.confirmation === null) {
-      const detail = `confirm must be exactly ${adminRoute(action).typedConfirmation}`
+      const detail = `confirm must be exactly ${purgeConfirmation}`
       throw new Problem('confirmation_required', { param: 'confirm', detail })
     }
     const report = await rows.asOnlyPurge(this.options.database.sql, async (session) => {
@@ -179,10 +176,6 @@ export class AuditPurge {
 
   private async finishOpen(session: rows.PurgeSession): Promise<void> {
     for (const run of await rows.openPurgeRuns(this.options.database.db)) await this.finish(session, run)
-  }
-
-  private resumeSoon(): void {
-    this.resuming = this.resuming.then(() => this.resume())
   }
 
   private async resume(): Promise<void> {

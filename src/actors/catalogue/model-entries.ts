@@ -9,15 +9,6 @@ import type { Deed } from '../audit/audit-context.ts'
 export type { NewModelEntry } from '../../db/queries/pool/pool.ts'
 export type ModelEntry = ModelEntryRow
 
-/** The verbs on catalogue entries, one transaction each. */
-export interface CatalogueVerbs {
-  /** Creates or replaces the whole entry. No other entry may have any of its names. */
-  putModelEntry(entry: NewModelEntry, precondition?: Precondition | null): Promise<ModelEntry>
-  /** Changes the given fields of an entry, or creates one that has them. */
-  changeModelEntry(changes: NewModelEntry, precondition?: Precondition | null): Promise<ModelEntry>
-  deleteModelEntry(modelId: string, precondition?: Precondition | null): Promise<void>
-}
-
 export interface CatalogueOptions {
   readonly db: Database
   /** Writes the event of the audit into the transaction. */
@@ -28,7 +19,8 @@ export interface CatalogueOptions {
 
 const aliasesMax = 64
 
-export function createCatalogueVerbs({ db, record, changed }: CatalogueOptions): CatalogueVerbs {
+/** The verbs on catalogue entries, one transaction each. */
+export function createCatalogueVerbs({ db, record, changed }: CatalogueOptions) {
   const write = async (
     { modelId }: NewModelEntry,
     precondition: Precondition | null,
@@ -50,10 +42,13 @@ export function createCatalogueVerbs({ db, record, changed }: CatalogueOptions):
     return row
   }
   return {
-    putModelEntry: (entry, precondition = null) => write(entry, precondition, () => entry),
-    changeModelEntry: (changes, precondition = null) =>
+    /** Creates or replaces the whole entry. No other entry may have any of its names. */
+    putModelEntry: (entry: NewModelEntry, precondition: Precondition | null = null) =>
+      write(entry, precondition, () => entry),
+    /** Changes the given fields of an entry, or creates one that has them. */
+    changeModelEntry: (changes: NewModelEntry, precondition: Precondition | null = null) =>
       write(changes, precondition, (known) => ({ ...known, ...changes })),
-    deleteModelEntry: async (modelId, precondition = null) => {
+    deleteModelEntry: async (modelId: string, precondition: Precondition | null = null): Promise<void> => {
       await db.transaction(async (tx) => {
         await pool.lockModelEntries(tx)
         const entry = await pool.getModelEntry(tx, modelId)

@@ -1,6 +1,7 @@
 import type { Database } from '../../db/client.ts'
 import { claimKey, dropOldKeys, type IdempotencyRow, releaseKey } from '../../db/queries/accounts/idempotency.ts'
 import { Problem } from '../../errors.ts'
+import { loop } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import { canonicalJson } from '../../protocol/json/canonical-json.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
@@ -55,8 +56,13 @@ export function createIdempotency(options: {
 }): OwnedIdempotency {
   const { db, log } = options
   const pepper = options.peppers[0] ?? ''
-  let timer: ReturnType<typeof setInterval> | null = null
   const warn = (event: string) => (error: unknown) => log.warn(event, { error: failureName(error) })
+  const sweeping = loop({
+    everyMs: hourMs,
+    boundMs: hourMs,
+    run: () => dropOldKeys(db),
+    onFailure: warn('idempotency_keys_not_swept'),
+  })
   return {
     claim: async (command, given) => {
       const key = unquoted(given)
@@ -72,12 +78,7 @@ export function createIdempotency(options: {
     release: ({ access, requestId }) => {
       releaseKey(db, access.customerId, requestId).catch(warn('idempotency_key_not_released'))
     },
-    start: () => {
-      timer ??= setInterval(() => void dropOldKeys(db).catch(warn('idempotency_keys_not_swept')), hourMs)
-      timer.unref()
-    },
-    stop: () => {
-      if (timer !== null) clearInterval(timer)
-    },
+    start: () => sweeping.start(),
+    stop: () => void sweeping.stop(),
   }
 }

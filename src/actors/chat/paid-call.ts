@@ -3,7 +3,7 @@ import { Problem } from '../../errors.ts'
 import { chargeOf, clampUsage, type Prices, priceOf } from '../../machines/rules/pricing.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { wholeTokens } from '../../protocol/chat/token-estimate.ts'
-import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
+import { type TokenUsage, withDetails } from '../../protocol/chat/token-usage.ts'
 import { fits } from '../../protocol/validation/fits.ts'
 import { fieldSentence } from '../../protocol/validation/sentences.ts'
 import { wei } from '../../protocol/wire/shapes.ts'
@@ -102,12 +102,12 @@ export class PaidCall {
     this.breached = clamped.breached
     this.atBound = clamped.atBound
     const { promptTokens, completionTokens } = clamped.usage
-    return {
-      ...usage,
+    const paid = {
       prompt_tokens: promptTokens,
       completion_tokens: completionTokens,
       total_tokens: promptTokens + completionTokens,
     }
+    return withDetails(paid, usage.cached_tokens, usage.reasoning_tokens)
   }
 
   /** Resolves when debit and receipt are durable. */

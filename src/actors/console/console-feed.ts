@@ -1,3 +1,5 @@
+import type { Clock } from '../../clock.ts'
+import { type Loop, loop } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import type { InspectEvents, LiveNode, MachineCounts, Transition } from '../../protocol/wire/admin/inspect.ts'
 import { isoTime } from '../../time.ts'
@@ -17,6 +19,7 @@ export interface ConsoleFeedOptions {
    */
   readonly durable: Readonly<Record<string, DurableChart>>
   readonly log: Log
+  readonly clock?: Clock
 }
 
 export interface OpenConsole {
@@ -60,13 +63,15 @@ export class ConsoleFeed {
   /** The versions of the counts when the rows of a statechart were read last. */
   private readonly readAt = new Map<string, number>()
   private ticks = 0
-  private timer: ReturnType<typeof setInterval> | null = null
+  private readonly ticking: Loop
   private readonly endings: (() => void)[] = []
   private stopped = false
   /** The snapshot is valid until the next event. Consoles that connect at the same time share it. */
   private shot: Uint8Array | null = null
 
-  constructor(private readonly options: ConsoleFeedOptions) {}
+  constructor(private readonly options: ConsoleFeedOptions) {
+    this.ticking = loop({ everyMs: coalesceMs, run: () => this.tick(), clock: options.clock })
+  }
 
   get size(): number {
     return this.clients.size
@@ -113,7 +118,7 @@ export class ConsoleFeed {
         new DurableCounts(chart, () => this.atWork(machine)),
       ]),
     )
-    this.timer = setInterval(() => this.tick(), coalesceMs)
+    this.ticking.start()
     this.endings.push(
       inspector.subscribe((moved) => this.note(moved)),
       traffic.subscribe((point) => this.send(encoded('traffic', point))),
@@ -124,8 +129,7 @@ export class ConsoleFeed {
   }
 
   private cease(): void {
-    if (this.timer !== null) clearInterval(this.timer)
-    this.timer = null
+    void this.ticking.stop()
     for (const end of this.endings.splice(0)) end()
     this.pending = []
     this.skipped = 0

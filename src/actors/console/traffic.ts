@@ -1,3 +1,5 @@
+import type { Clock } from '../../clock.ts'
+import { loop } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import type { TrafficPoint } from '../../protocol/wire/admin/inspect.ts'
 import { isoTime, minuteMs } from '../../time.ts'
@@ -116,16 +118,19 @@ export interface TrafficOptions {
   readonly totals: () => Promise<ChatTotals>
   readonly log: Log
   readonly stepMs?: number
+  readonly clock?: Clock
+  /** Unix ms. */
+  readonly now?: () => number
 }
 
 /** Keeps the last 15 minutes and reads the numbers of `/metrics` at every step. It adds no work to a chat request. */
-export function createTraffic({ totals, log, stepMs = trafficStepMs }: TrafficOptions): TrafficSeries {
+export function createTraffic(options: TrafficOptions): TrafficSeries {
+  const { totals, log, stepMs = trafficStepMs, clock, now: nowMs = Date.now } = options
   const ring: TrafficPoint[] = []
   const listeners = new Set<(point: TrafficPoint) => void>()
   let before: { readonly totals: ChatTotals; readonly atMs: number } | null = null
-  let timer: ReturnType<typeof setInterval> | null = null
   const step = async () => {
-    const now = { totals: await totals(), atMs: Date.now() }
+    const now = { totals: await totals(), atMs: nowMs() }
     const last = before
     before = now
     if (last === null || now.atMs <= last.atMs) return
@@ -134,21 +139,15 @@ export function createTraffic({ totals, log, stepMs = trafficStepMs }: TrafficOp
     if (ring.length > pointsMax) ring.shift()
     for (const listener of listeners) listener(point)
   }
-  const look = () => void step().catch((error: unknown) => log.error('traffic', { failure: failureName(error) }))
+  const onFailure = (error: unknown) => log.error('traffic', { failure: failureName(error) })
+  const looking = loop({ everyMs: stepMs, run: step, onFailure, clock })
   return {
     points: () => [...ring],
     subscribe: (listener) => {
       listeners.add(listener)
       return () => void listeners.delete(listener)
     },
-    start: () => {
-      look()
-      timer ??= setInterval(look, stepMs)
-      timer.unref()
-    },
-    stop: () => {
-      if (timer !== null) clearInterval(timer)
-      timer = null
-    },
+    start: () => void looking.startNow(),
+    stop: () => void looking.stop(),
   }
 }

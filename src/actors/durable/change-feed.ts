@@ -1,6 +1,9 @@
+import { type Clock, systemClock } from '../../clock.ts'
 import type { OpenDatabase } from '../../db/client.ts'
 import { listenTo, type Topic, versionsQuery } from '../../db/queries/change-feed.ts'
-import { within } from '../../deadline.ts'
+import { waitAtMost, within } from '../../deadline.ts'
+import { type Loop, loop } from '../../host/loop.ts'
+import { Outage } from '../../host/outage.ts'
 import { failureName, type Log } from '../../log.ts'
 import { secondMs } from '../../time.ts'
 
@@ -13,6 +16,7 @@ export interface ChangeFeedOptions {
   readonly now?: () => number
   /** The time between two polls, ms. */
   readonly pollMs?: number
+  readonly clock?: Clock
 }
 
 const pollMsDefault = 2 * secondMs
@@ -27,21 +31,28 @@ const channel = 'penstock_changes'
 export class ChangeFeed {
   private readonly readVersions: () => Promise<readonly { topic: Topic; version: number }[]>
   private readonly now: () => number
-  private readonly pollMs: number
+  private readonly clock: Clock
+  private readonly polling: Loop
   private readonly versions = new Map<Topic, number>()
   private readonly subscribers = new Map<Topic, Set<() => void | Promise<void>>>()
   private confirmedAt = 0
-  private pollsSent = 0
-  private pollsAnswered = 0
-  private away = false
   private stopped = false
-  private timer: ReturnType<typeof setTimeout> | null = null
   private unlisten: Promise<(() => Promise<void>) | null> | null = null
 
   constructor(private readonly options: ChangeFeedOptions) {
     this.readVersions = versionsQuery(options.db)
     this.now = options.now ?? Date.now
-    this.pollMs = options.pollMs ?? pollMsDefault
+    this.clock = options.clock ?? systemClock
+    this.polling = loop({
+      // The driver itself delays reconnections, so this feed polls at a steady interval.
+      pauseMs: options.pollMs ?? pollMsDefault,
+      run: () => this.poll(),
+      outage: new Outage(
+        (error) => options.log.warn('change_feed_lost', { error: failureName(error) }),
+        () => this.returned(),
+      ),
+      clock: this.clock,
+    })
   }
 
   /** Reads the versions once and then follows changes. It does not reject without the database but keeps trying. */
@@ -49,14 +60,14 @@ export class ChangeFeed {
     // It listens before the first read, so that it misses no change between the two.
     this.listen()
     await this.unlisten
-    await this.poll()
+    await this.polling.startNow()
   }
 
   async stop(): Promise<void> {
     this.stopped = true
-    if (this.timer !== null) clearTimeout(this.timer)
+    void this.polling.stop()
     const unlisten = await this.unlisten
-    if (unlisten != null) await within(pollAnswerMs, unlisten()).catch(() => {})
+    if (unlisten != null) await waitAtMost(pollAnswerMs, unlisten())
   }
 
   /**
@@ -85,46 +96,20 @@ export class ChangeFeed {
     await Promise.all([...(this.subscribers.get(topic) ?? [])].map((changed) => changed()))
   }
 
+  /** A notice only says that something changed, and the versions say what. So a lost or repeated notice does no harm. */
   private listen(): void {
-    this.unlisten = listenTo(this.options.sql, channel, () => this.pollSoon()).catch(() => null)
-  }
-
-  /**
-   * A notice only says that something changed, and the versions say what. So a lost or repeated notice does no harm.
-   */
-  private pollSoon(): void {
-    if (this.stopped) return
-    if (this.timer !== null) clearTimeout(this.timer)
-    this.timer = setTimeout(() => void this.poll(), 0)
+    this.unlisten = listenTo(this.options.sql, channel, () => this.polling.soon(0)).catch(() => null)
   }
 
   private async poll(): Promise<void> {
     const sentAt = this.now()
-    const number = ++this.pollsSent
-    try {
-      const versions = await within(pollAnswerMs, this.readVersions())
-      // An answer that a later one has overtaken is older than what is known.
-      if (number > this.pollsAnswered && !this.stopped) {
-        this.pollsAnswered = number
-        this.take(versions)
-        this.confirmedAt = sentAt
-      }
-      if (this.away) this.returned()
-    } catch (error) {
-      if (!this.away && !this.stopped) {
-        this.options.log.warn('change_feed_lost', { error: failureName(error) })
-        this.away = true
-      }
-    }
+    const versions = await within(pollAnswerMs, this.readVersions(), this.clock)
     if (this.stopped) return
-    if (this.timer !== null) clearTimeout(this.timer)
-    // The driver itself delays reconnections, so this feed polls at a steady interval.
-    this.timer = setTimeout(() => void this.poll(), this.pollMs)
-    this.timer.unref()
+    this.take(versions)
+    this.confirmedAt = sentAt
   }
 
   private returned(): void {
-    this.away = false
     this.options.log.info('change_feed_back')
     // Only the first attempt to listen is repeated here. Later the driver listens again by itself.
     this.unlisten?.then((unlisten) => {

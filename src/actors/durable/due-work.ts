@@ -1,8 +1,12 @@
+import type { Clock } from '../../clock.ts'
 import type { OpenDatabase } from '../../db/client.ts'
 import { listenTo } from '../../db/queries/change-feed.ts'
-import { within } from '../../deadline.ts'
+import { waitAtMost, within } from '../../deadline.ts'
+import { type Loop, loop } from '../../host/loop.ts'
+import { Outage } from '../../host/outage.ts'
 import { failureName, type Log } from '../../log.ts'
 import { secondMs } from '../../time.ts'
+import { sharedRun } from './shared-run.ts'
 
 /** The channel on which gateways tell each other that something is due; the payload is the name of the work. */
 export const dueWorkChannel = 'penstock_due_work'
@@ -36,13 +40,14 @@ export interface DueWorkOptions<T extends Claimed> {
   readonly pollMs: number
   /** Runs beside the claims, once a poll, for expiry and retention. */
   readonly sweep?: () => Promise<void>
+  readonly clock?: Clock
 }
 
 export const stopping = new DOMException('the gateway stops', 'AbortError')
 export const leaseLost = new DOMException('the lease is lost', 'AbortError')
 const stopWaitMs = 5 * secondMs
 const answerWaitMs = 20 * secondMs
-const pollJitter = 0.1
+const jitter = 0.1
 
 interface Running {
   readonly abort: AbortController
@@ -55,44 +60,40 @@ interface Running {
  */
 export class DueWork<T extends Claimed> {
   private readonly items = new Map<string, Running>()
-  private claiming: Promise<void> | null = null
-  private again = false
+  private readonly claim = sharedRun(() => this.claimAll())
   private more = false
   private claimCount = 0
-  private away = false
   private stopped = false
-  private pollTimer: ReturnType<typeof setTimeout> | null = null
-  private renewTimer: ReturnType<typeof setInterval> | null = null
+  private readonly outage: Outage
+  private readonly polling: Loop
+  private readonly renewing: Loop
   private unlisten: (() => Promise<void>) | null = null
 
-  constructor(private readonly options: DueWorkOptions<T>) {}
+  constructor(private readonly options: DueWorkOptions<T>) {
+    const { name: work, log, pollMs, renewEveryMs = 20 * secondMs, clock } = options
+    this.outage = new Outage(
+      (error) => log.warn('due_work_lost', { work, failure: failureName(error) }),
+      () => log.info('due_work_back', { work }),
+    )
+    this.polling = loop({ everyMs: pollMs, jitter, run: () => this.poll(), clock })
+    this.renewing = loop({ everyMs: renewEveryMs, run: () => this.renewAll(), clock })
+  }
 
   async start(): Promise<void> {
-    const { sql, name, renew, renewEveryMs } = this.options
+    const { sql, name, renew } = this.options
     // Without a connection the polls alone find the work. The driver listens again by itself once it has listened.
     this.unlisten = await within(
       answerWaitMs,
       listenTo(sql, dueWorkChannel, (payload) => this.noticed(payload, name)),
     ).catch(() => null)
-    if (renew !== undefined) {
-      this.renewTimer = setInterval(() => void this.renewAll(), renewEveryMs ?? 20 * secondMs)
-    }
-    this.poll()
+    if (this.stopped) return
+    if (renew !== undefined) this.renewing.start()
+    void this.polling.startNow()
   }
 
   /** Says that something may be due. */
   wake(): void {
-    if (this.stopped) return
-    if (this.claiming !== null) {
-      this.again = true
-      return
-    }
-    this.claiming = this.claimAll().finally(() => {
-      this.claiming = null
-      if (!this.again) return
-      this.again = false
-      this.wake()
-    })
+    if (!this.stopped) void this.claim()
   }
 
   running(): number {
@@ -107,12 +108,13 @@ export class DueWork<T extends Claimed> {
   /** Aborts what runs and waits for it, at most 5 s. Others can claim the rows when the leases end. */
   async stop(): Promise<void> {
     this.stopped = true
-    if (this.pollTimer !== null) clearTimeout(this.pollTimer)
-    if (this.renewTimer !== null) clearInterval(this.renewTimer)
-    await this.claiming
+    void this.polling.stop()
+    void this.renewing.stop()
+    // The claim under way; after it nothing is claimed.
+    await this.claim()
     for (const { abort } of this.items.values()) abort.abort(stopping)
-    await within(stopWaitMs, Promise.all([...this.items.values()].map(({ done }) => done))).catch(() => {})
-    if (this.unlisten !== null) await within(stopWaitMs, this.unlisten()).catch(() => {})
+    await waitAtMost(stopWaitMs, Promise.all([...this.items.values()].map(({ done }) => done)))
+    if (this.unlisten !== null) await waitAtMost(stopWaitMs, this.unlisten())
   }
 
   /** Reads a notice that names the work. The suffix `:leases` says that somebody took a lease away. */
@@ -121,12 +123,10 @@ export class DueWork<T extends Claimed> {
     else if (payload === `${name}:leases`) void this.renewAll()
   }
 
+  /** Waits for nothing: a sweep that does not answer must not hold up the claims. */
   private poll(): void {
-    if (this.stopped) return
-    const { pollMs, sweep } = this.options
     this.wake()
-    void sweep?.().catch((error: unknown) => this.failed(error))
-    this.pollTimer = setTimeout(() => this.poll(), pollMs * (1 - pollJitter + 2 * pollJitter * Math.random()))
+    this.options.sweep?.().catch((error: unknown) => this.failed(error))
   }
 
   private async claimAll(): Promise<void> {
@@ -140,7 +140,7 @@ export class DueWork<T extends Claimed> {
         const { items, more } = await within(answerWaitMs, claim(limit))
         this.more = more
         for (const item of items) this.begin(item)
-        this.back()
+        this.outage.worked()
         if (!more || items.length === 0) return
       }
     } catch (error) {
@@ -176,14 +176,6 @@ export class DueWork<T extends Claimed> {
   }
 
   private failed(error: unknown): void {
-    if (this.away || this.stopped) return
-    this.away = true
-    this.options.log.warn('due_work_lost', { work: this.options.name, failure: failureName(error) })
-  }
-
-  private back(): void {
-    if (!this.away) return
-    this.away = false
-    this.options.log.info('due_work_back', { work: this.options.name })
+    if (!this.stopped) this.outage.failed(error)
   }
 }

@@ -1,4 +1,7 @@
+import { backoffMs } from '../../backoff.ts'
+import { Alarm, type Clock, systemClock } from '../../clock.ts'
 import { within } from '../../deadline.ts'
+import { atMostEvery } from '../../host/outage.ts'
 import { failureName, type Log } from '../../log.ts'
 import { secondMs } from '../../time.ts'
 import { isRowFault } from './group-commit.ts'
@@ -19,11 +22,11 @@ export interface GroupWriterOptions<T> {
   readonly queueMax: number
   /** How many rows one statement has at most. */
   readonly batchMax?: number
+  readonly clock?: Clock
 }
 
 const batchMaxDefault = 500
-const retryMsMin = 100
-const retryMsMax = 5 * secondMs
+const retries = { firstMs: 100, maxMs: 5 * secondMs }
 /** This is longer than a statement may take. */
 const insertWaitMs = 20 * secondMs
 const stopWaitMs = 10 * secondMs
@@ -32,17 +35,21 @@ const dropLogEveryMs = secondMs
 /** Writes rows in groups, so that requests do not wait for them. */
 export class GroupWriter<T> {
   private queue: T[] = []
-  private timer: ReturnType<typeof setTimeout> | null = null
+  /** Begins the next group. */
+  private readonly alarm: Alarm
   private writing: Promise<void> | null = null
   private failures = 0
   private droppedCount = 0
   private writtenCount = 0
-  private dropLoggedMs = Number.NEGATIVE_INFINITY
-
+  private readonly reportDropped: () => void
   private readonly batchMax: number
 
   constructor(private readonly options: GroupWriterOptions<T>) {
-    this.batchMax = options.batchMax ?? batchMaxDefault
+    const { batchMax = batchMaxDefault, clock = systemClock, log, name } = options
+    this.batchMax = batchMax
+    this.alarm = new Alarm(() => void this.begin(), clock)
+    const report = () => log.error(`${name}_dropped`, { rows: this.droppedCount })
+    this.reportDropped = atMostEvery(dropLogEveryMs, report, clock)
   }
 
   /** False if the queue is full: then one row is dropped and counted. For rows that are made only where there is room. */
@@ -78,14 +85,13 @@ export class GroupWriter<T> {
     const { log, name } = this.options
     const deadline = performance.now() + stopWaitMs
     while (!(await this.emptied(deadline - performance.now()))) {
-      if (performance.now() + retryMsMin > deadline) {
+      if (performance.now() + retries.firstMs > deadline) {
         log.error(`${name}_lost`, { rows: this.queue.length })
         throw new Error(`${name} not written`)
       }
-      await Bun.sleep(retryMsMin)
+      await Bun.sleep(retries.firstMs)
     }
-    if (this.timer !== null) clearTimeout(this.timer)
-    this.timer = null
+    this.alarm.clear()
   }
 
   /** The number of rows that were stored. */
@@ -112,15 +118,9 @@ export class GroupWriter<T> {
   private next(): void {
     const { failures, queue, batchMax } = this
     const gatherMs = queue.length >= batchMax ? 0 : this.options.gatherMs
-    const delayMs = failures === 0 ? gatherMs : Math.min(retryMsMax, retryMsMin * 2 ** Math.min(10, failures - 1))
-    if (delayMs === 0) {
-      void this.begin()
-      return
-    }
-    this.timer ??= setTimeout(() => {
-      this.timer = null
-      void this.begin()
-    }, delayMs)
+    const delayMs = failures === 0 ? gatherMs : backoffMs(retries, failures)
+    if (delayMs === 0) void this.begin()
+    else if (!this.alarm.isSet) this.alarm.set(delayMs)
   }
 
   /** Only one insert runs at a time. Rows that arrive meanwhile form the next group. */
@@ -177,10 +177,6 @@ export class GroupWriter<T> {
 
   private drop(): void {
     this.droppedCount++
-    const now = performance.now()
-    if (now - this.dropLoggedMs < dropLogEveryMs) return
-    this.dropLoggedMs = now
-    const { log, name } = this.options
-    log.error(`${name}_dropped`, { rows: this.droppedCount })
+    this.reportDropped()
   }
 }

@@ -1,6 +1,7 @@
 import type { Socket } from 'bun'
 import { descriptors } from '../../host/descriptors.ts'
-import { type HeadFields, MalformedResponse, ResponseParser, type ResponseSink } from '../../transport/http1-parser.ts'
+import { type HeadFields, MalformedResponse } from '../../transport/http1/response-head.ts'
+import { ResponseParser, type ResponseSink } from '../../transport/http1/response-parser.ts'
 
 export interface PinnedPost {
   /** An address that was already checked. The connection goes to it even if the name now has another address. */

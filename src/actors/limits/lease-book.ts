@@ -1,8 +1,11 @@
+import { type Clock, systemClock } from '../../clock.ts'
 import type { OpenDatabase } from '../../db/client.ts'
 import { type LimitQueries, limitQueries } from '../../db/queries/accounts/limits.ts'
 import { listenTo } from '../../db/queries/change-feed.ts'
-import { within } from '../../deadline.ts'
+import { waitAtMost } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
+import { type Loop, loop } from '../../host/loop.ts'
+import { atMostEvery } from '../../host/outage.ts'
 import type { CustomerId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import { reserveParts } from '../../machines/rules/quota.ts'
@@ -15,6 +18,9 @@ export interface LeaseBookOptions {
   readonly log: Log
   readonly now: () => number
   readonly ttlMs: number
+  /** After each look at the leases. */
+  readonly afterTick: () => void
+  readonly clock?: Clock
 }
 
 /** How many accounts, addresses and tokens may be in use within the last seconds. */
@@ -29,24 +35,27 @@ const channel = 'penstock_limits'
 export class LeaseBook {
   private readonly queries: LimitQueries
   private readonly leases = new Map<string, LimitLease>()
-  private timer: ReturnType<typeof setInterval> | null = null
+  private readonly ticking: Loop
+  private readonly failed: (error: unknown) => void
   private unlisten: (() => Promise<void>) | null = null
   private listening = false
   private sweptAtMs: number
-  private failureLoggedMs = Number.NEGATIVE_INFINITY
 
   constructor(private readonly options: LeaseBookOptions) {
     this.queries = limitQueries(options.db)
     this.sweptAtMs = options.now()
-  }
-
-  async start(afterTick: () => void): Promise<void> {
+    const { ttlMs, afterTick, log, clock = systemClock } = options
     const tick = () => {
       this.tick()
       afterTick()
     }
-    this.timer = setInterval(tick, Math.min(tickMs, this.options.ttlMs / 3))
-    this.timer.unref()
+    this.ticking = loop({ everyMs: Math.min(tickMs, ttlMs / 3), run: tick, clock })
+    const report = (error: unknown) => log.warn('limits_not_stated', { error: failureName(error) })
+    this.failed = atMostEvery(failureLogEveryMs, report, clock)
+  }
+
+  async start(): Promise<void> {
+    this.ticking.start()
     await this.listen()
   }
 
@@ -67,12 +76,11 @@ export class LeaseBook {
   }
 
   async stop(): Promise<void> {
-    if (this.timer !== null) clearInterval(this.timer)
-    this.timer = null
+    void this.ticking.stop()
     const ended = Promise.all([...this.leases.values()].map((lease) => lease.end()))
     // If the database does not answer, the leases expire by themselves.
-    await Promise.race([ended, Bun.sleep(endWaitMs)])
-    if (this.unlisten !== null) await within(endWaitMs, this.unlisten()).catch(() => {})
+    await waitAtMost(endWaitMs, ended)
+    if (this.unlisten !== null) await waitAtMost(endWaitMs, this.unlisten())
     this.leases.clear()
   }
 
@@ -135,12 +143,5 @@ export class LeaseBook {
     this.sweptAtMs = now
     void this.listen()
     this.queries.sweep().catch(this.failed)
-  }
-
-  private readonly failed = (error: unknown): void => {
-    const now = performance.now()
-    if (now - this.failureLoggedMs < failureLogEveryMs) return
-    this.failureLoggedMs = now
-    this.options.log.warn('limits_not_stated', { error: failureName(error) })
   }
 }

@@ -74,11 +74,12 @@ export class GatewayLimits implements Limits {
   constructor(private readonly options: LimitsOptions) {
     this.now = options.now ?? Date.now
     this.random = options.random ?? Math.random
-    this.book = new LeaseBook({ ...options, now: this.now, ttlMs: options.leaseTtlMs ?? leaseTtlMs })
+    const ttlMs = options.leaseTtlMs ?? leaseTtlMs
+    this.book = new LeaseBook({ ...options, now: this.now, ttlMs, afterTick: () => this.forgetIdle() })
   }
 
   start(): Promise<void> {
-    return this.book.start(() => this.forgetIdle())
+    return this.book.start()
   }
 
   /** Returns all units that are not held, so that other gateways need not wait until they expire. */

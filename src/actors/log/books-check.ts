@@ -1,14 +1,16 @@
 import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import * as proof from '../../db/queries/log/proof.ts'
-import { creditsWithin, ledgerPart, ledgerSeqWithin, refundsWithin } from '../../db/queries/log/sources.ts'
+import { ledgerPart, ledgerSeqWithin, loggedWithin } from '../../db/queries/log/sources.ts'
 import type { RowFault, RowRule } from '../../machines/rules/books.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { parseCheckpoint } from '../../protocol/log/checkpoint.ts'
-import { batchHash, creditHash, refundHash } from '../../protocol/log/entry-facts.ts'
+import { batchHash, ledgerEntryHash } from '../../protocol/log/entry-facts.ts'
 import { logLeaf } from '../../protocol/log/log-entry.ts'
 import { foldSubtrees, sameHash, subtreesOf, type TreeHash } from '../../protocol/log/merkle-log.ts'
 import { checkNote, parseNote } from '../../protocol/log/note.ts'
+import { loggedRule } from '../../protocol/money/kinds.ts'
+import { loggedKinds } from '../../protocol/money/logged.ts'
 import { besideReceipt } from '../../protocol/receipts/node-receipt.ts'
 import { receiptText, textHash, versionOf } from '../../protocol/receipts/receipt.ts'
 import { toBase64url } from '../../protocol/signing/base64url.ts'
@@ -81,7 +83,7 @@ class RowCheck {
     this.unsigned = unsigned
     for (const { rule, subject } of faults) this.fault(rule, subject)
     await this.checkLedger(state)
-    await this.checkCreditsAndRefunds(state)
+    await this.checkLoggedEntries(state)
     await this.checkBatches()
     await this.checkTree(state, keys)
     for (const writer of await checkLoggedHeads(this.tx)) {
@@ -134,18 +136,14 @@ class RowCheck {
     if (reached > ledgerTo || rest !== null) this.fault(rule, `seq ${reached} to ${ledgerTo}`)
   }
 
-  private async checkCreditsAndRefunds({ ledgerTo }: rows.LogState): Promise<void> {
+  private async checkLoggedEntries({ ledgerTo }: rows.LogState): Promise<void> {
     // By rows: numbers that a stranger's file claims have no bound.
     const next = (after: bigint) => ledgerSeqWithin(this.tx, after, ledgerTo, ledgerEntriesAtOnce)
     for (let from = 0n, to = await next(from); to !== null; from = to, to = await next(from)) {
-      const credits = await creditsWithin(this.tx, from, to)
-      const refunds = await refundsWithin(this.tx, from, to)
-      const held = await proof.loggedHashes(this.tx, [...credits.map(creditHash), ...refunds.map(refundHash)])
-      for (const credit of credits) {
-        if (!held.has(creditHash(credit))) this.fault('every credit is as the log holds it', credit.entryId)
-      }
-      for (const refund of refunds) {
-        if (!held.has(refundHash(refund))) this.fault('every refund is as the log holds it', refund.entryId)
+      const entries = await loggedWithin(this.tx, loggedKinds, from, to)
+      const held = await proof.loggedHashes(this.tx, entries.map(ledgerEntryHash))
+      for (const entry of entries) {
+        if (!held.has(ledgerEntryHash(entry))) this.fault(loggedRule(entry.kind), entry.entryId)
       }
     }
   }

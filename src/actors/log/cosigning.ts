@@ -1,6 +1,8 @@
 import { headers } from '../../brand.ts'
+import type { Clock } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
+import { loop } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import { parseCheckpoint } from '../../protocol/log/checkpoint.ts'
 import { consistencyProof, isConsistent } from '../../protocol/log/merkle-log.ts'
@@ -42,6 +44,7 @@ export interface CosigningOptions {
   readonly witnesses: () => Promise<readonly AskedWitness[]>
   /** SVC_LOG_COSIGN_MS. */
   readonly everyMs: number
+  readonly clock?: Clock
 }
 
 /** Has witnesses sign the newest checkpoint, beside everything else (C2SP `tlog-witness`). */
@@ -57,12 +60,10 @@ const witnessesMax = 256
 const answerMs = 10_000
 
 export function createCosigning(options: CosigningOptions): Cosigning {
-  const { db, log, keys, sequencer, witnesses, everyMs } = options
+  const { db, log, keys, sequencer, witnesses, everyMs, clock } = options
   /** What each has signed last, by its key; a wrong one is put right by its answer. */
   const sizes = new Map<string, number>()
   const stopping = new AbortController()
-  let timer: ReturnType<typeof setTimeout> | null = null
-  let running: Promise<unknown> = Promise.resolve()
 
   /**
    * The checkpoint in the answer is ours, and this log does not lead on from it. The log as it stands after the answer:
@@ -129,21 +130,17 @@ export function createCosigning(options: CosigningOptions): Cosigning {
     return signed
   }
 
-  const turn = async () => {
-    running = round().catch((error: unknown) => log.warn('log_not_cosigned', { failure: failureName(error) }))
-    await running
-    if (!stopping.signal.aborted) next()
-  }
-  const next = () => {
-    timer = setTimeout(() => void turn(), everyMs)
-    timer.unref()
-  }
+  const rounds = loop({
+    pauseMs: everyMs,
+    run: round,
+    onFailure: (error) => log.warn('log_not_cosigned', { failure: failureName(error) }),
+    clock,
+  })
   return {
-    start: next,
-    stop: async () => {
+    start: () => rounds.start(),
+    stop: () => {
       stopping.abort()
-      if (timer !== null) clearTimeout(timer)
-      await running
+      return rounds.stop()
     },
     round,
   }

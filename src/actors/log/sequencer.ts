@@ -1,7 +1,10 @@
+import type { Clock } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import { type Fence, isPassed, readFence } from '../../db/queries/log/sources.ts'
-import { within } from '../../deadline.ts'
+import { waitAtMost } from '../../deadline.ts'
+import { type Loop, loop } from '../../host/loop.ts'
+import { Outage } from '../../host/outage.ts'
 import { failureName, type Log } from '../../log.ts'
 import { type Checkpoint, checkpointText, parseCheckpoint } from '../../protocol/log/checkpoint.ts'
 import { emptyRoot, type TreeHash } from '../../protocol/log/merkle-log.ts'
@@ -31,6 +34,7 @@ export interface SequencerOptions {
   readonly memory: LogMemory | null
   /** Unix ms. */
   readonly now?: () => number
+  readonly clock?: Clock
 }
 
 /** Puts what was written into the log, in groups, beside the path of requests (§31). */
@@ -64,18 +68,26 @@ export function createSequencer(options: SequencerOptions): Sequencer {
 class GroupSequencer implements Sequencer {
   private readonly now: () => number
   private fence: Fence | null = null
-  private timer: ReturnType<typeof setTimeout> | null = null
+  private readonly turning: Loop
   private running: Promise<unknown> = Promise.resolve()
   private seen: (Checkpoint & { readonly note: string }) | null = null
   private lost: string | null = null
   private lookedMs = Number.NEGATIVE_INFINITY
   /** What has not its node's signature is bounded (`cutoff.ts`), as far as this gateway has seen. */
   private cutOff = false
-  private failing = false
-  private stopped = false
 
   constructor(private readonly options: SequencerOptions) {
-    this.now = options.now ?? Date.now
+    const { now = Date.now, log, clock } = options
+    this.now = now
+    this.turning = loop({
+      pauseMs: options.intervalMs,
+      run: () => this.turn(),
+      outage: new Outage(
+        (error) => log.warn('log_wait', { error: failureName(error) }),
+        () => log.info('log_written_again'),
+      ),
+      clock,
+    })
   }
 
   async start(): Promise<void> {
@@ -83,15 +95,13 @@ class GroupSequencer implements Sequencer {
     await rows.insertLogState(db, firstOrigin(keys), emptyRoot())
     const kept = memory?.read() ?? null
     if (kept !== null) this.remember(kept)
-    await this.turn()
-    this.next()
+    await this.turning.startNow()
   }
 
   async stop(): Promise<void> {
-    this.stopped = true
-    if (this.timer !== null) clearTimeout(this.timer)
+    void this.turning.stop()
     // What was answered last is in the log before the next start, unless the database is away.
-    await within(stopWaitMs, this.catchUp()).catch(() => {})
+    await waitAtMost(stopWaitMs, this.catchUp())
   }
 
   catchUp({ heads = false } = {}): Promise<void> {
@@ -118,28 +128,14 @@ class GroupSequencer implements Sequencer {
     this.cutOff = false
   }
 
-  private next(): void {
-    if (this.stopped) return
-    this.timer = setTimeout(() => void this.turn().finally(() => this.next()), this.options.intervalMs)
-    this.timer.unref()
-  }
-
-  /** One look at what is there; what was written before the look before goes into the log. Never rejects. */
+  /** One look at what is there; what was written before the look before goes into the log. */
   private turn(): Promise<void> {
     return this.alone(async () => {
-      const { db, log } = this.options
-      try {
-        const [before, fence] = [this.fence, await readFence(db)]
-        if (before === null || (await isPassed(db, before))) {
-          this.fence = fence
-          await (before === null ? this.begin(fence) : this.sequence(before, false))
-        }
-        if (this.failing) log.info('log_written_again')
-        this.failing = false
-      } catch (error) {
-        if (!this.failing) log.warn('log_wait', { error: failureName(error) })
-        this.failing = true
-      }
+      const { db } = this.options
+      const [before, fence] = [this.fence, await readFence(db)]
+      if (before !== null && !(await isPassed(db, before))) return
+      this.fence = fence
+      await (before === null ? this.begin(fence) : this.sequence(before, false))
     })
   }
 

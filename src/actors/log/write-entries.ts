@@ -1,9 +1,10 @@
 import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import * as sources from '../../db/queries/log/sources.ts'
-import { auditHeadHash, batchHash, creditHash, refundHash } from '../../protocol/log/entry-facts.ts'
+import { auditHeadHash, batchHash, ledgerEntryHash } from '../../protocol/log/entry-facts.ts'
 import { logEntryText, logLeaf } from '../../protocol/log/log-entry.ts'
 import { type TreeHash, treeHashBytes } from '../../protocol/log/merkle-log.ts'
+import { type LoggedEntry, loggedKinds, loggedName, mayLack } from '../../protocol/money/logged.ts'
 
 type FoundEntry = Omit<rows.NewLogEntry, 'entryIndex'>
 
@@ -20,29 +21,37 @@ export interface Written {
 const receiptsAtOnce = 2_000
 const receiptHead = logEntryText({ kind: 'receipt', hash: '' })
 const ledgerEntriesAtOnce = 5_000
-const refundsAtOnce = 500
+const lackingAtOnce = 500
 const batchesAtOnce = 100
 const headsAtOnce = 500
 
-/** One entry for all of a part of the ledger, and one for each credit in it. */
+const entryOf = (entry: LoggedEntry): FoundEntry => ({
+  kind: loggedName(entry.kind),
+  hash: ledgerEntryHash(entry),
+  subject: entry.entryId,
+})
+const withTheirPart = loggedKinds.filter((kind) => !mayLack(kind))
+
+/** One entry for all of a part of the ledger, and one for each entry in it that has its own. */
 async function ledgerEntries(tx: Database, state: rows.LogState, to: bigint) {
   const part = await sources.ledgerPart(tx, state.ledgerTo, to, ledgerEntriesAtOnce)
   if (part === null) return { entries: [], to, more: false }
   const books: FoundEntry = { kind: 'books', hash: part.hash, fromSeq: state.ledgerTo, toSeq: part.toSeq }
-  const credits = await sources.creditsWithin(tx, state.ledgerTo, part.toSeq)
-  const entries = [
-    books,
-    ...credits.map((credit): FoundEntry => ({ kind: 'credit', hash: creditHash(credit), subject: credit.entryId })),
-  ]
-  return { entries, to: part.toSeq, more: part.entries === ledgerEntriesAtOnce }
+  const own = await sources.loggedWithin(tx, withTheirPart, state.ledgerTo, part.toSeq)
+  return { entries: [books, ...own.map(entryOf)], to: part.toSeq, more: part.entries === ledgerEntriesAtOnce }
+}
+
+/** What a gateway of a version before has left out. */
+async function lackingEntries(tx: Database) {
+  const found: (readonly LoggedEntry[])[] = []
+  for (const kind of loggedKinds.filter(mayLack)) found.push(await sources.lackingOf(tx, kind, lackingAtOnce))
+  return { entries: found.flat().map(entryOf), more: found.some(({ length }) => length === lackingAtOnce) }
 }
 
 /** `heads`: the ends of the audit's chains are due, too. */
 async function otherEntries(tx: Database, state: rows.LogState, ledgerTo: bigint, heads: boolean) {
   const ledger = await ledgerEntries(tx, state, ledgerTo)
-  const refunds = (await sources.refundsToLog(tx, refundsAtOnce)).map(
-    (refund): FoundEntry => ({ kind: 'refund', hash: refundHash(refund), subject: refund.entryId }),
-  )
+  const lacking = await lackingEntries(tx)
   const batches = (await sources.batchesToLog(tx, batchesAtOnce)).map(
     (batch): FoundEntry => ({ kind: 'batch', hash: batchHash(batch), subject: batch.batchId }),
   )
@@ -50,8 +59,8 @@ async function otherEntries(tx: Database, state: rows.LogState, ledgerTo: bigint
   const audit = moved.map(
     (head): FoundEntry => ({ kind: 'audit', hash: auditHeadHash(head), subject: `${head.writerId}:${head.seq}` }),
   )
-  const more = ledger.more || refunds.length === refundsAtOnce
-  return { ...ledger, more, entries: [...ledger.entries, ...refunds, ...batches, ...audit] }
+  const more = ledger.more || lacking.more
+  return { ...ledger, more, entries: [...ledger.entries, ...lacking.entries, ...batches, ...audit] }
 }
 
 /** Writes what the log has not got yet, up to the fence. */

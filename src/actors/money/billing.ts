@@ -1,62 +1,91 @@
+import { inEther } from '../../amounts.ts'
 import type { Database } from '../../db/client.ts'
 import { lockCustomer } from '../../db/queries/accounts/accounts.ts'
-import { insertCredit, type LedgerEntry, ledgerEntry } from '../../db/queries/money/ledger.ts'
+import { insertOperatorEntry, type LedgerEntry, ledgerEntry } from '../../db/queries/money/ledger.ts'
 import { Problem } from '../../errors.ts'
 import { newId } from '../../ids.ts'
+import type { OperatorKind } from '../../protocol/money/kinds.ts'
+import { balanceAccounts, changeOf } from '../../protocol/money/moves.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
 import { isRowFault } from '../durable/group-commit.ts'
 
-export interface CreditInput {
-  /** The operator's own id. Using the same id again does not credit twice. */
-  readonly creditId?: string
+export interface BalanceChange {
+  /** The operator's own id. Using the same id again changes nothing. */
+  readonly id?: string
   readonly amountWei: bigint
 }
 
-export interface CreditResult {
+export interface BalanceChanged {
   readonly entry: LedgerEntry
-  /** True if the credit already existed and nothing was written. */
+  /** True if the entry already existed and nothing was written. */
   readonly replayed: boolean
 }
 
-/** Credits customers' accounts. */
+type Change = (customerId: string, change: BalanceChange, audit: AuditContext) => Promise<BalanceChanged>
+
+/** What operators do to customers' balances, with the event of the audit; a replay writes none. Refuses with `customer_not_found`. */
 export interface Billing {
-  /**
-   * With the event of the audit; a replay writes none. Refuses with `customer_not_found`, `credit_id_conflict`, and
-   * `invalid_request` where the balance would not be a uint256.
-   */
-  credit(customerId: string, input: CreditInput, audit: AuditContext): Promise<CreditResult>
+  /** Refuses with `credit_id_conflict`, and `invalid_request` where the balance would not be a uint256. */
+  readonly credit: Change
+  /** Takes credit back. Refuses with `debit_id_conflict`, and `invalid_state` where less is available. */
+  readonly debit: Change
+}
+
+/** `idField` names the chosen id to its caller. */
+interface Verb {
+  readonly kind: OperatorKind
+  readonly idField: 'credit_id' | 'debit_id'
 }
 
 export function createBilling({ db, trail }: { readonly db: Database; readonly trail: AuditTrail }): Billing {
-  const credit = (customerId: string, { creditId = newId('led'), amountWei }: CreditInput, audit: AuditContext) =>
-    db.transaction(async (tx): Promise<CreditResult> => {
-      // The lock is held until the end, so that of two requests with one id the second sees what the first wrote.
-      if (!(await lockCustomer(tx, customerId))) throw new Problem('customer_not_found')
-      const known = await ledgerEntry(tx, creditId)
-      if (known === null) {
-        const entry = await insertCredit(tx, { creditId, customerId, amountWei, reason: audit.reason })
-        await trail.record(tx, audit, { targetId: customerId, metadata: { amount_wei: amountWei.toString() } })
-        return { entry, replayed: false }
+  const taken = ({ idField }: Verb) => new Problem(`${idField}_conflict`, { param: idField })
+  const write = (
+    verb: Verb,
+    customerId: string,
+    { id = newId('led'), amountWei }: BalanceChange,
+    audit: AuditContext,
+  ) =>
+    db.transaction(async (tx): Promise<BalanceChanged> => {
+      // The lock is held until the end, so that of two requests with one id the second sees what the first wrote, and
+      // nothing is reserved or charged between the look at the balance and its change.
+      const customer = await lockCustomer(tx, customerId)
+      if (customer === null) throw new Problem('customer_not_found')
+      const { kind } = verb
+      const known = await ledgerEntry(tx, id)
+      if (known !== null) {
+        const same = known.kind === kind && known.customerId === customerId && known.amountWei === amountWei
+        if (!same) throw taken(verb)
+        return { entry: known, replayed: true }
       }
-      const same = known.kind === 'admin_credit' && known.customerId === customerId && known.amountWei === amountWei
-      if (!same) throw new Problem('credit_id_conflict', { param: 'credit_id' })
-      return { entry: known, replayed: true }
+      const available = customer.balanceWei - customer.reservedWei
+      if (changeOf(kind, balanceAccounts) < 0 && amountWei > available) throw notAvailable(amountWei, available)
+      const entry = await insertOperatorEntry(tx, { kind, entryId: id, customerId, amountWei, reason: audit.reason })
+      await trail.record(tx, audit, { targetId: customerId, metadata: { amount_wei: amountWei.toString() } })
+      return { entry, replayed: false }
     })
-  return {
-    credit: async (customerId, input, audit) => {
+  const changes =
+    (verb: Verb): Change =>
+    async (customerId, change, audit) => {
       try {
-        return await credit(customerId, input, audit)
+        return await write(verb, customerId, change, audit)
       } catch (error) {
         if (!isRowFault(error)) throw error
-        // Either another customer got a credit with this id at the same moment, or the sum exceeds the largest
-        // balance.
-        const taken = input.creditId !== undefined && (await ledgerEntry(db, input.creditId)) !== null
-        if (taken) throw new Problem('credit_id_conflict', { param: 'credit_id' })
+        // Either another customer got an entry with this id at the same moment, or the sum exceeds the largest balance.
+        if (change.id !== undefined && (await ledgerEntry(db, change.id)) !== null) throw taken(verb)
         throw new Problem('invalid_request', {
           param: 'amount_wei',
           detail: 'amount_wei: the balance would be more than 2^256 - 1',
         })
       }
-    },
+    }
+  return {
+    credit: changes({ kind: 'admin_credit', idField: 'credit_id' }),
+    debit: changes({ kind: 'admin_debit', idField: 'debit_id' }),
   }
 }
+
+const notAvailable = (amountWei: bigint, available: bigint) =>
+  new Problem('invalid_state', {
+    param: 'amount_wei',
+    detail: `amount_wei is ${inEther(amountWei)}; the account has ${inEther(available)} available. What is reserved for requests that run cannot be taken back.`,
+  })

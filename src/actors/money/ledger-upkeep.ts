@@ -1,7 +1,9 @@
+import type { Clock } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import { renewReservations, staleReservations } from '../../db/queries/money/ledger.ts'
 import { type Books, readBooks, reservedTotal } from '../../db/queries/money/ledger-proof.ts'
 import { makeReceiptPlaces } from '../../db/queries/money/receipt-ranges.ts'
+import { loop } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import { brokenRules } from '../../machines/rules/books.ts'
 import { minuteMs, secondMs } from '../../time.ts'
@@ -40,6 +42,7 @@ export interface UpkeepOptions {
   readonly open: Iterable<{ readonly id: string }>
   /** Resolves with how many of the reservations were open. */
   readonly release: (reservationIds: readonly string[]) => Promise<number>
+  readonly clock?: Clock
 }
 
 /** How often a reservation is renewed within its life. */
@@ -50,20 +53,20 @@ const reservedReadEveryMs = 5 * secondMs
 /** The proof is rare because it reads the whole ledger. */
 const proofEveryMs = 10 * minuteMs
 const placesEveryMs = minuteMs
+/** Longer than a statement may take. */
+const answerMsMax = 20 * secondMs
 
 const idsOf = (open: UpkeepOptions['open']) => [...open].map(({ id }) => id)
 
-export function createUpkeep({ db, log, staleMs, open, release }: UpkeepOptions): LedgerUpkeep {
-  const timers: ReturnType<typeof setInterval>[] = []
+export function createUpkeep(options: UpkeepOptions): LedgerUpkeep {
+  const { db, log, staleMs, open, release, clock } = options
   let reservedWei: bigint | null = null
   let brokenCount: number | null = null
   let stale = 0
 
-  const every = (ms: number, whenFailed: string, run: () => Promise<unknown>) => {
-    const failed = (error: unknown) => log.warn(whenFailed, { error: failureName(error) })
-    const timer = setInterval(() => void run().catch(failed), ms)
-    timer.unref()
-    timers.push(timer)
+  const every = (everyMs: number, whenFailed: string, run: () => Promise<unknown>) => {
+    const onFailure = (error: unknown) => log.warn(whenFailed, { error: failureName(error) })
+    return loop({ everyMs, boundMs: Math.max(everyMs, answerMsMax), run, onFailure, clock })
   }
   const sweep = async () => {
     const stales = await staleReservations(db, sweepMax)
@@ -83,18 +86,21 @@ export function createUpkeep({ db, log, staleMs, open, release }: UpkeepOptions)
     const broken = brokenRules(await books())
     for (const rule of broken) log.error('books_do_not_balance', { rule })
   }
+  const loops = [
+    every(staleMs / renewalsPerLife, 'reservations_not_renewed', () => renewReservations(db, idsOf(open), staleMs)),
+    every(sweepEveryMs, 'reservations_not_swept', sweep),
+    every(reservedReadEveryMs, 'reserves_not_read', async () => {
+      reservedWei = await reservedTotal(db)
+    }),
+    every(proofEveryMs, 'books_not_proven', prove),
+    every(placesEveryMs, 'receipt_places_not_made', () => makeReceiptPlaces(db)),
+  ]
   return {
     start: () => {
-      every(staleMs / renewalsPerLife, 'reservations_not_renewed', () => renewReservations(db, idsOf(open), staleMs))
-      every(sweepEveryMs, 'reservations_not_swept', sweep)
-      every(reservedReadEveryMs, 'reserves_not_read', async () => {
-        reservedWei = await reservedTotal(db)
-      })
-      every(proofEveryMs, 'books_not_proven', prove)
-      every(placesEveryMs, 'receipt_places_not_made', () => makeReceiptPlaces(db))
+      for (const each of loops) each.start()
     },
     stop: () => {
-      for (const timer of timers.splice(0)) clearInterval(timer)
+      for (const each of loops) void each.stop()
     },
     sweep,
     books,

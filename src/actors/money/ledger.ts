@@ -11,7 +11,9 @@ import {
 } from '../../db/queries/money/ledger.ts'
 import type { Books } from '../../db/queries/money/ledger-proof.ts'
 import type { NewReceipt } from '../../db/queries/money/receipts.ts'
+import { waitAtMost } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
+import { retry } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import { chargeOf, splitCharge } from '../../machines/rules/pricing.ts'
 import type { WorkKind } from '../../protocol/wire/work-kinds.ts'
@@ -71,8 +73,7 @@ const commitWaitMs = 20 * secondMs
  * never does. With 64 requests at once on one customer, each costs a quarter less processor time for it (decision 20).
  */
 const settleGatherMsMax = 5
-const retryMsMin = 50
-const retryMsMax = 5 * secondMs
+const settleRetries = { firstMs: 50, maxMs: 5 * secondMs }
 const stopWaitMs = 10 * secondMs
 
 interface Settlement {
@@ -100,13 +101,19 @@ export class Ledger {
   private ending = 0
   private allEnded: (() => void) | null = null
   private readonly upkeep: LedgerUpkeep
-  private stopping = false
+  private readonly stopping = new AbortController()
+  private readonly retried: ReturnType<typeof retry>
 
   constructor(private readonly options: LedgerOptions) {
     this.db = options.db
     this.statements = prepared(options.sql)
     const staleMs = options.staleMs ?? staleMsDefault
     this.upkeep = createUpkeep({ ...options, staleMs, open: this.open, release: (ids) => this.releaseAll(ids) })
+    this.retried = retry({
+      backoff: settleRetries,
+      onFailure: (error, failures) => this.notSettled(error, failures),
+      signal: this.stopping.signal,
+    })
     const bounds = { groupMax, waitingMax, commitWaitMs }
     this.reserves = new GroupCommit({ ...bounds, commit: (rows) => reserveAll(this.statements, rows, staleMs) })
     this.settles = new GroupCommit({
@@ -126,9 +133,9 @@ export class Ledger {
     if (this.ending > 0) {
       const { promise, resolve } = Promise.withResolvers<void>()
       this.allEnded = resolve
-      await Promise.race([promise, Bun.sleep(stopWaitMs)])
+      await waitAtMost(stopWaitMs, promise)
     }
-    this.stopping = true
+    this.stopping.abort()
     if (this.ending > 0) this.options.log.error('settlements_left', { settlements: this.ending })
   }
 
@@ -266,18 +273,13 @@ export class Ledger {
     if ('openPlace' in reservation) this.open.delete(reservation as OpenReservation)
   }
 
-  private async retried<R>(work: () => Promise<R>): Promise<R> {
-    for (let failures = 0; ; failures++) {
-      try {
-        return await work()
-      } catch (error) {
-        if (isRowFault(error) || this.stopping) {
-          this.options.log.error('settle_failed', { error: failureName(error) })
-          throw error
-        }
-        if (failures === 0) this.options.log.warn('settle_waits', { error: failureName(error) })
-        await Bun.sleep(Math.min(retryMsMax, retryMsMin * 2 ** Math.min(10, failures)))
-      }
+  /** What the database will never take, and what it does not take while this gateway stops, is not tried again. */
+  private notSettled(error: unknown, failures: number): void {
+    const { log } = this.options
+    if (isRowFault(error) || this.stopping.signal.aborted) {
+      log.error('settle_failed', { error: failureName(error) })
+      throw error
     }
+    if (failures === 1) log.warn('settle_waits', { error: failureName(error) })
   }
 }

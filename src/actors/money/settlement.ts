@@ -40,20 +40,7 @@ export interface BatchProof {
   readonly proof: readonly string[]
 }
 
-/** Each action is one transaction with its audit event. A dry run has an event, too. */
-export interface SettlementVerbs {
-  /** Builds a batch of everything that can be paid now, at most 1 000 payouts of any age. */
-  build(options: { readonly dryRun: boolean }): Promise<BuiltBatch>
-  /** Makes the batch due at once. Refuses with `batch_not_found`, `invalid_state` or `settlement_not_configured`. */
-  submit(batchId: string): Promise<PayoutBatch>
-  /** Like `submit`, and also releases a batch that was on hold after its reverts. */
-  retry(batchId: string): Promise<PayoutBatch>
-  /**
-   * Decides whether the payout of a receipt on hold is paid, or its customer has the debit back. Resolves with what the customer got
-   * back. Refuses with `receipt_not_found` or `invalid_state`.
-   */
-  decide(receiptHash: string, decision: ReceiptDecision): Promise<bigint>
-}
+export type SettlementVerbs = ReturnType<Settlement['by']>
 
 export interface SettlementOptions {
   readonly db: Database
@@ -124,13 +111,20 @@ export class Settlement {
     return this.now() - this.readyAtMs <= readyForMs
   }
 
-  /** The actions in the name of an admin. Each action and its audit event are one transaction. */
-  by(audit: AuditContext): SettlementVerbs {
+  /** The actions in the name of an admin. Each is one transaction with its audit event; a dry run has an event, too. */
+  by(audit: AuditContext) {
     return {
-      build: ({ dryRun }) => this.build(audit, dryRun),
-      submit: (batchId) => this.wake(audit, batchId, false),
-      retry: (batchId) => this.wake(audit, batchId, true),
-      decide: (receiptHash, decision) => this.decide(audit, receiptHash, decision),
+      /** Builds a batch of everything that can be paid now, at most 1 000 payouts of any age. */
+      build: ({ dryRun }: { readonly dryRun: boolean }) => this.build(audit, dryRun),
+      /** Makes the batch due at once. Refuses with `batch_not_found`, `invalid_state` or `settlement_not_configured`. */
+      submit: (batchId: string) => this.wake(audit, batchId, false),
+      /** Like `submit`, and also releases a batch that was on hold after its reverts. */
+      retry: (batchId: string) => this.wake(audit, batchId, true),
+      /**
+       * Decides whether the payout of a receipt on hold is paid, or its customer has the debit back. Resolves with what the
+       * customer got back. Refuses with `receipt_not_found` or `invalid_state`.
+       */
+      decide: (receiptHash: string, decision: ReceiptDecision) => this.decide(audit, receiptHash, decision),
     }
   }
 

@@ -1,13 +1,16 @@
 import { Problem } from '../../errors.ts'
 import { promptOf } from '../../machines/placement/blocks.ts'
+import type { ServingRoute } from '../../machines/rules/routing.ts'
 import { BoundRewriter } from '../../protocol/chat/bound-rewriter.ts'
 import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
 import { completionText, publicCompletion } from '../../protocol/chat/completion.ts'
 import { fitMessages } from '../../protocol/chat/fit-messages.ts'
 import { estimatePrompt, promptTokensLeast } from '../../protocol/chat/token-estimate.ts'
 import { streamMembers, upstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { type Thinking, thinks, withTemplate } from '../../protocol/dialects/thinking.ts'
+import type { Json } from '../../protocol/json/json-object.ts'
 import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
-import { askedAsStream } from '../../runtimes/registry.ts'
+import { askedAsStream, thinkingMembers } from '../../runtimes/registry.ts'
 import type { Operation } from './operation.ts'
 import { readRequestBody, refuseRouting } from './request-body.ts'
 
@@ -19,6 +22,14 @@ function refuseChoices({ n, max_tokens: most, max_completion_tokens: alias }: Ch
       detail: 'max_completion_tokens is another name of max_tokens: send one, or the same value in both.',
     })
   }
+}
+
+/** Members in the place of the client's, for this route; null: none. What a hosted provider knows is not known here. */
+function changedFor(body: ChatRequest & Thinking, { runtimeKind, external }: ServingRoute): Json | null {
+  const streamed = askedAsStream(runtimeKind, body) ? streamMembers : null
+  const { [thinks]: on } = body
+  if (on === undefined || external) return streamed
+  return { ...streamed, ...withTemplate(thinkingMembers(runtimeKind, on), body as unknown as Json) }
 }
 
 /** What chat shares with the operations that are translated to it: all but a receipt bound to what its client wrote. */
@@ -45,9 +56,8 @@ export const asChat: Operation<ChatRequest> = {
   estimate: estimatePrompt,
   tokensLeast: promptTokensLeast,
   prompt: promptOf,
-  // If the runtime notices late that a client has left, the gateway asks for a stream instead of a whole answer (§27).
-  upstream: (text, body, ceiling, { runtimeKind }) =>
-    upstreamBody(text, body, ceiling, askedAsStream(runtimeKind, body) ? streamMembers : null),
+  // A whole answer of a runtime that hears late of a client that left is asked for as a stream (§27).
+  upstream: (text, body, ceiling, route) => upstreamBody(text, body, ceiling, changedFor(body, route)),
   readWhole: publicCompletion,
   writeWhole: (identity, { choices }, { usage, metadata }) => completionText(identity, choices, usage, metadata),
   writer: (identity, _body, bound) => (bound ? new BoundRewriter(identity) : new ChunkRewriter(identity)),

@@ -1,7 +1,9 @@
+import { Alarm } from '../../clock.ts'
 import type { OpenDatabase } from '../../db/client.ts'
 import { listenTo } from '../../db/queries/change-feed.ts'
 import { placementsChannel, tellPlacements } from '../../db/queries/pool/placements.ts'
-import { within } from '../../deadline.ts'
+import { waitAtMost } from '../../deadline.ts'
+import { Outage } from '../../host/outage.ts'
 import { ulid } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import type { Prompt } from '../../machines/placement/blocks.ts'
@@ -32,14 +34,17 @@ export interface SharedPlacementsOptions {
 export class SharedPlacements {
   private readonly self = ulid()
   private waiting: ToldPlacement[] = []
-  private timer: ReturnType<typeof setTimeout> | null = null
+  private readonly alarm = new Alarm(() => this.send())
   private telling: Promise<void> | null = null
   private unlisten: (() => Promise<void>) | null = null
-  private away = false
+  private readonly outage: Outage
   private stopped = false
   private counted = { told: 0, heard: 0, dropped: 0 }
 
-  constructor(private readonly options: SharedPlacementsOptions) {}
+  constructor(private readonly options: SharedPlacementsOptions) {
+    const { log } = options
+    this.outage = new Outage((error) => log.warn('placements_not_shared', { failure: failureName(error) }))
+  }
 
   get counts(): Readonly<Record<'told' | 'heard' | 'dropped', number>> {
     return this.counted
@@ -49,16 +54,16 @@ export class SharedPlacements {
     try {
       this.unlisten = await listenTo(this.options.sql, placementsChannel, (notice) => this.notice(notice))
     } catch (error) {
-      this.failed(error)
+      this.outage.failed(error)
     }
   }
 
   async stop(): Promise<void> {
     this.stopped = true
-    if (this.timer !== null) clearTimeout(this.timer)
+    this.alarm.clear()
     this.waiting = []
-    if (this.telling !== null) await within(endWaitMs, this.telling).catch(() => {})
-    if (this.unlisten !== null) await within(endWaitMs, this.unlisten()).catch(() => {})
+    if (this.telling !== null) await waitAtMost(endWaitMs, this.telling)
+    if (this.unlisten !== null) await waitAtMost(endWaitMs, this.unlisten())
   }
 
   /** Never waits. */
@@ -69,11 +74,10 @@ export class SharedPlacements {
       this.counted.dropped++
     }
     this.waiting.push({ profileId, prompt })
-    this.timer ??= setTimeout(() => this.send(), gatherMs)
+    if (!this.alarm.isSet) this.alarm.set(gatherMs)
   }
 
   private send(): void {
-    this.timer = null
     // The newest first: they are the ones that will be asked about next.
     const batch = this.waiting.reverse()
     this.waiting = []
@@ -83,11 +87,11 @@ export class SharedPlacements {
     this.telling = tellPlacements(this.options.db, notices)
       .then(() => {
         this.counted.told += told
-        this.away = false
+        this.outage.worked()
       })
       .catch((error: unknown) => {
         this.counted.dropped += told
-        this.failed(error)
+        this.outage.failed(error)
       })
   }
 
@@ -97,10 +101,5 @@ export class SharedPlacements {
       this.counted.heard++
       this.options.heard(placement)
     }
-  }
-
-  private failed(error: unknown): void {
-    if (!this.away) this.options.log.warn('placements_not_shared', { failure: failureName(error) })
-    this.away = true
   }
 }

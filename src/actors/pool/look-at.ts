@@ -3,7 +3,7 @@ import { createRuntimeProbe, probeBytesMax } from '../../polling/runtime-probe.t
 import { runtimeModules } from '../../runtimes/registry.ts'
 import type { RuntimeStatus } from '../../runtimes/runtime.ts'
 import type { Config } from '../../settings/config.ts'
-import { createDirectTransport } from '../../transport/direct.ts'
+import { createDirectTransport } from '../../transport/http1/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { checkedUrl } from './pool-admin.ts'
 

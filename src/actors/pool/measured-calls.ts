@@ -1,3 +1,4 @@
+import { Alarm } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import { type MeasuredCalls, type SavedProfile, saveMeasuredCalls } from '../../db/queries/pool/pool.ts'
 import { failureName, type Log } from '../../log.ts'
@@ -34,18 +35,16 @@ function latest(earlier: MeasuredCalls['firstToken'], later: MeasuredCalls['firs
 
 export function createMeasuredCalls(db: Database, log: Log, saved: SavedListener): MeasuredCallsWriter {
   let waiting = new Map<string, MeasuredCalls>()
-  let timer: ReturnType<typeof setTimeout> | null = null
   let writing: Promise<void> | null = null
   let stopped = false
 
+  const alarm = new Alarm(() => {
+    writing = write().finally(() => {
+      writing = null
+    })
+  })
   const schedule = (delayMs: number) => {
-    if (stopped) return
-    timer ??= setTimeout(() => {
-      timer = null
-      writing = write().finally(() => {
-        writing = null
-      })
-    }, delayMs)
+    if (!stopped && !alarm.isSet) alarm.set(delayMs)
   }
 
   const write = async () => {
@@ -72,8 +71,7 @@ export function createMeasuredCalls(db: Database, log: Log, saved: SavedListener
     },
     stop: async () => {
       stopped = true
-      if (timer !== null) clearTimeout(timer)
-      timer = null
+      alarm.clear()
       await writing
       if (waiting.size > 0) await write()
     },

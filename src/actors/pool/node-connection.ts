@@ -7,7 +7,7 @@ import { toBase64url } from '../../protocol/signing/base64url.ts'
 import { type VerifyKey, verifyKey } from '../../protocol/signing/ed25519.ts'
 import type { TransportKey } from '../../protocol/wire/nodes/agent.ts'
 import { runtimeModules } from '../../runtimes/registry.ts'
-import { createDirectTransport, nodeBaseUrl } from '../../transport/direct.ts'
+import { createDirectTransport, nodeBaseUrl } from '../../transport/http1/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { createAgentProbe } from '../agents/agent-probe.ts'
 import { createSignedTransport } from '../agents/signed-transport.ts'
@@ -40,7 +40,7 @@ interface WatchOptions extends Pick<RouterOptions, 'config' | 'log' | 'random'> 
   readonly polled: (result: PollResult) => Promise<void>
 }
 
-/** Asks a node regularly, beginning with its first `pollNow`. */
+/** Asks a node regularly. */
 export function watchOver(node: PoolNode, probe: Probe, options: WatchOptions): NodeWatch {
   const { config, log, random = Math.random, polled } = options
   return createNodeWatch({

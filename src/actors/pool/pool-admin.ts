@@ -2,16 +2,16 @@ import type { Database } from '../../db/client.ts'
 import { getCustomer } from '../../db/queries/accounts/accounts.ts'
 import type { NodeRow, NodeChanges as NodeRowChanges } from '../../db/queries/pool/pool.ts'
 import * as pool from '../../db/queries/pool/pool.ts'
-import { within } from '../../deadline.ts'
+import { waitAtMost } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
 import type { CustomerId } from '../../ids.ts'
 import type { PrivacyClass, Visibility } from '../../machines/rules/routing.ts'
 import { checkPrecondition, type Precondition } from '../../precondition.ts'
 import { secondMs } from '../../time.ts'
-import { nodeBaseUrl } from '../../transport/direct.ts'
+import { nodeBaseUrl } from '../../transport/http1/direct.ts'
 import type { Sealing } from '../accounts/sealing.ts'
 import type { AuditContext, AuditTrail, Deed } from '../audit/audit-context.ts'
-import { type CatalogueVerbs, createCatalogueVerbs, type ModelEntry } from '../catalogue/model-entries.ts'
+import { createCatalogueVerbs, type ModelEntry } from '../catalogue/model-entries.ts'
 
 /** A node as its operator sees it. It says whether the node has an API key, but not which. */
 export type NodeRecord = Omit<NodeRow, 'apiKeySealed'> & { readonly hasApiKey: boolean }
@@ -48,15 +48,7 @@ export interface NodeChanges {
 
 export type NodeCommand = 'drain' | 'resume' | 'revoke'
 
-export interface PoolReads {
-  /** Refuses with `node_not_found`. */
-  node(nodeId: string): Promise<NodeRecord>
-  /** Oldest first, including revoked ones. null means the nodes of all customers. */
-  nodes(customerId?: string | null): Promise<readonly NodeRecord[]>
-  /** Another than the demo has, or had, a model. */
-  anyNodeServes(): Promise<boolean>
-  modelEntries(): Promise<readonly ModelEntry[]>
-}
+export type PoolReads = ReturnType<typeof createReads>
 
 export interface PoolAdmin extends PoolReads {
   /**
@@ -66,17 +58,7 @@ export interface PoolAdmin extends PoolReads {
   by(audit: AuditContext | null): PoolVerbs
 }
 
-/**
- * The verbs on nodes and catalogue entries, one transaction each, with the event of the audit. They refuse with `customer_not_found`,
- * `node_not_found`, `model_entry_not_found`, `precondition_failed`, `invalid_state` (a revoked node stays revoked) or `invalid_request`.
- */
-export interface PoolVerbs extends PoolReads, CatalogueVerbs {
-  registerRuntimeNode(node: NewRuntimeNode): Promise<NodeRecord>
-  updateNode(nodeId: string, changes: NodeChanges, precondition?: Precondition | null): Promise<NodeRecord>
-  deleteNode(nodeId: string, precondition?: Precondition | null): Promise<void>
-  /** Repeating a command changes nothing, so draining twice is no fault. */
-  setNodeAdminState(nodeId: string, command: NodeCommand): Promise<NodeRecord>
-}
+export type PoolVerbs = PoolReads & ReturnType<typeof createVerbs>
 
 export interface PoolAdminOptions {
   readonly db: Database
@@ -94,16 +76,22 @@ export function createPoolAdmin(options: PoolAdminOptions): PoolAdmin {
   return { ...reads, by: (audit) => ({ ...reads, ...createVerbs(options, audit) }) }
 }
 
-function createReads(db: Database): PoolReads {
-  return {
-    node: async (nodeId) => shown(found(await pool.getNode(db, nodeId))),
-    nodes: async (customerId = null) => (await pool.listNodes(db, customerId)).map(shown),
-    anyNodeServes: () => pool.anyNodeServes(db),
-    modelEntries: () => pool.listModelEntries(db),
-  }
-}
+const createReads = (db: Database) => ({
+  /** Refuses with `node_not_found`. */
+  node: async (nodeId: string): Promise<NodeRecord> => shown(found(await pool.getNode(db, nodeId))),
+  /** Oldest first, including revoked ones. null means the nodes of all customers. */
+  nodes: async (customerId: string | null = null): Promise<readonly NodeRecord[]> =>
+    (await pool.listNodes(db, customerId)).map(shown),
+  /** Another than the demo has, or had, a model. */
+  anyNodeServes: (): Promise<boolean> => pool.anyNodeServes(db),
+  modelEntries: (): Promise<readonly ModelEntry[]> => pool.listModelEntries(db),
+})
 
-function createVerbs(options: PoolAdminOptions, audit: AuditContext | null): Omit<PoolVerbs, keyof PoolReads> {
+/**
+ * The verbs on nodes and catalogue entries, one transaction each, with the event of the audit. They refuse with `customer_not_found`,
+ * `node_not_found`, `model_entry_not_found`, `precondition_failed`, `invalid_state` (a revoked node stays revoked) or `invalid_request`.
+ */
+function createVerbs(options: PoolAdminOptions, audit: AuditContext | null) {
   const { db, sealing, trail } = options
   const record = async (tx: Database, deed: Deed) => {
     if (audit !== null) await trail.record(tx, audit, deed)
@@ -112,14 +100,14 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null): Omi
     record(tx, { targetId: nodeId, metadata: { node_state: adminState } })
   // When somebody has made a node private, no prompt of others reaches it after this answer.
   const changedHere = async (topic: 'nodes' | 'model_entries') => {
-    await within(tableWaitMs, Promise.resolve(options.changedHere(topic))).catch(() => {})
+    await waitAtMost(tableWaitMs, Promise.resolve(options.changedHere(topic)))
   }
   const changedNode = async (row: NodeRow): Promise<NodeRecord> => {
     await changedHere('nodes')
     return shown(row)
   }
   return {
-    registerRuntimeNode: async (node) => {
+    registerRuntimeNode: async (node: NewRuntimeNode): Promise<NodeRecord> => {
       const url = checkedUrl(node.url)
       const row = await db.transaction(async (tx) => {
         if ((await getCustomer(tx, node.customerId)) === null) throw new Problem('customer_not_found')
@@ -130,7 +118,11 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null): Omi
       })
       return changedNode(row)
     },
-    updateNode: async (nodeId, changes, precondition = null) => {
+    updateNode: async (
+      nodeId: string,
+      changes: NodeChanges,
+      precondition: Precondition | null = null,
+    ): Promise<NodeRecord> => {
       const { apiKey, url: given, ...rest } = changes
       const url = given === undefined ? undefined : checkedUrl(given)
       const set: NodeRowChanges = {
@@ -151,7 +143,7 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null): Omi
       })
       return changedNode(row)
     },
-    deleteNode: async (nodeId, precondition = null) => {
+    deleteNode: async (nodeId: string, precondition: Precondition | null = null): Promise<void> => {
       await db.transaction(async (tx) => {
         checkPrecondition(precondition, found(await pool.lockNode(tx, nodeId)))
         if (!(await pool.deleteNode(tx, nodeId))) throw new Problem('node_not_found')
@@ -159,7 +151,8 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null): Omi
       })
       await changedHere('nodes')
     },
-    setNodeAdminState: async (nodeId, command) => {
+    /** Repeating a command changes nothing, so draining twice is no fault. */
+    setNodeAdminState: async (nodeId: string, command: NodeCommand): Promise<NodeRecord> => {
       const row = await db.transaction(async (tx) => {
         const changed = await setState(tx, nodeId, command)
         await recordNode(tx, changed)

@@ -1,10 +1,12 @@
 import type { Database } from '../../db/client.ts'
 import { readPool } from '../../db/queries/pool/pool.ts'
+import { retry } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import type { ChangeFeed } from '../durable/change-feed.ts'
+import { sharedRun } from '../durable/shared-run.ts'
 import type { PoolRouter } from './pool-router.ts'
 
-const retryMs = 1_000
+const retries = { firstMs: 1_000, maxMs: 1_000 }
 
 export interface PoolFeed {
   /** Resolves with the first rows. It keeps trying while the database is away. */
@@ -16,37 +18,26 @@ export interface PoolFeed {
 
 /** Hands the rows of nodes and catalogue entries to the router, at the start and after each change. */
 export function createPoolFeed(router: PoolRouter, db: Database, feed: ChangeFeed, log: Log): PoolFeed {
-  let stopped = false
-  let reading: Promise<void> | null = null
-  let again = false
-
-  const read = async () => {
-    while (again && !stopped) {
-      again = false
-      try {
-        const rows = await readPool(db)
-        if (!stopped) router.rowsChanged(rows)
-      } catch (error) {
-        log.warn('pool_not_read', { failure: failureName(error) })
-        again = true
-        await Bun.sleep(retryMs)
-      }
-    }
+  const ending = new AbortController()
+  const { signal } = ending
+  const untilRead = retry({
+    backoff: retries,
+    onFailure: (error) => log.warn('pool_not_read', { failure: failureName(error) }),
+    signal,
+  })
+  const readOnce = async () => {
+    const rows = signal.aborted ? null : await readPool(db)
+    if (rows !== null && !signal.aborted) router.rowsChanged(rows)
   }
-  const readSoon = (): Promise<void> => {
-    again = true
-    reading ??= read().finally(() => {
-      reading = null
-      if (again && !stopped) void readSoon()
-    })
-    return reading
-  }
+  const read = sharedRun(() => untilRead(readOnce))
+  // It rejects only after the stop, when nobody wants the rows any more.
+  const readSoon = () => read().catch(() => {})
   const ends = [feed.subscribe('nodes', readSoon), feed.subscribe('model_entries', readSoon)]
   return {
     start: readSoon,
     refresh: readSoon,
     stop: () => {
-      stopped = true
+      ending.abort()
       for (const end of ends) end()
     },
   }

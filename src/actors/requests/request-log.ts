@@ -1,3 +1,4 @@
+import type { Clock } from '../../clock.ts'
 import type { DatabaseAccess } from '../../db/client.ts'
 import { insertRequestRecords } from '../../db/queries/requests/request-groups.ts'
 import {
@@ -8,7 +9,8 @@ import {
   type RequestRecord,
 } from '../../db/queries/requests/request-records.ts'
 import { type RequestPage, requestPage } from '../../db/queries/requests/request-search.ts'
-import { within } from '../../deadline.ts'
+import { waitAtMost, within } from '../../deadline.ts'
+import { type Loop, loop } from '../../host/loop.ts'
 import { idMs } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import { dayMs, hourMs } from '../../time.ts'
@@ -28,6 +30,7 @@ export interface RequestLogOptions extends DatabaseAccess {
   readonly flushMs: number
   /** Unix ms. */
   readonly now?: () => number
+  readonly clock?: Clock
 }
 
 /** At 1,000 requests a second 20 s without the database; with those that are kept, 5 MB. */
@@ -46,17 +49,18 @@ export class RequestLog {
   /** Of places in the ring. */
   private readonly writer: GroupWriter<number>
   private readonly now: () => number
-  private timer: ReturnType<typeof setInterval> | null = null
+  private readonly maintaining: Loop
   private summing: Promise<void> | null = null
   private readonly ending = new AbortController()
 
   constructor(private readonly options: RequestLogOptions) {
-    const { sql, log, flushMs, days } = options
+    const { sql, log, flushMs, days, clock } = options
     // One group is under way while others wait.
     const ring = new RequestRing(days === 0 ? 0 : queueMax + batchMax)
     const { read } = ring.columns
     this.ring = ring
     this.now = options.now ?? Date.now
+    this.maintaining = loop({ everyMs: maintainEveryMs, run: () => this.maintain(), clock })
     this.writer = new GroupWriter({
       name: 'request_records',
       log,
@@ -72,14 +76,12 @@ export class RequestLog {
 
   /** Makes the coming days and drops those that are over, now and from time to time. Never rejects. */
   async start(): Promise<void> {
-    await this.maintain()
-    this.timer = setInterval(() => void this.maintain(), maintainEveryMs)
-    this.timer.unref()
+    await this.maintaining.startNow()
   }
 
   /** Writes what waits. */
   async stop(): Promise<void> {
-    if (this.timer !== null) clearInterval(this.timer)
+    void this.maintaining.stop()
     this.ending.abort()
     await this.summing
     await this.writer.stop()
@@ -131,7 +133,7 @@ export class RequestLog {
   }
 
   private async flush(): Promise<void> {
-    await within(flushWaitMs, this.writer.flush()).catch(() => {})
+    await waitAtMost(flushWaitMs, this.writer.flush())
   }
 
   /** One more day than asked for is there in part: today's. */
@@ -145,7 +147,7 @@ export class RequestLog {
 
   private async maintain(): Promise<void> {
     try {
-      await this.keep(new Date(this.now()))
+      await within(maintainEveryMs, this.keep(new Date(this.now())))
     } catch (error) {
       this.options.log.warn('request_records_days', { failure: failureName(error) })
     }

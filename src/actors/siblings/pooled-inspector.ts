@@ -1,3 +1,5 @@
+import { type Clock, systemClock } from '../../clock.ts'
+import { type Loop, loop } from '../../host/loop.ts'
 import type { Transition as Told } from '../../protocol/wire/admin/inspect.ts'
 import { type Loads, Moved, type MovedMachine, runningToldMax } from '../../protocol/wire/admin/processes.ts'
 import { isoTime } from '../../time.ts'
@@ -60,8 +62,8 @@ export interface PooledInspector extends Inspector {
 }
 
 /** The inspector of this process, with what its siblings tell while somebody looks. */
-export function createPooledInspector(own: Inspector, siblings: Siblings): PooledInspector {
-  return siblings.index === null ? { ...own, loads: () => [] } : new Pooled(own, siblings)
+export function createPooledInspector(own: Inspector, siblings: Siblings, clock = systemClock): PooledInspector {
+  return siblings.index === null ? { ...own, loads: () => [] } : new Pooled(own, siblings, clock)
 }
 
 class Pooled implements PooledInspector {
@@ -70,15 +72,17 @@ class Pooled implements PooledInspector {
   private told: readonly Moved[] = []
   private counted = ''
   private version = 0
-  private timer: ReturnType<typeof setInterval> | null = null
-  private asking = false
+  private readonly asking: Loop
+  private sinceMs = 0
   private endOwn = () => {}
 
   constructor(
     private readonly own: Inspector,
     private readonly siblings: Siblings,
+    clock: Clock,
   ) {
     this.inspect = own.inspect
+    this.asking = loop({ everyMs: askEveryMs, run: (ended) => this.ask(ended), clock })
   }
 
   recent(machine: string): readonly Transition[] {
@@ -121,21 +125,17 @@ class Pooled implements PooledInspector {
 
   private begin(): void {
     this.endOwn = this.own.subscribe((moved) => this.tell(moved))
-    let sinceMs = Date.now()
-    const ask = async () => {
-      if (this.asking) return
-      this.asking = true
-      const answers = await this.siblings.ask('moved', { since: String(sinceMs) }, Moved)
-      this.asking = false
-      if (this.listeners.size === 0) return
-      // Each moment once: a sibling's clock is ours.
-      const earliestMs = Math.min(...answers.map(({ up_to_ms }) => up_to_ms))
-      if (Number.isFinite(earliestMs)) sinceMs = earliestMs
-      this.take(answers, sinceMs)
-    }
-    this.timer = setInterval(() => void ask(), askEveryMs)
-    this.timer.unref()
-    void ask()
+    this.sinceMs = Date.now()
+    void this.asking.startNow()
+  }
+
+  private async ask(ended: AbortSignal): Promise<void> {
+    const answers = await this.siblings.ask('moved', { since: String(this.sinceMs) }, Moved)
+    if (ended.aborted) return
+    // Each moment once: a sibling's clock is ours.
+    const earliestMs = Math.min(...answers.map(({ up_to_ms }) => up_to_ms))
+    if (Number.isFinite(earliestMs)) this.sinceMs = earliestMs
+    this.take(answers, this.sinceMs)
   }
 
   private take(answers: readonly Moved[], upToMs: number): void {
@@ -154,8 +154,7 @@ class Pooled implements PooledInspector {
   }
 
   private cease(): void {
-    if (this.timer !== null) clearInterval(this.timer)
-    this.timer = null
+    void this.asking.stop()
     this.endOwn()
     this.told = []
   }

@@ -1,3 +1,5 @@
+import { systemClock } from '../../clock.ts'
+import { within } from '../../deadline.ts'
 import { failureName } from '../../log.ts'
 
 /** `GET /readyz` in words. */
@@ -27,21 +29,17 @@ export function createHealth(askDatabase: () => Promise<unknown>, descriptors: {
   let starting = true
   let stopping = false
   let asked: Promise<GatewayHealth> | null = null
+  const forget = () => {
+    asked = null
+  }
   const ask = async (): Promise<GatewayHealth> => {
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error('late')), answerMsMax)
-    })
     try {
-      await Promise.race([askDatabase(), late])
+      await within(answerMsMax, askDatabase())
       return { state: 'ready' }
     } catch (error) {
       return { state: fullCode.test(failureName(error)) ? 'database_full' : 'database' }
     } finally {
-      clearTimeout(timer)
-      setTimeout(() => {
-        asked = null
-      }, askEveryMs).unref()
+      systemClock.after(askEveryMs, forget, false)
     }
   }
   return {

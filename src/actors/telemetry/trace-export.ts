@@ -1,5 +1,7 @@
 import { version } from '../../../package.json'
+import { backoffMs } from '../../backoff.ts'
 import { product } from '../../brand.ts'
+import { Alarm, type Clock, systemClock } from '../../clock.ts'
 import { descriptors } from '../../host/descriptors.ts'
 import { failureName, type Log } from '../../log.ts'
 
@@ -40,16 +42,17 @@ export interface ExportOptions {
   readonly headers: string | null
   readonly serviceName: string
   readonly log: Log
+  readonly clock?: Clock
 }
 
 const spansWaitingMax = 4_096
 const batchSpansMax = 512
-const sendEveryMs = 1_000
+/** After failures the wait grows. */
+const sends = { firstMs: 1_000, maxMs: 30_000 }
 const sendTimeoutMs = 10_000
 /** What a first request of Bun's takes. */
 const fetchDescriptors = 4
 const stopWaitMs = 2_000
-const backoffMsMax = 30_000
 /** What OTLP/HTTP calls retryable; anything else would fail again. */
 const retryable: ReadonlySet<number> = new Set([429, 502, 503, 504])
 const errorStatus = 2
@@ -107,7 +110,7 @@ export function createSpanExporter(options: ExportOptions): SpanExporter {
 class OtlpExporter implements SpanExporter {
   private waiting: FinishedSpan[] = []
   private droppedCount = 0
-  private timer: ReturnType<typeof setTimeout> | null = null
+  private readonly alarm: Alarm
   private sending: Promise<void> | null = null
   private failures = 0
   private stopped = false
@@ -117,6 +120,7 @@ class OtlpExporter implements SpanExporter {
   private readonly headers: Readonly<Record<string, string>>
 
   constructor(private readonly options: ExportOptions) {
+    this.alarm = new Alarm(() => this.sendAll(), options.clock ?? systemClock, false)
     this.url = `${options.endpoint.replace(/\/+$/, '')}/v1/traces`
     this.headers = { ...readHeaders(options.headers), 'content-type': 'application/json' }
     const attributes = [
@@ -141,8 +145,7 @@ class OtlpExporter implements SpanExporter {
 
   async stop(): Promise<void> {
     this.stopped = true
-    if (this.timer !== null) clearTimeout(this.timer)
-    this.timer = null
+    this.alarm.clear()
     const bound = setTimeout(() => this.abort.abort(), stopWaitMs)
     await this.sending
     while (this.waiting.length > 0 && !this.abort.signal.aborted) await this.send()
@@ -150,16 +153,16 @@ class OtlpExporter implements SpanExporter {
   }
 
   private schedule(): void {
-    if (this.timer !== null || this.sending !== null || this.stopped) return
-    const waitMs = Math.min(backoffMsMax, sendEveryMs * 2 ** this.failures)
-    this.timer = setTimeout(() => {
-      this.timer = null
-      this.sending = this.send().finally(() => {
-        this.sending = null
-        if (this.waiting.length > 0) this.schedule()
-      })
-    }, waitMs)
-    this.timer.unref()
+    if (!this.alarm.isSet && this.sending === null && !this.stopped) {
+      this.alarm.set(backoffMs(sends, this.failures + 1))
+    }
+  }
+
+  private sendAll(): void {
+    this.sending = this.send().finally(() => {
+      this.sending = null
+      if (this.waiting.length > 0) this.schedule()
+    })
   }
 
   private async send(): Promise<void> {
@@ -173,7 +176,7 @@ class OtlpExporter implements SpanExporter {
   }
 
   private giveBack(batch: readonly FinishedSpan[]): void {
-    this.failures = Math.min(this.failures + 1, 10)
+    this.failures++
     const room = spansWaitingMax - this.waiting.length
     this.droppedCount += Math.max(0, batch.length - room)
     this.waiting = [...batch.slice(0, room), ...this.waiting]

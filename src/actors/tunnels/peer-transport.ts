@@ -2,7 +2,7 @@ import { headers } from '../../brand.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { type AnswerHead, type OpenHead, readAnswerHead } from '../../protocol/tunnel/tunnel-frames.ts'
 import { sha256Hex } from '../../secrets.ts'
-import { createDirectTransport } from '../../transport/direct.ts'
+import { createDirectTransport } from '../../transport/http1/direct.ts'
 import {
   bodyText,
   type NodeRequest,

@@ -1,3 +1,4 @@
+import { type Clock, systemClock } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import {
   claimTunnel,
@@ -7,11 +8,13 @@ import {
   type TunnelOwnerRow,
   tunnelOwnerRows,
 } from '../../db/queries/pool/tunnels.ts'
+import { type Loop, loop } from '../../host/loop.ts'
 import type { NodeId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import type { TunnelEnd } from '../../protocol/tunnel/tunnel-session.ts'
 import { secondMs } from '../../time.ts'
 import type { ChangeFeed } from '../durable/change-feed.ts'
+import { sharedRun } from '../durable/shared-run.ts'
 import type { Tunnels } from './tunnels.ts'
 
 /** Another gateway that holds a node's tunnel. */
@@ -29,6 +32,7 @@ export interface TunnelOwnersOptions {
   /** The URL by which the others reach this gateway. null if it is the only one, which forwards nothing. */
   readonly peerUrl: string | null
   readonly leaseMs?: number
+  readonly clock?: Clock
 }
 
 const leaseMsDefault = 30 * secondMs
@@ -59,15 +63,20 @@ export class TunnelOwners {
   private readonly listeners = new Set<(nodeId: NodeId, held: boolean) => void>()
   /** Writes run one after the other, so that a release does not overtake its claim. */
   private writing: Promise<unknown> = Promise.resolve()
-  private reading: Promise<void> | null = null
-  private again = false
-  private timer: ReturnType<typeof setInterval> | null = null
   private readonly ends: (() => void)[] = []
-  private readonly moving = new Set<ReturnType<typeof setTimeout>>()
+  /** What cancels the release of a node's claim that most likely moves. */
+  private readonly moving = new Set<() => void>()
   private readonly leaseMs: number
+  private readonly clock: Clock
+  private readonly beating: Loop
+  /** Reads the rows again. It does not reject: without the database the known rows stay. */
+  readonly refresh = sharedRun(() => this.read())
 
   constructor(private readonly options: TunnelOwnersOptions) {
-    this.leaseMs = options.leaseMs ?? leaseMsDefault
+    const { leaseMs = leaseMsDefault, clock = systemClock } = options
+    this.leaseMs = leaseMs
+    this.clock = clock
+    this.beating = loop({ everyMs: leaseMs / beatsPerLease, run: () => this.beat(), clock })
   }
 
   /** Another gateway that can be reached and holds the node's tunnel, from memory. */
@@ -92,40 +101,26 @@ export class TunnelOwners {
       }),
       feed.subscribe('tunnel_owners', () => this.refresh()),
     )
-    this.timer = setInterval(() => void this.beat(), this.leaseMs / beatsPerLease)
-    this.timer.unref()
+    this.beating.start()
     await this.refresh()
   }
 
   async stop(): Promise<void> {
     for (const end of this.ends.splice(0)) end()
-    if (this.timer !== null) clearInterval(this.timer)
+    void this.beating.stop()
     for (const nodeId of [...this.own.keys()]) this.closed(nodeId, 'stopped')
-    for (const timer of this.moving) clearTimeout(timer)
+    for (const cancel of this.moving) cancel()
     await this.writing
   }
 
-  /** Reads the rows again. It does not reject: without the database the known rows stay. */
-  refresh(): Promise<void> {
-    // A read that is running may miss a change that happens meanwhile.
-    if (this.reading !== null) this.again = true
-    this.reading ??= this.read().finally(() => {
-      this.reading = null
-    })
-    return this.reading
-  }
-
   private async read(): Promise<void> {
-    do {
-      this.again = false
-      const sentMs = performance.now()
-      try {
-        const rows = await tunnelOwnerRows(this.options.db)
-        this.take(rows.filter(({ replicaId }) => replicaId !== this.options.replicaId).map((row) => held(row, sentMs)))
-      } catch (error) {
-        this.options.log.warn('tunnel_owners_not_read', { failure: failureName(error) })
-      }
-    } while (this.again)
+    const sentMs = performance.now()
+    try {
+      const rows = await tunnelOwnerRows(this.options.db)
+      this.take(rows.filter(({ replicaId }) => replicaId !== this.options.replicaId).map((row) => held(row, sentMs)))
+    } catch (error) {
+      this.options.log.warn('tunnel_owners_not_read', { failure: failureName(error) })
+    }
   }
 
   private take(found: readonly Held[]): void {
@@ -161,11 +156,12 @@ export class TunnelOwners {
     if (end !== 'finished') return this.release(claim)
     // It has most likely moved, and the next holder's claim takes the place of this one: without any row in between, the
     // node would count as gone.
-    const timer = setTimeout(() => {
-      this.moving.delete(timer)
+    const release = () => {
+      this.moving.delete(cancel)
       this.release(claim)
-    }, movingMs)
-    this.moving.add(timer)
+    }
+    const cancel = this.clock.after(movingMs, release, true)
+    this.moving.add(cancel)
   }
 
   /** A claim that cannot be released ends with its lease. */
@@ -181,14 +177,15 @@ export class TunnelOwners {
     })
   }
 
-  private async beat(): Promise<void> {
+  /** Waits for nothing: leases are renewed also while a read does not answer. */
+  private beat(): void {
     const { db, replicaId } = this.options
     this.write(async () => {
       for (const claim of [...this.own.values()]) await this.claim(claim)
       await renewTunnels(db, replicaId, [...this.own.keys()], this.leaseMs)
       await dropOldTunnelOwners(db)
     })
-    await this.refresh()
+    void this.refresh()
   }
 }
 

@@ -1,3 +1,5 @@
+import { waitAtMost } from '../../deadline.ts'
+import { type Loop, loop } from '../../host/loop.ts'
 import type { NodeId } from '../../ids.ts'
 import type { Log } from '../../log.ts'
 import { pingEveryMs, silentMsMax, type TunnelEnd, type TunnelSession } from '../../protocol/tunnel/tunnel-session.ts'
@@ -27,11 +29,13 @@ export class Tunnels {
   /** The newest tunnel is the last one. */
   private readonly byNode = new Map<NodeId, GatewayTunnel[]>()
   private readonly listeners = new Set<TunnelListener>()
-  private timer: ReturnType<typeof setInterval> | null = null
+  private readonly beating: Loop
   private stopping = false
   private left: (() => void) | null = null
 
-  constructor(private readonly options: TunnelsOptions) {}
+  constructor(private readonly options: TunnelsOptions) {
+    this.beating = loop({ everyMs: options.pingEveryMs ?? pingEveryMs, run: () => this.beat() })
+  }
 
   /**
    * The socket handler for a node that has just proved its identity. null while the gateway stops and accepts no
@@ -75,8 +79,7 @@ export class Tunnels {
   }
 
   start(): void {
-    this.timer ??= setInterval(() => this.beat(), this.options.pingEveryMs ?? pingEveryMs)
-    this.timer.unref()
+    this.beating.start()
   }
 
   /**
@@ -88,15 +91,12 @@ export class Tunnels {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.left = resolve
     this.checkLeft()
-    const timer = setTimeout(resolve, waitMs)
-    await promise
-    clearTimeout(timer)
+    await waitAtMost(waitMs, promise)
   }
 
   stop(): void {
     this.stopping = true
-    if (this.timer !== null) clearInterval(this.timer)
-    this.timer = null
+    void this.beating.stop()
     for (const tunnel of this.all()) tunnel.session.close('stopped')
   }
 

@@ -1,31 +1,7 @@
+import type { OperandSpec, OptionSpecs } from '../../actions/frame/command.ts'
 import type { Session } from './session.ts'
 
-/** One option of a command. `value` is its placeholder in the help text. */
-export type OptionSpec =
-  | { readonly kind: 'flag'; readonly about: string; readonly short?: string }
-  | { readonly kind: 'text'; readonly value: string; readonly about: string }
-  /** The option may be given several times. */
-  | { readonly kind: 'texts'; readonly value: string; readonly about: string }
-  | {
-      readonly kind: 'number'
-      readonly value: string
-      readonly about: string
-      readonly min: number
-      readonly max: number
-      /** By default only whole numbers are allowed. */
-      readonly fraction?: boolean
-    }
-  | { readonly kind: 'choice'; readonly of: readonly string[]; readonly about: string }
-
-export type OptionSpecs = Readonly<Record<string, OptionSpec>>
-
-/** `rest` takes all remaining arguments, at least one. */
-export interface OperandSpec {
-  readonly name: string
-  readonly about: string
-  readonly optional?: boolean
-  readonly rest?: boolean
-}
+export type { OperandSpec, OptionSpec, OptionSpecs } from '../../actions/frame/command.ts'
 
 type ValueOf<S> = S extends { kind: 'flag' }
   ? boolean

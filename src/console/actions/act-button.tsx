@@ -1,4 +1,5 @@
 import { type Act, act } from './act.ts'
+import { actsOn, type Row } from './action-acts.ts'
 import { mayDo } from './policy.ts'
 
 interface Props {
@@ -20,3 +21,12 @@ export function ActButton({ act: given, on, kind = 'quiet', label = given.verb }
     </button>
   )
 }
+
+/** A button for everything that can be done to a row of this kind. */
+export const ActButtons = ({ kind, row, on }: { kind: string; row: Row; on: string }) => (
+  <>
+    {actsOn(kind, row).map(({ act: each, label }) => (
+      <ActButton key={each.title} act={each} on={on} label={label} />
+    ))}
+  </>
+)

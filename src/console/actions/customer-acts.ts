@@ -1,6 +1,7 @@
 import type { Customer, Key } from '../../protocol/wire/admin/accounts.ts'
 import { readAdmin, whyOf } from '../state/api.ts'
 import type { Act, ActField, Editing, Says, SeenRow, Values } from './act.ts'
+import { actOn } from './action-acts.ts'
 import { bothAllow, checkReach, reachChanges, reachFields, reachOf, reachSays } from './reach.ts'
 
 type Named = Pick<Customer, 'customer_id' | 'display_name'>
@@ -31,9 +32,7 @@ interface Made extends Customer {
   readonly customer_token: string
   readonly webhook_secret: string
 }
-interface KeyMade extends Key {
-  readonly gateway_key: string
-}
+type KeyMade = Key & { readonly gateway_key: string }
 
 const dailyField: ActField = {
   name: 'daily',
@@ -143,17 +142,19 @@ export const setReach = (customer: Customer, begins = customer.gateway_policy): 
   }
 }
 
-/** So that a form that is sent twice credits once. */
-const newCreditId = () => `console-${Date.now()}-${Math.random().toString(36).slice(2)}`
+/** So that a form that is sent twice changes the balance once. */
+const newEntryId = () => `console-${Date.now()}-${Math.random().toString(36).slice(2)}`
 
-export const credit = (customer: Named, creditId = newCreditId()): Act => ({
+const amountFields = [
+  { name: 'amount', label: 'Amount', hint: 'whole wei, without exponent', pattern: '[1-9][0-9]*', required: true },
+] as const
+
+export const credit = (customer: Named, creditId = newEntryId()): Act => ({
   actions: ['customer.credit.create'],
   verb: 'Credit',
   title: `Credit ${customer.display_name}`,
-  about: 'Adds to the balance, and cannot be taken back: the ledger only grows.',
-  fields: [
-    { name: 'amount', label: 'Amount', hint: 'whole wei, without exponent', pattern: '[1-9][0-9]*', required: true },
-  ],
+  about: 'Adds to the balance. What is neither spent nor reserved can be taken back, by an entry of its own.',
+  fields: amountFields,
   confirm: customer.display_name,
   run: ({ amount = '' }, send) => {
     const body = { credit_id: creditId, amount_wei: amount.trim() }
@@ -162,14 +163,18 @@ export const credit = (customer: Named, creditId = newCreditId()): Act => ({
   done: `${customer.display_name} is credited.`,
 })
 
-export const revokeKey = ({ key_id, name }: Pick<Key, 'key_id' | 'name'>): Act => ({
-  actions: ['gateway_key.revoke'],
-  verb: 'Revoke',
-  title: `Revoke the key ${name}`,
-  about: 'Programs with this key are refused at once, for good.',
-  confirm: name,
-  run: (_, send) => send({ action: 'gateway_key.revoke', method: 'DELETE', path: `/v1/admin/keys/${key_id}` }),
-  done: `The key ${name} is revoked.`,
+export const deduct = (customer: Named, debitId = newEntryId()): Act => ({
+  actions: ['customer.debit.create'],
+  verb: 'Take credit back',
+  title: `Take credit back from ${customer.display_name}`,
+  about: 'Takes from the balance, at most what is available. What is reserved for requests that run stays.',
+  fields: amountFields,
+  confirm: customer.display_name,
+  run: ({ amount = '' }, send) => {
+    const body = { debit_id: debitId, amount_wei: amount.trim() }
+    return send({ action: 'customer.debit.create', method: 'POST', path: `${place(customer)}/debits`, body })
+  },
+  done: `Credit of ${customer.display_name} is taken back.`,
 })
 
 const shownKey = ({ gateway_key }: KeyMade) => [{ label: 'Gateway key', text: gateway_key }]
@@ -187,17 +192,5 @@ export const addKey = (customer: Customer): Act => ({
   },
   shows: shownKey,
   done: 'The key is issued.',
-  undo: (key: KeyMade) => revokeKey(key),
-})
-
-export const rotateKey = ({ key_id, name }: Pick<Key, 'key_id' | 'name'>): Act => ({
-  actions: ['gateway_key.rotate'],
-  verb: 'Rotate',
-  title: `Rotate the key ${name}`,
-  about: 'A new key takes its place. The old one works for a while longer, so that programs can be changed.',
-  confirm: name,
-  run: (_, send) =>
-    send({ action: 'gateway_key.rotate', method: 'POST', path: `/v1/admin/keys/${key_id}/rotate`, body: {} }),
-  shows: shownKey,
-  done: `The key ${name} is rotated.`,
+  undo: (key: KeyMade) => actOn('gateway_key.revoke', key),
 })

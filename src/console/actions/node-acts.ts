@@ -3,60 +3,10 @@ import type { EnrollmentTokenIssued } from '../../protocol/wire/nodes/enrollment
 import type { NodeProbe } from '../../protocol/wire/nodes/probe.ts'
 import { callAdmin, readAdmin } from '../state/api.ts'
 import type { Act, ActField, Choice, Says, SeenRow, Values } from './act.ts'
+import { actOn } from './action-acts.ts'
 import { mayDo } from './policy.ts'
 
-type Named = Pick<Node, 'node_id' | 'name'>
 const place = (nodeId: string) => `/v1/admin/nodes/${nodeId}`
-
-export const drain = (node: Named): Act => ({
-  actions: ['node.drain'],
-  verb: 'Drain',
-  title: `Drain ${node.name}`,
-  about: 'The node gets no new work. Running requests may finish. Resume gives it work again.',
-  run: (_, send) => send({ action: 'node.drain', method: 'POST', path: `${place(node.node_id)}/drain`, body: {} }),
-  done: `${node.name} gets no new work.`,
-  undo: () => resume(node),
-})
-
-export const resume = (node: Named): Act => ({
-  actions: ['node.resume'],
-  verb: 'Resume',
-  title: `Resume ${node.name}`,
-  about: 'The node gets new work again.',
-  run: (_, send) => send({ action: 'node.resume', method: 'POST', path: `${place(node.node_id)}/resume`, body: {} }),
-  done: `${node.name} gets work again.`,
-  undo: () => drain(node),
-})
-
-export const revoke = (node: Named): Act => ({
-  actions: ['node.revoke'],
-  verb: 'Revoke',
-  title: `Revoke ${node.name}`,
-  about: 'The node’s keys stop working at once, its running requests fail, and it can never come back with this id.',
-  confirm: node.name,
-  run: (_, send) => send({ action: 'node.revoke', method: 'POST', path: `${place(node.node_id)}/revoke`, body: {} }),
-  done: `${node.name} is revoked.`,
-})
-
-const wish = (node: Named, model: string, into: boolean): Act => ({
-  actions: [into ? 'node.model.load' : 'node.model.unload'],
-  verb: into ? 'Load' : 'Unload',
-  title: `${into ? 'Load' : 'Unload'} ${model} on ${node.name}`,
-  about: into
-    ? 'The node brings the model into its memory, so that its first request need not wait for that.'
-    : 'The model leaves the memory of the node when its work is done.',
-  run: (_, send) =>
-    send({
-      action: into ? 'node.model.load' : 'node.model.unload',
-      method: 'POST',
-      path: `${place(node.node_id)}/models/${into ? 'load' : 'unload'}`,
-      body: { model },
-    }),
-  done: `${node.name} is told to ${into ? 'load' : 'unload'} ${model}.`,
-  undo: () => wish(node, model, !into),
-})
-export const loadModel = (node: Named, model: string): Act => wish(node, model, true)
-export const unloadModel = (node: Named, model: string): Act => wish(node, model, false)
 
 const saysOf = (node: Node): Says => ({
   Name: node.name,
@@ -122,17 +72,7 @@ export const addNode = (customers: readonly Choice[]): Act => ({
     return send({ action: 'node.register', method: 'POST', path: '/v1/admin/nodes', body: named })
   },
   done: 'The node is added.',
-  undo: (node: Node) => (mayDo('node.delete') ? removeNode(node) : drain(node)),
-})
-
-const withdraw = ({ token_id, name }: EnrollmentTokenIssued): Act => ({
-  actions: ['node.enroll.withdraw'],
-  verb: 'Withdraw',
-  title: `Withdraw the line for ${name}`,
-  about: 'The line stops working. A node that has used it stays.',
-  run: (_, send) =>
-    send({ action: 'node.enroll.withdraw', method: 'DELETE', path: `/v1/admin/enrollment-tokens/${token_id}` }),
-  done: `The line for ${name} works no more.`,
+  undo: (node: Node) => (mayDo('node.delete') ? removeNode(node) : actOn('node.drain', node)),
 })
 
 export const enrolNode = (customers: readonly Choice[]): Act => ({
@@ -151,5 +91,5 @@ export const enrolNode = (customers: readonly Choice[]): Act => ({
       : { label: 'Line to paste, within 15 minutes', text: line },
   ],
   done: 'The line is made.',
-  undo: withdraw,
+  undo: (issued: EnrollmentTokenIssued) => actOn('node.enroll.withdraw', issued),
 })

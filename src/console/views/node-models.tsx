@@ -1,6 +1,5 @@
 import type { Node } from '../../protocol/wire/admin/admin.ts'
-import { ActButton } from '../actions/act-button.tsx'
-import { loadModel, unloadModel } from '../actions/node-acts.ts'
+import { ActButtons } from '../actions/act-button.tsx'
 import { amount, count, duration, nothing, percent } from '../parts/format.ts'
 import { type Column, LongTable } from '../parts/long-table.tsx'
 import { measuredWords, memoryOf, type NodeModel } from '../parts/node-facts.ts'
@@ -77,12 +76,13 @@ export function NodeModels({ node, nowMs }: { node: Node; nowMs: number }) {
       textOf={({ model }) => model.model}
       columns={columnsAt(nowMs)}
       first={{ title: 'Model', falling: false }}
-      // Where the server does not say what is in memory, nobody can tell it to change that either.
-      actions={({ model: { model, loaded } }) =>
-        loaded !== null && (
-          <ActButton act={loaded ? unloadModel(node, model) : loadModel(node, model)} on={`${model} on ${node.name}`} />
-        )
-      }
+      actions={({ model: { model, loaded } }) => (
+        <ActButtons
+          kind="model of a node"
+          row={{ node_id: node.node_id, name: node.name, model, loaded }}
+          on={`${model} on ${node.name}`}
+        />
+      )}
     />
   )
 }

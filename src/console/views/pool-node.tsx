@@ -1,7 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { Node } from '../../protocol/wire/admin/admin.ts'
-import { ActButton } from '../actions/act-button.tsx'
-import { drain, resume, revoke } from '../actions/node-acts.ts'
+import { ActButtons } from '../actions/act-button.tsx'
 import { ago, amount, duration, nothing } from '../parts/format.ts'
 import {
   ejectedModels,
@@ -81,17 +80,6 @@ function Trouble({ node, nowMs }: { node: Node; nowMs: number }) {
   )
 }
 
-const Actions = ({ node }: { node: Node }) => (
-  <td class="actions">
-    {node.admin_state !== 'revoked' && (
-      <>
-        <ActButton act={node.admin_state === 'draining' ? resume(node) : drain(node)} on={node.name} />
-        <ActButton act={revoke(node)} on={node.name} />
-      </>
-    )}
-  </td>
-)
-
 export function NodeRow({ node }: { node: Node }) {
   const [open, setOpen] = useState(false)
   const now = useNow()
@@ -135,7 +123,9 @@ export function NodeRow({ node }: { node: Node }) {
         <td data-label="Trouble">
           <Trouble node={node} nowMs={now} />
         </td>
-        <Actions node={node} />
+        <td class="actions">
+          <ActButtons kind="node" row={node} on={node.name} />
+        </td>
       </tr>
       {open && (
         <tr class="details">

@@ -1,6 +1,5 @@
 import type { JobList, JobStatus } from '../../protocol/wire/inference/job.ts'
-import { ActButton } from '../actions/act-button.tsx'
-import { cancelJob } from '../actions/work-acts.ts'
+import { ActButtons } from '../actions/act-button.tsx'
 import { ago, nothing, shortTime } from '../parts/format.ts'
 import { type Column, LongTable } from '../parts/long-table.tsx'
 import { Id, Pill, useNow } from '../parts/small.tsx'
@@ -21,8 +20,6 @@ const tones: Readonly<Record<JobStatus, string>> = {
   expired: 'warn',
   cancelled: 'plain',
 }
-
-const unended: readonly JobStatus[] = ['queued', 'dispatched', 'running']
 
 /** Who, where, how far; never what. */
 export function PrivateJobTable() {
@@ -45,9 +42,7 @@ export function PrivateJobTable() {
                 keyOf={({ command_id: id }) => id}
                 textOf={(job) => [job.job_id, job.status, job.model_id, job.node_id, job.error_code].join(' ')}
                 columns={columnsAt(now)}
-                actions={(job) =>
-                  unended.includes(job.status) && <ActButton act={cancelJob(job)} on={job.job_id} label="Cancel" />
-                }
+                actions={(job) => <ActButtons kind="job" row={job} on={job.job_id} />}
               />
               <Cut rows={data.jobs.length} limit={jobsMax} what="the newest jobs" />
             </>

@@ -1,6 +1,5 @@
 import type { WebhookDelivery as Webhook, WebhookList, WebhookStatus } from '../../protocol/wire/inference/job.ts'
-import { ActButton } from '../actions/act-button.tsx'
-import { redeliver } from '../actions/work-acts.ts'
+import { ActButtons } from '../actions/act-button.tsx'
 import { ago, nothing, shortTime } from '../parts/format.ts'
 import { type Column, LongTable } from '../parts/long-table.tsx'
 import { Id, Pill, useNow } from '../parts/small.tsx'
@@ -38,9 +37,7 @@ export function WebhookTable() {
                 keyOf={({ webhook_id: id }) => id}
                 textOf={(webhook) => [webhook.webhook_id, webhook.job_id, said(webhook), webhook.last_error].join(' ')}
                 columns={columnsAt(now)}
-                actions={(webhook) =>
-                  webhook.status !== null && <ActButton act={redeliver(webhook)} on={webhook.job_id} />
-                }
+                actions={(webhook) => <ActButtons kind="webhook" row={webhook} on={webhook.job_id} />}
               />
               <Cut rows={data.webhooks.length} limit={webhooksMax} what="the newest webhooks" />
             </>

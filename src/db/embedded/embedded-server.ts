@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { holdsWithin } from '../../deadline.ts'
 import { descriptors } from '../../host/descriptors.ts'
 import { type Binaries, databaseUrlHint, EmbeddedDatabaseError, findBinaries } from './embedded-binaries.ts'
 import type { Place } from './embedded-place.ts'
@@ -209,13 +210,7 @@ export async function ensureServer(place: Place, options: ServerOptions): Promis
   )
 }
 
-async function gone(place: Place, pid: number, waitMs: number): Promise<boolean> {
-  for (const deadline = performance.now() + waitMs; performance.now() < deadline; ) {
-    if (!isOurs(pid, place)) return true
-    await Bun.sleep(pollMs)
-  }
-  return false
-}
+const gone = (place: Place, pid: number, waitMs: number) => holdsWithin(waitMs, pollMs, () => !isOurs(pid, place))
 
 /** Stops the server fast, or hard if that takes too long. The next start recovers from a hard stop. */
 export async function stopServer(place: Place): Promise<void> {

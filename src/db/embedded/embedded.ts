@@ -2,6 +2,7 @@ import { Database as SqliteFile } from 'bun:sqlite'
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { descriptors } from '../../host/descriptors.ts'
+import { loop } from '../../host/loop.ts'
 import { lockFiles } from '../../host/port-holder.ts'
 import { connect } from '../client.ts'
 import { EmbeddedDatabaseError } from './embedded-binaries.ts'
@@ -41,7 +42,7 @@ class FolderInUseError extends EmbeddedDatabaseError {}
 const connectionsMaxDefault = 60
 const databaseName = 'penstock'
 const watchIntervalMs = 1_000
-const restartBackoffMsMax = 30_000
+const restartBackoff = { firstMs: 2 * watchIntervalMs, maxMs: 30_000 }
 
 /** `name` of a database of the server, as a URL. */
 function urlOf(place: Place, name: string): string {
@@ -98,33 +99,29 @@ function isGone(place: Place): boolean {
  * watch.
  */
 function watch(place: Place, options: ServerOptions, log: EmbeddedLog, keeper: Keeper): () => Promise<void> {
-  let restarting: Promise<void> | null = null
-  let failures = 0
-  let notBefore = 0
   const restart = async () => {
+    if (!isGone(place)) return
     log.warn('embedded_database_lost')
-    try {
-      await ensureServer(place, options)
-      failures = 0
-      log.info('embedded_database_restarted')
-    } catch (error) {
-      failures++
-      notBefore = performance.now() + Math.min(restartBackoffMsMax, watchIntervalMs * 2 ** failures)
+    await ensureServer(place, options)
+    log.info('embedded_database_restarted')
+  }
+  const keeping = loop({ everyMs: watchIntervalMs, run: () => keeper.look() })
+  const watching = loop({
+    everyMs: watchIntervalMs,
+    run: restart,
+    backoff: restartBackoff,
+    onFailure: (error, failures) => {
       log.warn('embedded_database_restart_failed', {
         failures,
         error: error instanceof Error ? error.name : typeof error,
       })
-    }
-    restarting = null
-  }
-  const timer = setInterval(() => {
-    keeper.look()
-    if (restarting === null && performance.now() >= notBefore && isGone(place)) restarting = restart()
-  }, watchIntervalMs)
-  timer.unref()
+    },
+  })
+  keeping.start()
+  watching.start()
   return async () => {
-    clearInterval(timer)
-    await restarting
+    void keeping.stop()
+    await watching.stop()
   }
 }
 

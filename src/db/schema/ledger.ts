@@ -1,15 +1,19 @@
 import { sql } from 'drizzle-orm'
 import { bigint, boolean, check, index, numeric, pgTable, text, uniqueIndex } from 'drizzle-orm/pg-core'
 import type { CustomerId, NodeId } from '../../ids.ts'
+import { kindNames, kindOf, type LedgerKind } from '../../protocol/money/kinds.ts'
 import { createdAt, instant } from '../columns.ts'
+import { kindTexts } from '../kind-texts.ts'
 import { customers } from './accounts.ts'
+
+const withoutReservation = kindNames.filter((kind) => !kindOf(kind).refersTo.includes('reservation'))
+const undecided = kindNames.filter((kind) => kindOf(kind).action === null)
 
 const wei = () => numeric({ precision: 78, scale: 0, mode: 'bigint' })
 
 /**
  * What happened to a customer's money, in order (§13). Append-only: a trigger refuses every change. `amount` is
- * a magnitude, the direction is given by `kind`: `admin_credit` raises the balance, `reserve` the reserved part, `release`
- * lowers that, `debit` lowers both, `refund` gives a debit back and raises the balance.
+ * a magnitude, whose direction the kind gives (`protocol/money/kinds.ts`).
  */
 export const ledgerEntries = pgTable(
   'ledger_entries',
@@ -21,7 +25,7 @@ export const ledgerEntries = pgTable(
       .$type<CustomerId>()
       .notNull()
       .references(() => customers.customerId),
-    kind: text({ enum: ['admin_credit', 'reserve', 'release', 'debit', 'refund'] }).notNull(),
+    kind: text().$type<LedgerKind>().notNull(),
     amountWei: wei().notNull(),
     balanceAfterWei: wei().notNull(),
     reservedAfterWei: wei().notNull(),
@@ -42,12 +46,19 @@ export const ledgerEntries = pgTable(
     index().on(t.createdAt).where(sql`kind = 'debit'`),
     // A debit is given back once (§14).
     uniqueIndex('ledger_entries_refund').on(t.receiptHash).where(sql`kind = 'refund'`),
+    // What operators decided on is rare among all that requests write, and the log looks for what it lacks of it (§31).
+    index('ledger_entries_decided')
+      .on(t.kind, t.seq)
+      .where(sql`kind not in ${sql.raw(kindTexts(undecided))}`),
     check('ledger_amount_positive', sql`${t.amountWei} > 0`),
     check(
       'ledger_reserved_within_balance',
       sql`0 <= ${t.reservedAfterWei} and ${t.reservedAfterWei} <= ${t.balanceAfterWei}`,
     ),
-    check('ledger_reservation_of_kind', sql`(${t.kind} = 'admin_credit') = (${t.reservationId} is null)`),
+    check(
+      'ledger_reservation_of_kind',
+      sql`(${t.kind} in ${sql.raw(kindTexts(withoutReservation))}) = (${t.reservationId} is null)`,
+    ),
   ],
 )
 

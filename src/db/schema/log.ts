@@ -1,5 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { bigint, index, integer, pgTable, primaryKey, text, uniqueIndex } from 'drizzle-orm/pg-core'
+import type { LogEntryKind } from '../../protocol/log/log-entry.ts'
 import { bytea, createdAt, instant } from '../columns.ts'
 
 const place = () => bigint({ mode: 'number' })
@@ -9,7 +10,7 @@ export const logEntries = pgTable(
   'log_entries',
   {
     entryIndex: place().primaryKey(),
-    kind: text({ enum: ['receipt', 'audit', 'credit', 'refund', 'books', 'batch', 'fork', 'cutoff'] }).notNull(),
+    kind: text().$type<LogEntryKind>().notNull(),
     /** `0x` and 64 hex digits: all that the log tells a stranger. */
     hash: text().notNull(),
     /** What it is the hash of, for our own checks: a credit's id, a writer and its place, a batch's id, what a cutoff bounds. */

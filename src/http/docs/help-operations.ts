@@ -66,6 +66,10 @@ export const helpMoney = {
       means: 'The `credit_id` was used for another amount or customer.',
       next: 'Use a new id. The same id with the same amount credits once.',
     },
+    debit_id_conflict: {
+      means: 'The `debit_id` was used for another amount, customer or credit.',
+      next: 'Use a new id. The same id with the same amount takes credit back once.',
+    },
     batch_not_found: {
       means: 'There is no such payout batch.',
       next: 'Take the id from the list of payout batches.',

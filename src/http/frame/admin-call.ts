@@ -3,17 +3,16 @@ import type { AuditContext } from '../../actors/audit/audit-context.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { type AdminRoute, needsSecondApprover } from '../../machines/rules/admin-route.ts'
-import { type AdminAction, adminRoute } from '../../machines/rules/approval-policy.ts'
 import type { Precondition } from '../../precondition.ts'
 import { readBody } from '../../protocol/json/json-body.ts'
-import { checkReasonHeader, readOptionalBody, reasonHeader } from './admin-input.ts'
+import { checkReasonHeader, reasonHeader } from './admin-input.ts'
 import type { HttpContext, HttpExchange } from './context.ts'
 import { preconditionOf } from './precondition.ts'
 import { refusedLogin } from './refused-login.ts'
 
-/** The checked body of a call and its audit context, as a verb needs them. */
-export interface Asked<S extends TSchema> {
-  readonly body: Static<S>
+/** The checked body of a call and its audit context, as an action needs them. */
+export interface Asked<B> {
+  readonly body: B
   readonly audit: AuditContext
 }
 
@@ -22,9 +21,8 @@ export interface Asked<S extends TSchema> {
  * without the reason and the second admin that its action asks for.
  */
 export interface AdminCall {
-  body<S extends TSchema>(schema: S): Promise<Asked<S>>
-  /** A missing body counts as `{}`. */
-  optionalBody<S extends TSchema>(schema: S): Promise<Asked<S>>
+  /** `mayBeEmpty`: a missing body counts as `{}`. */
+  body<S extends TSchema>(schema: S, mayBeEmpty: boolean): Promise<Asked<Static<S>>>
   /** For a route without a body, whose reason travels in a header. */
   bare(): AuditContext
   /** The caller's precondition on the row (`If-Match`). `etag`: in the body. */
@@ -42,17 +40,14 @@ export function adminCall(
 ): AdminCall {
   const audited = (body: object): AuditContext => {
     if (exchange.action === null) throw new Error('an admin route without its action')
-    return auditContext(context, { exchange, request, actorToken, action: exchange.action }, body)
+    return auditContext(context, { exchange, request, actorToken, row: exchange.action }, body)
   }
   return {
-    body: async (schema) => {
+    body: async (schema, mayBeEmpty) => {
       checkReasonHeader(request)
-      const body = await context.connections.body(request, readBody(request, schema))
-      return { body, audit: audited(body as object) }
-    },
-    optionalBody: async (schema) => {
-      const body = await context.connections.body(request, readOptionalBody(request, schema))
-      return { body, audit: audited(body as object) }
+      const empty = mayBeEmpty && (request.body === null || request.headers.get('content-length') === '0')
+      const body = empty ? {} : await context.connections.body(request, readBody(request, schema))
+      return { body: body as Static<typeof schema>, audit: audited(body as object) }
     },
     precondition: (etag = null) => preconditionOf(request, etag),
     bare: () => {
@@ -66,13 +61,12 @@ interface Caller {
   readonly exchange: HttpExchange
   readonly request: Request
   readonly actorToken: string
-  readonly action: AdminAction
+  readonly row: AdminRoute
 }
 
 function auditContext(context: HttpContext, caller: Caller, given: object): AuditContext {
-  const { exchange, request, action } = caller
+  const { exchange, request, row } = caller
   const { config } = context.gateway
-  const row = adminRoute(action)
   const body = given as { readonly reason?: string; readonly confirm?: string; readonly dry_run?: boolean }
   const reason = reasonOf(body.reason ?? request.headers.get(reasonHeader))
   // A dry run changes nothing, so it needs no reason and no second admin.
@@ -80,7 +74,7 @@ function auditContext(context: HttpContext, caller: Caller, given: object): Audi
   if (config.SVC_ENFORCE_REASON && row.reasonRequired && reason === null && !dry) throw reasonRequired()
   const approver = config.SVC_REQUIRE_SECOND_APPROVER && needsSecondApprover(row) && !dry
   return {
-    action,
+    action: row.action,
     actorType: 'admin_token',
     actorRole: exchange.role ?? 'viewer',
     actorHashPrefix: exchange.actorHash,

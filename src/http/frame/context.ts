@@ -3,7 +3,7 @@ import type { GatewayHandle } from '../../actors/gateway-handle.ts'
 import type { ProblemCode } from '../../errors.ts'
 import { newId, type RequestId } from '../../ids.ts'
 import { ConnectionClock, type TimedServer } from '../../listener/connection-clock.ts'
-import type { AdminAction } from '../../machines/rules/approval-policy.ts'
+import type { AdminRoute } from '../../machines/rules/admin-route.ts'
 import type { JsonTypes } from '../../protocol/json/json-body.ts'
 import { baseHeaders, type Envelope } from '../../protocol/json/problem-response.ts'
 import { createClientAddress, type PeerDirectory } from './client-address.ts'
@@ -21,7 +21,7 @@ export interface HttpExchange {
   /** The caller has proved to be a customer or a node. */
   proved: boolean
   /** The action of an admin route. */
-  action: AdminAction | null
+  action: AdminRoute | null
   /** The keyed hash of a known role token. */
   actorHash: string | null
 }

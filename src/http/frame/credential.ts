@@ -71,6 +71,7 @@ const needs = {
   },
 } as const satisfies Record<string, NeededCredential>
 
+export const agentFileRoute = '/v1/node-agent/agent.mjs'
 export const bunFileRoute = '/v1/node-agent/bun'
 /** Its token is in the body, and the body's check reports a missing one. */
 const enrollRoute = '/v1/node-agent/enroll'

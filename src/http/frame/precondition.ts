@@ -34,9 +34,3 @@ export function preconditionOf({ headers }: Request, etag: string | null = null)
     first !== undefined && second !== undefined ? first.filter((one) => second.includes(one)) : (first ?? second)
   return { match: both ?? (match === null ? null : '*'), absent: none !== null }
 }
-
-/** Answers with a row and says in a header which one it is. */
-export function tagged<V extends { readonly etag: string }>(set: { headers: object }, view: V): V {
-  Object.assign(set.headers, { etag: view.etag })
-  return view
-}

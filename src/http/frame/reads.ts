@@ -1,7 +1,6 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import { brand } from '../../brand.ts'
 import { readBody } from '../../protocol/json/json-body.ts'
-import type { AdminCall, Asked } from './admin-call.ts'
 import type { HttpContext } from './context.ts'
 import { type QueryParameters, queryKey } from './query.ts'
 
@@ -35,19 +34,7 @@ export function readsBy<C extends object, B>(schema: TSchema, read: (context: C)
   }
 }
 
-interface Called {
-  readonly call: AdminCall
-}
-
-/** An admin route with a body: the handler's `body` has the fields and the audit context. */
-export const reads = <S extends TSchema>(schema: S) =>
-  readsBy(schema, ({ call }: Called): Promise<Asked<S>> => call.body(schema))
-
-/** The same where no body at all is `{}`. */
-export const mayRead = <S extends TSchema>(schema: S) =>
-  readsBy(schema, ({ call }: Called): Promise<Asked<S>> => call.optionalBody(schema), false)
-
-/** A route outside of administration. */
+/** A route that is no action: the handler's `body` is what was sent. */
 export const readsPlainly = <S extends TSchema>({ connections }: HttpContext, schema: S) =>
   readsBy(schema, ({ request }: { readonly request: Request }) => connections.body(request, readBody(request, schema)))
 

@@ -1,10 +1,9 @@
 import type { AnyElysia } from 'elysia'
 import { brand } from '../../brand.ts'
-import type { AdminRole } from '../../machines/rules/admin-route.ts'
-import { type AdminAction, adminRoute, adminRouteFaults } from '../../machines/rules/approval-policy.ts'
+import { type AdminRole, type AdminRoute, adminRouteFaults } from '../../machines/rules/admin-route.ts'
 import { describedQuery } from './query.ts'
 
-/** Our own keys in a route's `detail`. The OpenAPI document translates them. */
+/** Our own keys in a route's `detail`, the first for its row of the approval policy. The OpenAPI document translates them. */
 export const actionKey = `x-${brand}-action`
 export const csvKey = `x-${brand}-csv`
 export const mediaTypeKey = `x-${brand}-media-type`
@@ -15,7 +14,7 @@ export interface RouteRow {
   /** The template: `/v1/admin/customers/:customer_id`. */
   readonly path: string
   /** The action that an admin route names. null for other routes. */
-  readonly action: AdminAction | null
+  readonly action: string | null
   /** The least role of an admin route; null elsewhere. */
   readonly role: AdminRole | null
   /** True for a page, and for another path of a route that OpenAPI already shows. */
@@ -72,9 +71,9 @@ export const bracedPath = (template: string) => template.replaceAll(/:([A-Za-z_]
 export const adminPrefix = '/v1/admin/'
 
 /** Throws if an admin route has no row in the table of roles and approvals. */
-export function checkAdminRoutes(app: AnyElysia): void {
+export function checkAdminRoutes(app: AnyElysia, table: Readonly<Record<string, AdminRoute>>): void {
   const mounted = new RouteTable(app).rows.filter(({ path, action }) => action !== null || path.startsWith(adminPrefix))
-  const faults = adminRouteFaults(mounted)
+  const faults = adminRouteFaults(mounted, table)
   if (faults.length > 0) throw new Error(`admin routes: ${faults.join('; ')}`)
 }
 
@@ -97,13 +96,13 @@ export class RouteTable {
   constructor(app: AnyElysia) {
     const details = app.routes.map(({ method, path, hooks }) => {
       const { detail = {} } = hooks as { detail?: Record<string, unknown> }
-      const action = (detail[actionKey] ?? null) as AdminAction | null
+      const action = (detail[actionKey] ?? null) as AdminRoute | null
       const query = Object.keys(describedQuery(hooks))
       return {
         method,
         path,
-        action,
-        role: action === null ? null : adminRoute(action).role,
+        action: action?.action ?? null,
+        role: action?.role ?? null,
         query,
         hidden: detail.hide === true,
       }

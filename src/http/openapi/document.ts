@@ -5,8 +5,7 @@ import { operations, routeOf } from '../../actors/operations/registry.ts'
 import { chatRoute } from '../../actors/telemetry/metrics.ts'
 import { headers, product } from '../../brand.ts'
 import { errorsPath } from '../../errors.ts'
-import { needsSecondApprover } from '../../machines/rules/admin-route.ts'
-import { type AdminAction, adminRoute } from '../../machines/rules/approval-policy.ts'
+import { type AdminRoute, needsSecondApprover } from '../../machines/rules/admin-route.ts'
 import { OpenAiErrorBody, ProblemBody } from '../../protocol/wire/admin/report.ts'
 import { ChatChunk, ChatCompletion } from '../../protocol/wire/inference/chat.ts'
 import { reasonHeader } from '../frame/admin-input.ts'
@@ -209,7 +208,7 @@ function finished(path: string, method: string, operation: JsonObject, { body, q
     requestBody: _,
     ...rest
   } = operation
-  const row = action === undefined ? null : adminRoute(action as AdminAction)
+  const row = (action ?? null) as AdminRoute | null
   const all = [
     ...((parameters as JsonObject[] | undefined) ?? []),
     ...queryParameters(query),
@@ -223,7 +222,7 @@ function finished(path: string, method: string, operation: JsonObject, { body, q
     ...rest,
     ...(row === null
       ? {}
-      : { description: `${rest.description ?? ''} Least role: ${row.role}. Action: \`${action}\`.`.trim() }),
+      : { description: `${rest.description ?? ''} Least role: ${row.role}. Action: \`${row.action}\`.`.trim() }),
     ...(all.length === 0 ? {} : { parameters: all.map(explained) }),
     ...(body === null
       ? {}

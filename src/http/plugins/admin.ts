@@ -1,8 +1,8 @@
 import { Elysia } from 'elysia'
+import { type AdminAction, adminRoutes } from '../../actions/registry.ts'
 import type { Role } from '../../actors/accounts/access.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
-import { type AdminAction, adminRoute } from '../../machines/rules/approval-policy.ts'
 import { hashToken } from '../../secrets.ts'
 import { adminCall } from '../frame/admin-call.ts'
 import type { HttpContext, HttpExchange } from '../frame/context.ts'
@@ -34,7 +34,7 @@ function authenticate({ gateway }: HttpContext, exchange: HttpExchange, { header
 /**
  * Everything under `/v1/admin`: who is it, how often, and is the role enough — in this order, and all of it before a
  * body or a query is looked at, so that a stranger with a bad query still sees 401. A route names its row of
- * `machines/rules/approval-policy.ts` once, `action: '…'`, and has its role and its policy from there.
+ * `actions/registry.ts` once, `action: '…'`, and has its role and its policy from there.
  */
 export const admin = (context: HttpContext) =>
   new Elysia({ name: 'admin' })
@@ -55,14 +55,14 @@ export const admin = (context: HttpContext) =>
     })
     .macro({
       action: (action: AdminAction) => {
-        const { role: least } = adminRoute(action)
+        const row = adminRoutes[action]
         return {
-          detail: { [actionKey]: action, security: [{ RoleToken: [] }] } as object,
+          detail: { [actionKey]: row, security: [{ RoleToken: [] }] } as object,
           transform: (request: object) => {
             const { actor, exchange } = request as { actor: AdminActor; exchange: HttpExchange }
-            exchange.action = action
-            if (ranks[actor.role] >= ranks[least]) return
-            throw new Problem('insufficient_role', { detail: `This needs the role ${least}` })
+            exchange.action = row
+            if (ranks[actor.role] >= ranks[row.role]) return
+            throw new Problem('insufficient_role', { detail: `This needs the role ${row.role}` })
           },
         }
       },

@@ -1,17 +1,22 @@
+import { adminRoutes } from '../../actions/registry.ts'
 import { brand } from '../../brand.ts'
 import { approvalTablePresent } from '../../db/queries/audit/audit-summary.ts'
-import { type AdminRoute, currentEnforcement, type Enforcement } from '../../machines/rules/admin-route.ts'
-import { adminRoutes, approvalPolicyVersion } from '../../machines/rules/approval-policy.ts'
+import {
+  type AdminRoute,
+  approvalPolicyVersion,
+  currentEnforcement,
+  type Enforcement,
+} from '../../machines/rules/admin-route.ts'
 import { workflowBlockers, workflowStatus } from '../../machines/rules/workflow-status.ts'
 import { ApprovalPolicy } from '../../protocol/wire/admin/approval-policy.ts'
 import { isoTime } from '../../time.ts'
 import { report } from './report.ts'
 
-const rows: readonly (readonly [string, AdminRoute])[] = Object.entries(adminRoutes)
+const rows: readonly AdminRoute[] = Object.values(adminRoutes)
 
 const actionViews = (enforcement: Enforcement) =>
-  rows.map(([action, row]) => ({
-    action,
+  rows.map((row) => ({
+    action: row.action,
     category: row.category,
     method: row.method,
     route_template: row.path,
@@ -23,7 +28,7 @@ const actionViews = (enforcement: Enforcement) =>
     production_requirement: row.productionRequirement,
   }))
 
-const countOf = (holds: (row: AdminRoute) => boolean) => rows.filter(([, row]) => holds(row)).length
+const countOf = (holds: (row: AdminRoute) => boolean) => rows.filter(holds).length
 const summary = {
   high_risk_action_count: countOf(({ role }) => role === 'admin'),
   reason_required_count: countOf(({ reasonRequired }) => reasonRequired),

@@ -1,12 +1,14 @@
+import { adminRoutes } from '../../actions/registry.ts'
 import { brand } from '../../brand.ts'
 import { sampleAccess, sampleCommands } from '../../db/queries/audit/audit-summary.ts'
-import { sensitivePlaces } from '../../machines/rules/audit-risk.ts'
+import { AuditRisk } from '../../machines/rules/audit-risk.ts'
 import { AuditSummary } from '../../protocol/wire/admin/audit-summary.ts'
 import { hourMs, isoTime } from '../../time.ts'
 import { limitOf, whole } from '../frame/query.ts'
 import { accessPart, commandPart, recentMax, riskPart } from '../views/audit-summary.ts'
 import { report } from './report.ts'
 
+const audited = new AuditRisk(Object.values(adminRoutes))
 const windowHours = whole(1, 720, 24, 'How many hours back the answer reaches')
 
 /** Endpoint 19. */
@@ -20,9 +22,12 @@ export const auditSummary = report({
   read: async ({ gateway: { db, config } }, { query: { window_hours, limit }, nowMs }) => {
     const since = new Date(nowMs - window_hours * hourMs)
     const input = { since, limit, recentMax }
-    const [calls, told] = await Promise.all([sampleAccess(db, input, sensitivePlaces), sampleCommands(db, input)])
-    const access = accessPart(calls)
-    const commands = commandPart(told)
+    const [calls, told] = await Promise.all([
+      sampleAccess(db, input, audited.sensitivePlaces),
+      sampleCommands(db, input),
+    ])
+    const access = accessPart(audited, calls)
+    const commands = commandPart(audited, told)
     const thresholds = {
       watchDenied: config.SVC_AUDIT_WATCH_DENIED,
       reviewDenied: config.SVC_AUDIT_REVIEW_DENIED,
@@ -37,7 +42,7 @@ export const auditSummary = report({
       sample_limit: limit,
       access,
       commands,
-      risk: riskPart(access, commands, told.groups, thresholds),
+      risk: riskPart(audited, access, commands, told.groups, thresholds),
     }
   },
 })

@@ -4,7 +4,6 @@ import { invoicePage, ledgerTotals, refundedTotal } from '../../db/queries/money
 import { Problem } from '../../errors.ts'
 import { Invoice } from '../../protocol/wire/money/billing.ts'
 import { isoTime } from '../../time.ts'
-import { customerParams } from '../frame/admin-input.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { cellsOf } from '../frame/csv.ts'
 import { ledgerPlace, ledgerQuery, readLedgerRange, seqOf } from '../frame/ledger-range.ts'
@@ -38,7 +37,6 @@ export const invoice = report({
   action: 'customer.invoice.export',
   tag: 'Money (extension)',
   summary: "Export a customer's invoice, a line per billed request",
-  params: customerParams,
   query,
   response: Invoice,
   read: async (context, { params, query, nowMs }) => {

@@ -1,9 +1,11 @@
 import type { Static, TObject } from '@sinclair/typebox'
 import { type AnyElysia, Elysia } from 'elysia'
+import { paramsOf } from '../../actions/frame/params.ts'
+import { type AdminAction, adminRoutes } from '../../actions/registry.ts'
 import type { Deed } from '../../actors/audit/audit-context.ts'
+import { adminObject } from '../../brand.ts'
 import type { AdminRole } from '../../machines/rules/admin-route.ts'
-import { type AdminAction, adminRoute } from '../../machines/rules/approval-policy.ts'
-import { utcDay } from '../../time.ts'
+import { isoTime, utcDay } from '../../time.ts'
 import type { AdminCall } from '../frame/admin-call.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { type CsvCell, csvResponse, csvStream, csvText, operators } from '../frame/csv.ts'
@@ -41,7 +43,8 @@ export interface Report<Q extends QueryParameters = QueryParameters, S extends T
   readonly tag: string
   readonly summary: string
   readonly description?: string
-  readonly params?: TObject
+  /** Its answer names the row by an ETag. */
+  readonly etag?: 'row'
   readonly query: Q
   readonly response: S
   readonly read: (context: HttpContext, input: ReportInput<Q>) => Promise<Static<S>>
@@ -51,6 +54,14 @@ export interface Report<Q extends QueryParameters = QueryParameters, S extends T
    */
   readonly deed?: (input: ReportInput<Q>) => Deed
 }
+
+/** A list that has nothing beside its rows. */
+export const listOf = <const K extends string, const M extends string, R>(kind: K, name: M, rows: R[], nowMs: number) =>
+  ({ object: `${adminObject}${kind}`, generated_at: isoTime(nowMs), count: rows.length, [name]: rows }) as {
+    object: `${typeof adminObject}${K}`
+    generated_at: string
+    count: number
+  } & Record<M, R[]>
 
 export type ReportFormat = 'json' | 'csv'
 
@@ -73,10 +84,11 @@ export function report<const Q extends QueryParameters, S extends TObject>(spec:
 
 /** Mounts one report. */
 export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
-  const { csv, params } = spec
+  const { csv, etag } = spec
+  const params = paramsOf(adminRoutes[spec.action].path)
   const query: QueryParameters = csv === undefined ? spec.query : { ...spec.query, format: formatParameter }
   return new Elysia().use(admin(context)).get(
-    adminRoute(spec.action).path,
+    adminRoutes[spec.action].path,
     async ({ actor, call, query: values, params: given, request, set }): Promise<never> => {
       const input: ReportInput<QueryParameters> = {
         params: given as Record<string, string>,
@@ -99,12 +111,13 @@ export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
       }
       const body = await answered(context, spec, input, call, () => spec.read(context, input))
       const { next_cursor: cursor } = body as { readonly next_cursor?: string | null }
+      if (etag !== undefined) headers.etag = (body as { readonly etag: string }).etag
       if (cursor != null) headers.link = nextLink(context.gateway.baseUrl(), request.url, cursor)
       return body as never
     },
     {
       action: spec.action,
-      ...(params === undefined ? {} : { params }),
+      ...(params === null ? {} : { params }),
       response: { 200: spec.response },
       ...asks(query),
       detail: describe({
@@ -112,6 +125,7 @@ export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
         ...(spec.description === undefined ? {} : { description: spec.description }),
         tags: [spec.tag],
         csv: csv === undefined ? undefined : `With \`format=csv\`: ${csv.columns.join(', ')}`,
+        ...(etag === undefined ? {} : { etag }),
       }),
     },
   ) as unknown as AnyElysia

@@ -4,7 +4,6 @@ import { ledgerPage, ledgerTotals } from '../../db/queries/money/ledger.ts'
 import { Problem } from '../../errors.ts'
 import { UsageExport } from '../../protocol/wire/money/billing.ts'
 import { isoTime } from '../../time.ts'
-import { customerParams } from '../frame/admin-input.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { cellsOf } from '../frame/csv.ts'
 import { ledgerPlace, ledgerQuery, readLedgerRange, seqOf } from '../frame/ledger-range.ts'
@@ -37,7 +36,6 @@ export const usageExport = report({
   action: 'customer.usage.export',
   tag: 'Billing',
   summary: "Export a customer's ledger",
-  params: customerParams,
   query,
   response: UsageExport,
   read: async (context, { params, query, nowMs }) => {

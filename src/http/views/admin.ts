@@ -2,6 +2,7 @@ import type { Role } from '../../actors/accounts/access.ts'
 import type { Customer as CustomerRecord, GatewayKey } from '../../actors/accounts/accounts.ts'
 import type { ModelEntry as ModelEntryRecord } from '../../actors/catalogue/model-entries.ts'
 import type { Explanation as ExplanationRecord } from '../../actors/explain/decision-log.ts'
+import type { GatewayHandle } from '../../actors/gateway-handle.ts'
 import type { MixtureRecord } from '../../actors/mixture/mixture-records.ts'
 import { liveClaims, liveNode } from '../../actors/pool/live-node.ts'
 import type { NodeView } from '../../actors/pool/node-view.ts'
@@ -93,6 +94,10 @@ export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): No
     etag: etagOf(row),
   }
 }
+
+/** With what this gateway knows about the node now. */
+export const nodeNow = ({ router }: Pick<GatewayHandle, 'router'>, row: NodeRecord, role: Role): Node =>
+  nodeView(row, router.nodes().find(({ nodeId }) => nodeId === row.nodeId) ?? null, role)
 
 export function modelEntryView(row: ModelEntryRecord): ModelEntry {
   return {

@@ -5,13 +5,7 @@ import type {
   RecentCommand,
   Sample,
 } from '../../db/queries/audit/audit-summary.ts'
-import {
-  commandCategory,
-  needsReview,
-  type RiskThresholds,
-  riskStatus,
-  sensitiveCategory,
-} from '../../machines/rules/audit-risk.ts'
+import { type AuditRisk, type CommandFacts, type RiskThresholds, riskStatus } from '../../machines/rules/audit-risk.ts'
 import type { AuditSummary } from '../../protocol/wire/admin/audit-summary.ts'
 import { isoTime } from '../../time.ts'
 
@@ -50,13 +44,16 @@ function ranked<G extends Counted>(groups: readonly G[], key: (group: G) => stri
     .map(([, members]) => members)
 }
 
-export function accessPart({ truncated, groups, recent }: Sample<AccessGroup, RecentAccess>): AccessPart {
+export function accessPart(
+  risk: AuditRisk,
+  { truncated, groups, recent }: Sample<AccessGroup, RecentAccess>,
+): AccessPart {
   const places = ranked(groups, ({ method, pathTemplate }) => `${pathTemplate} ${method}`)
   return {
     ...counts(groups),
     truncated,
     error_count: sumOf(groups, 'error'),
-    sensitive_count: sum(groups.filter((group) => sensitiveCategory(group) !== null)),
+    sensitive_count: sum(groups.filter((group) => risk.sensitiveCategory(group) !== null)),
     by_role: byRole(groups),
     by_path: places.map((alike) => ({
       method: alike[0]?.method ?? '',
@@ -70,13 +67,17 @@ export function accessPart({ truncated, groups, recent }: Sample<AccessGroup, Re
       actor_role: event.actorRole,
       status_code: event.statusCode,
       outcome: event.outcome,
-      category: sensitiveCategory(event) ?? '',
+      category: risk.sensitiveCategory(event) ?? '',
       created_at: isoTime(event.createdAt),
     })),
   }
 }
 
-export function commandPart({ truncated, groups, recent }: Sample<CommandGroup, RecentCommand>): CommandPart {
+export function commandPart(
+  risk: AuditRisk,
+  { truncated, groups, recent }: Sample<CommandGroup, RecentCommand>,
+): CommandPart {
+  const needsReview = (facts: CommandFacts) => risk.needsReview(facts)
   return {
     count: sum(groups),
     truncated,
@@ -96,19 +97,22 @@ export function commandPart({ truncated, groups, recent }: Sample<CommandGroup, 
         action: event.action,
         actor_role: event.actorRole,
         reason_present: event.reasonPresent,
-        category: commandCategory(event.action),
+        category: risk.commandCategory(event.action),
         created_at: isoTime(event.createdAt),
       })),
   }
 }
 
 export function riskPart(
+  risk: AuditRisk,
   access: AccessPart,
   commands: CommandPart,
   groups: readonly CommandGroup[],
   thresholds: RiskThresholds,
 ): AuditSummary['risk'] {
-  const reviewActions = [...new Set(groups.filter(needsReview).map(({ action }) => action))].sort()
+  const reviewActions = [
+    ...new Set(groups.filter((group) => risk.needsReview(group)).map(({ action }) => action)),
+  ].sort()
   const facts = {
     reviewActions: reviewActions.length,
     denied: access.denied_count,

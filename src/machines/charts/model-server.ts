@@ -1,4 +1,5 @@
 import { assign, type SnapshotFrom, setup } from 'xstate'
+import { backoffMs } from '../../backoff.ts'
 import type { ModelServerState } from '../../protocol/wire/nodes/agent.ts'
 
 /** All in ms. */
@@ -56,8 +57,10 @@ const notProvided = (name: string) => () => {
 }
 
 /** How long one that has failed rests before it is started again. */
-export const failedPauseMs = ({ backoffMs, failures }: Pick<ModelServerContext, 'backoffMs' | 'failures'>): number =>
-  Math.min(backoffMs * 2 ** Math.max(0, failures - 1), backoffMaxMs)
+export const failedPauseMs = ({
+  backoffMs: firstMs,
+  failures,
+}: Pick<ModelServerContext, 'backoffMs' | 'failures'>): number => backoffMs({ firstMs, maxMs: backoffMaxMs }, failures)
 
 const machine = setup({
   types: {

@@ -1,3 +1,5 @@
+export const approvalPolicyVersion = 'admin_approval_policy_v1' as const
+
 /** The roles of an admin token; a higher one includes the lower ones (§4). */
 export type AdminRole = 'viewer' | 'operator' | 'admin'
 
@@ -39,6 +41,8 @@ export type Category =
 
 /** One admin route: who may call it, and what its approval requires (§16, `actions`; §23). */
 export interface AdminRoute {
+  /** Its name, by which events and the approval policy know it. */
+  readonly action: string
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** The template; always under `/v1/admin/`. */
   readonly path: string
@@ -72,4 +76,22 @@ export function currentEnforcement(row: AdminRoute, { reasonEnforced, secondAppr
     ...(secondApproverRequired && needsSecondApprover(row) ? ['second_approver'] : []),
   ]
   return asked.length === 0 ? 'role_token' : `role_token_${asked.join('_and_')}`
+}
+
+/** What is wrong with the admin routes that are mounted; empty when each has its own row of the table. */
+export function adminRouteFaults(
+  mounted: readonly { readonly method: string; readonly path: string; readonly action: string | null }[],
+  table: Readonly<Record<string, AdminRoute>>,
+): readonly string[] {
+  const seen = new Set<string>()
+  return mounted.flatMap(({ method, path, action }) => {
+    const place = `${method} ${path}`
+    if (action === null) return [`${place} names no action`]
+    const row = table[action]
+    if (row === undefined) return [`${place}: no row ${action}`]
+    if (row.method !== method || row.path !== path) return [`${place}: ${action} is ${row.method} ${row.path}`]
+    if (seen.has(action)) return [`${place}: ${action} is mounted twice`]
+    seen.add(action)
+    return []
+  })
 }

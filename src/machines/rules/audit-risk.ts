@@ -1,12 +1,10 @@
 import type { AdminRole, AdminRoute } from './admin-route.ts'
-import { adminRoutes } from './approval-policy.ts'
 
 /** The verdict of the audit summary about the events of its window (§16). */
 export type RiskStatus = 'clear' | 'watch' | 'review'
 
 type Category = AdminRoute['category']
 
-const rows: readonly AdminRoute[] = Object.values(adminRoutes)
 const sensitiveCategories = new Set<Category>(['billing', 'retention', 'data_export'])
 /** A HEAD request is answered like the GET of its route. */
 const askedMethods = (method: string) => (method === 'GET' ? ['GET', 'HEAD'] : [method])
@@ -18,45 +16,51 @@ export interface Place {
 
 const placeKey = ({ method, pathTemplate }: Place) => `${method} ${pathTemplate}`
 
-const sensitiveRows = rows.filter(({ category }) => sensitiveCategories.has(category))
-const sensitiveByPlace = new Map(
-  sensitiveRows.flatMap(({ method, path, category }) =>
-    askedMethods(method).map((asked) => [placeKey({ method: asked, pathTemplate: path }), category] as const),
-  ),
-)
-
-/** The routes for money, exports and deletions. */
-export const sensitivePlaces: readonly Place[] = sensitiveRows.flatMap(({ method, path }) =>
-  askedMethods(method).map((asked) => ({ method: asked, pathTemplate: path })),
-)
-
-/** null: a call that is not sensitive. */
-export function sensitiveCategory(place: Place): Category | null {
-  return sensitiveByPlace.get(placeKey(place)) ?? null
-}
-
 export interface CommandFacts {
   readonly action: string
   readonly actorType: string
   readonly reasonPresent: boolean
 }
 
-const commandRow = (action: string) => rows.find(({ command }) => command === action)
+/** What of the audit somebody should look at, by the table of admin routes. */
+export class AuditRisk {
+  /** The routes for money, exports and deletions. */
+  readonly sensitivePlaces: readonly Place[]
+  readonly #categories: ReadonlyMap<string, Category>
 
-/** A customer's command to its own node belongs to private jobs. */
-export function commandCategory(action: string): Category {
-  return commandRow(action)?.category ?? 'private_jobs'
-}
+  constructor(private readonly rows: readonly AdminRoute[]) {
+    const sensitive = rows.filter(({ category }) => sensitiveCategories.has(category))
+    const places = sensitive.flatMap(({ method, path, category }) =>
+      askedMethods(method).map((asked) => ({ method: asked, pathTemplate: path, category })),
+    )
+    this.sensitivePlaces = places.map(({ category: _, ...place }) => place)
+    this.#categories = new Map(places.map(({ category, ...place }) => [placeKey(place), category]))
+  }
 
-/**
- * True if a person should review the command: only an admin may send it, or its reason is missing. A customer needs no
- * reason.
- */
-export function needsReview({ action, actorType, reasonPresent }: CommandFacts): boolean {
-  if (actorType !== 'admin_token') return false
-  const row = commandRow(action)
-  if (row === undefined) return false
-  return row.role === ('admin' satisfies AdminRole) || (row.reasonRequired && !reasonPresent)
+  /** null: a call that is not sensitive. */
+  sensitiveCategory(place: Place): Category | null {
+    return this.#categories.get(placeKey(place)) ?? null
+  }
+
+  /** A customer's command to its own node belongs to private jobs. */
+  commandCategory(action: string): Category {
+    return this.#commandRow(action)?.category ?? 'private_jobs'
+  }
+
+  /**
+   * True if somebody should look at the command: only an admin may send it, or its reason is missing. A customer needs
+   * no reason.
+   */
+  needsReview({ action, actorType, reasonPresent }: CommandFacts): boolean {
+    if (actorType !== 'admin_token') return false
+    const row = this.#commandRow(action)
+    if (row === undefined) return false
+    return row.role === ('admin' satisfies AdminRole) || (row.reasonRequired && !reasonPresent)
+  }
+
+  #commandRow(action: string): AdminRoute | undefined {
+    return this.rows.find(({ command }) => command === action)
+  }
 }
 
 export interface RiskThresholds {

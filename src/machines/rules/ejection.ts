@@ -1,3 +1,5 @@
+import { backoffMs } from '../../backoff.ts'
+
 /** Passive ejection of one model on one node (§8; the defaults are Envoy's). */
 export interface EjectionState {
   /** Failures to connect and timeouts since the last success. */
@@ -48,7 +50,7 @@ export function afterFailure(
   if (nowMs < state.ejectedUntilMs) return state
   if (failure.cause === 'load') {
     const timesEjected = state.timesEjected + 1
-    const ejectedMs = Math.min(baseMs * 2 ** (timesEjected - 1), loadEjectionMaxMs)
+    const ejectedMs = backoffMs({ firstMs: baseMs, maxMs: loadEjectionMaxMs }, timesEjected)
     return { ...healthy, timesEjected, ejectedAtMs: nowMs, ejectedUntilMs: nowMs + ejectedMs }
   }
   const isServerError = failure.cause === 'server_error'

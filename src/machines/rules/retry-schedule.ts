@@ -1,3 +1,4 @@
+import { jittered } from '../../backoff.ts'
 import { hourMs, minuteMs, secondMs } from '../../time.ts'
 
 /** The waits before each attempt of a delivery, ms (§11): 10 attempts in about 75.6 hours. */
@@ -29,7 +30,7 @@ const jobDelaysMs: readonly number[] = [5 * secondMs, 30 * secondMs]
 export function nextDeliveryDelayMs(attempts: number, random: number, retryAfterMs: number | null): number | null {
   const delay = deliveryDelaysMs[attempts]
   if (delay === undefined) return null
-  const spread = Math.round(delay * (1 - jitter + 2 * jitter * random))
+  const spread = Math.round(jittered(delay, jitter, random))
   return Math.max(spread, Math.min(retryAfterMs ?? 0, retryAfterMsMax))
 }
 

@@ -25,8 +25,8 @@ export interface RouteLoad {
   readonly reading: Reading
 }
 
-/** The facts of a route by which a request is written and its answer read. */
-export type ServingRoute = Pick<Route, 'runtimeId' | 'runtimeKind' | 'ranking' | 'agent'>
+/** What a request is written for, and its answer read by. */
+export type ServingRoute = Pick<Route, 'runtimeId' | 'runtimeKind' | 'ranking' | 'agent' | 'external'>
 
 /** One model on one runtime of one node, as the hot path sees it. */
 export interface Route {

@@ -4,6 +4,7 @@ import { OutputMeter, skippedLinesMax } from '../../protocol/chat/answer-bounds.
 import { BoundRewriter } from '../../protocol/chat/bound-rewriter.ts'
 import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
 import { SseSplitter } from '../../protocol/chat/sse.ts'
+import { usageText } from '../../protocol/chat/token-usage.ts'
 import { openAiError } from '../../protocol/json/error-envelopes.ts'
 import type { NodeResponse } from '../../transport/transport.ts'
 import { CallerStream } from './caller-stream.ts'
@@ -122,7 +123,7 @@ export class ChatStream {
     const choices = this.bound?.choices() ?? null
     const { usage, svc } = this.call.conclude(this.rewriter.usage, this.rewriter.outputWeight, choices)
     this.gathered += this.rewriter.terminal(
-      `,"usage":${JSON.stringify(usage)},"svc":${JSON.stringify(svc)}`,
+      `,"usage":${usageText(usage)},"svc":${JSON.stringify(svc)}`,
       this.separateUsage,
     )
     this.end()

@@ -1,9 +1,11 @@
+import { waitAtMost } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
 import { ulid } from '../../ids.ts'
 import { type PublicCompletion, publicCompletion } from '../../protocol/chat/completion.ts'
 import { GatheredAnswer } from '../../protocol/chat/gathered-answer.ts'
 import { saysWhy } from '../../protocol/chat/node-refusal.ts'
 import { eventStreamHeaders } from '../../protocol/chat/sse.ts'
+import { wireUsage } from '../../protocol/chat/token-usage.ts'
 import { streamMembers, upstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { Roster } from '../../roster.ts'
 import { askedAsStream } from '../../runtimes/registry.ts'
@@ -63,9 +65,7 @@ export class NodeChat {
     if (this.calls.size === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
     this.emptied = resolve
-    const timer = setTimeout(resolve, graceMs)
-    await promise
-    clearTimeout(timer)
+    await waitAtMost(graceMs, promise)
     for (const call of [...this.calls]) {
       if (call.stream === null) call.signal.abort()
       else call.stream.cut()
@@ -129,7 +129,7 @@ function whole(call: ChatCall, completion: PublicCompletion): Response {
       created: Math.floor(Date.now() / 1_000),
       model: call.modelId,
       choices: completion.choices,
-      usage,
+      usage: wireUsage(usage),
       svc,
     },
     { headers: { 'cache-control': 'no-store' } },

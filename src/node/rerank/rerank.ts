@@ -1,3 +1,4 @@
+import { waitAtMost } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
 import { type RerankRequest, type RerankResponse, rerankTopN } from '../../protocol/wire/inference/rerank.ts'
 import { runtimeModules } from '../../runtimes/registry.ts'
@@ -54,9 +55,7 @@ export class Reranker {
     if (this.inFlight === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
     this.emptied = resolve
-    const timer = setTimeout(resolve, graceMs)
-    await promise
-    clearTimeout(timer)
+    await waitAtMost(graceMs, promise)
   }
 }
 

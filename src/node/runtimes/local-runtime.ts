@@ -11,7 +11,7 @@ import { declaredRanker } from '../../runtimes/rerank.ts'
 import { modalityOf, type RuntimeModel, type RuntimeStatus } from '../../runtimes/runtime.ts'
 import { isoTime } from '../../time.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
-import { createDirectTransport } from '../../transport/direct.ts'
+import { createDirectTransport } from '../../transport/http1/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 
 /** A model server beside the agent, or a runtime inside the agent. */

@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { type Loop, loop } from '../../host/loop.ts'
 import { isLoopback } from '../../host/loopback.ts'
 import { PrivateFileError, type PrivateFolder } from '../../host/private-files.ts'
 import { newId, type RuntimeId } from '../../ids.ts'
@@ -7,7 +8,7 @@ import type { Log } from '../../log.ts'
 import { discoverHere, loopbackUrl } from '../../polling/discover-here.ts'
 import { runtimesMax } from '../../protocol/wire/nodes/agent.ts'
 import type { ScoreKind } from '../../runtimes/ranking.ts'
-import { nodeBaseUrl } from '../../transport/direct.ts'
+import { nodeBaseUrl } from '../../transport/http1/direct.ts'
 import { type LocalRuntime, type RuntimeTimes, runtimeTimes, WatchedRuntime } from './local-runtime.ts'
 
 export const runtimesFile = 'runtimes.json'
@@ -76,7 +77,7 @@ class RunningRuntimes implements RuntimeSet {
   private readonly byLabel = new Map<string, LocalRuntime>()
   private readonly listeners = new Set<() => void>()
   private remembered: readonly StoredRuntime[]
-  private timer: ReturnType<typeof setTimeout> | null = null
+  private readonly discovering: Loop
   private stopped = false
 
   constructor(private readonly options: RuntimeSetOptions) {
@@ -85,6 +86,7 @@ class RunningRuntimes implements RuntimeSet {
       throw new PrivateFileError(`${options.folder.path}/${runtimesFile} is damaged`)
     }
     this.remembered = stored?.runtimes ?? []
+    this.discovering = loop({ pauseMs: options.discoverMs ?? discoverMsDefault, run: () => this.discover() })
   }
 
   async start(): Promise<void> {
@@ -98,7 +100,7 @@ class RunningRuntimes implements RuntimeSet {
     const polls = (this.options.rankers ?? []).map((ranker) => this.watch(ranker.url, ranker))
     const urls = [...this.options.urls, ...(this.options.keys ?? []).map(({ url }) => url)]
     polls.push(...urls.map((url) => this.watch(url)))
-    if (this.options.discover) polls.push(this.discover())
+    if (this.options.discover) polls.push(this.discovering.startNow())
     await Promise.all(polls)
   }
 
@@ -113,7 +115,7 @@ class RunningRuntimes implements RuntimeSet {
 
   stop(): void {
     this.stopped = true
-    if (this.timer !== null) clearTimeout(this.timer)
+    void this.discovering.stop()
     for (const runtime of this.byLabel.values()) runtime.stop?.()
   }
 
@@ -143,7 +145,6 @@ class RunningRuntimes implements RuntimeSet {
       this.options.log.info('runtime_discovered', { kind: module.kind })
       await this.watch(loopbackUrl(port))
     }
-    if (!this.stopped) this.timer = setTimeout(() => void this.discover(), this.options.discoverMs ?? discoverMsDefault)
   }
 
   /** The ports of runtimes on this computer, so that one server under two names is one runtime. */

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { product } from '../../brand.ts'
+import { holdsWithin } from '../../deadline.ts'
 
 /**
  * The variable by which the processes of a model server are known, whatever group or session they have moved to: every
@@ -47,14 +48,11 @@ export function signalAll(pids: readonly number[], signal: 'SIGTERM' | 'SIGKILL'
   }
 }
 
-/** Kills all processes with this mark; resolves with false if some remain after `withinMs`. */
-export async function killMarked(word: string, withinMs: number): Promise<boolean> {
-  const untilMs = performance.now() + withinMs
-  for (;;) {
+/** Kills what has this mark; resolves with false if some of it is still there after `withinMs`. */
+export function killMarked(word: string, withinMs: number): Promise<boolean> {
+  return holdsWithin(withinMs, lookMs, () => {
     const left = markedProcesses(word)
-    if (left.length === 0) return true
-    if (performance.now() > untilMs) return false
     signalAll(left, 'SIGKILL')
-    await Bun.sleep(lookMs)
-  }
+    return left.length === 0
+  })
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { Alarm } from '../../clock.ts'
 import type { PrivateFolder } from '../../host/private-files.ts'
 import { failureName, type Log } from '../../log.ts'
 import { roomFor } from '../../machines/rules/model-memory.ts'
@@ -69,8 +70,8 @@ export class ModelServers {
   private starts = 0
   private looking = false
   private again = false
-  private yieldTimer: ReturnType<typeof setTimeout> | null = null
-  /** The state that the listeners know. */
+  private readonly yielding = new Alarm(() => this.look())
+  /** What the listeners were told of. */
   private told = ''
   /** The state in the folder; null if the last write failed. */
   private saved: string | null = ''
@@ -104,7 +105,7 @@ export class ModelServers {
 
   /** Resolves when no process is left. */
   async stop(): Promise<void> {
-    if (this.yieldTimer !== null) clearTimeout(this.yieldTimer)
+    this.yielding.clear()
     await Promise.all(this.list.map((server) => server.end()))
     this.keeper.stop()
   }
@@ -153,12 +154,11 @@ export class ModelServers {
     const known = server.loadMs ?? Math.max(...this.list.map(({ loadMs }) => loadMs ?? 0))
     const patienceMs = Math.min(Math.max(known, yieldMsMin), yieldMsMax)
     const leftMs = (server.loadingSinceMs ?? 0) + patienceMs - Date.now()
-    if (this.yieldTimer !== null) clearTimeout(this.yieldTimer)
-    this.yieldTimer = null
-    // Each server is asked only once: every event of a server starts another pass.
+    this.yielding.clear()
+    // Nobody is asked twice: each event of a server is another pass.
     const yielding = busy.map((id) => this.byModel(id)).filter((one) => one?.state === 'ready.busy')
     if (leftMs <= 0) for (const one of yielding) one?.send('yield.asked')
-    else this.yieldTimer = setTimeout(() => this.look(), leftMs)
+    else this.yielding.set(leftMs)
   }
 
   /** Written when a state changes, not with every call. */

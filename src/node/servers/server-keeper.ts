@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { Alarm } from '../../clock.ts'
 import { descriptors } from '../../host/descriptors.ts'
 import { markVariable } from './marked-processes.ts'
 
@@ -43,7 +44,6 @@ export interface ServerKeeper {
 export function keepServers(word: string): ServerKeeper {
   let child: ChildProcess | null = null
   let stopped = false
-  let timer: ReturnType<typeof setTimeout> | null = null
   const start = () => {
     descriptors.lend(launchDescriptors)
     const startedMs = performance.now()
@@ -58,16 +58,17 @@ export function keepServers(word: string): ServerKeeper {
     started.stdin?.on('error', () => {})
     started.once('exit', () => {
       if (stopped) return
-      timer = setTimeout(start, Math.max(0, startedMs + restartMs - performance.now()))
+      restart.set(Math.max(0, startedMs + restartMs - performance.now()))
     })
     started.unref()
     child = started
   }
+  const restart = new Alarm(start)
   start()
   return {
     stop: () => {
       stopped = true
-      if (timer !== null) clearTimeout(timer)
+      restart.clear()
       child?.kill('SIGKILL')
     },
   }

@@ -1,4 +1,8 @@
+import { backoffMs } from '../../backoff.ts'
 import { headers } from '../../brand.ts'
+import { Alarm, type Clock, systemClock } from '../../clock.ts'
+import { waitAtMost } from '../../deadline.ts'
+import { type Loop, loop } from '../../host/loop.ts'
 import { newNonce, tunnelMessage } from '../../protocol/signing/signatures.ts'
 import { silentMsMax, tunnelProtocol } from '../../protocol/tunnel/tunnel-session.ts'
 import { secondMs } from '../../time.ts'
@@ -25,6 +29,7 @@ export interface TunnelOptions {
   readonly now?: () => number
   readonly redialMsMax?: number
   readonly silentMsMax?: number
+  readonly clock?: Clock
 }
 
 export type TunnelLogEvent = 'tunnel_opened' | 'tunnel_closed' | 'tunnel_not_opened' | 'tunnel_asked_to_move'
@@ -68,18 +73,21 @@ class Dialler implements NodeTunnel {
   /** The tunnel on which the gateway opens new streams. */
   private newest: TunnelLink | null = null
   private dialling: Bun.WebSocket | null = null
-  private redial: ReturnType<typeof setTimeout> | null = null
-  private readonly beat: ReturnType<typeof setInterval>
+  private readonly redial: Alarm
+  private readonly beating: Loop
   private failures = 0
   private stopped = false
   private allClosed: (() => void) | null = null
   private readonly waiting: (() => void)[] = []
 
   constructor(private readonly options: TunnelOptions) {
-    const silentMs = options.silentMsMax ?? silentMsMax
-    this.beat = setInterval(() => {
+    const { silentMsMax: silentMs = silentMsMax, clock = systemClock } = options
+    this.redial = new Alarm(() => this.dial(), clock)
+    const beat = () => {
       for (const link of [...this.links]) link.endIfSilent(silentMs)
-    }, silentMs / 4)
+    }
+    this.beating = loop({ everyMs: silentMs / 4, run: beat, clock })
+    this.beating.start()
   }
 
   connected(): boolean {
@@ -97,8 +105,7 @@ class Dialler implements NodeTunnel {
 
   dial(): void {
     if (this.stopped || this.dialling !== null) return
-    if (this.redial !== null) clearTimeout(this.redial)
-    this.redial = null
+    this.redial.clear()
     const ws = new BunWebSocket(this.options.url, { headers: this.hello(), protocols: [tunnelProtocol] })
     this.dialling = ws
     const giveUp = setTimeout(() => ws.terminate(), dialMsMax)
@@ -173,28 +180,22 @@ class Dialler implements NodeTunnel {
   }
 
   private redialLater(): void {
-    if (this.stopped || this.dialling !== null || this.redial !== null) return
-    const { random = Math.random, redialMsMax = redialMsMaxDefault } = this.options
-    const bound = Math.min(redialMsMax, redialFirstMs * 2 ** Math.min(this.failures, 16))
+    if (this.stopped || this.dialling !== null || this.redial.isSet) return
+    const { random = Math.random, redialMsMax: maxMs = redialMsMaxDefault } = this.options
     this.failures++
-    this.redial = setTimeout(() => {
-      this.redial = null
-      this.dial()
-    }, random() * bound)
+    this.redial.set(random() * backoffMs({ firstMs: redialFirstMs, maxMs }, this.failures))
   }
 
   async stop(graceMs = stopGraceMs): Promise<void> {
     this.stopped = true
-    if (this.redial !== null) clearTimeout(this.redial)
+    this.redial.clear()
     this.dialling?.terminate()
     const { promise, resolve } = Promise.withResolvers<void>()
     this.allClosed = resolve
     if (this.links.size === 0) resolve()
     for (const link of this.links) link.session.goAway()
-    const timer = setTimeout(resolve, graceMs)
-    await promise
-    clearTimeout(timer)
-    clearInterval(this.beat)
+    await waitAtMost(graceMs, promise)
+    void this.beating.stop()
     for (const link of [...this.links]) link.session.close('stopped')
   }
 }

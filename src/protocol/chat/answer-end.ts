@@ -1,16 +1,15 @@
 import { jsonString } from '../json/json-text.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'
-import type { TokenUsage } from './token-usage.ts'
+import { type TokenUsage, usageText } from './token-usage.ts'
 
 /**
  * The members `usage` and `svc` that end every answer, with the comma before them. Written by hand: it is on the path of
  * every answer, and the general writer takes three times as long.
  */
 export function answerEnd(usage: TokenUsage, metadata: ChatMetadata): string {
-  const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage
   const estimated = metadata.usage_estimated === true ? ',"usage_estimated":true' : ''
   const external = metadata.external === true ? ',"external":true' : ''
   const salt = metadata.receipt_salt === undefined ? '' : `,"receipt_salt":"${metadata.receipt_salt}"`
   const mixture = metadata.mixture === undefined ? '' : `,"mixture":${JSON.stringify(metadata.mixture)}`
-  return `,"usage":{"prompt_tokens":${prompt},"completion_tokens":${completion},"total_tokens":${total}},"svc":{"runtime_id":${jsonString(metadata.runtime_id)},"runtime_kind":${jsonString(metadata.runtime_kind)},"latency_ms":${metadata.latency_ms},"ttft_ms":${metadata.ttft_ms},"receipt_hash":"${metadata.receipt_hash}","request_id":"${metadata.request_id}"${estimated}${external}${salt}${mixture}}`
+  return `,"usage":${usageText(usage)},"svc":{"runtime_id":${jsonString(metadata.runtime_id)},"runtime_kind":${jsonString(metadata.runtime_kind)},"latency_ms":${metadata.latency_ms},"ttft_ms":${metadata.ttft_ms},"receipt_hash":"${metadata.receipt_hash}","request_id":"${metadata.request_id}"${estimated}${external}${salt}${mixture}}`
 }

@@ -4,7 +4,7 @@ import type { ChatMetadata } from '../wire/inference/chat.ts'
 import { AnswerCount, choicesMax } from './answer-bounds.ts'
 import { thoughtOf } from './thought.ts'
 import { outputWeight } from './token-estimate.ts'
-import { type TokenUsage, tokenCount } from './token-usage.ts'
+import { type TokenUsage, tokenCount, withDetails } from './token-usage.ts'
 
 /** Shared by all chunks of one answer, regardless of the node's values. */
 export interface ChunkIdentity {
@@ -32,13 +32,21 @@ export function knownFinishReason(reason: unknown): string {
   return typeof reason === 'string' && finishReasons.has(reason) ? reason : 'stop'
 }
 
-/** null where the node reported nothing usable. Detail objects (`prompt_tokens_details`, …) stay behind. */
-export function readUsage(value: unknown): TokenUsage | null {
+/** Of an answer or a chunk; null where the node reported nothing usable. Of the details, those that clients are told pass. */
+export function readUsage(body: Json): TokenUsage | null {
+  const { usage: value } = body
   if (!isObject(value)) return null
   const prompt = tokenCount(value.prompt_tokens)
   const completion = tokenCount(value.completion_tokens)
   if (prompt === null || completion === null) return null
-  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+  const usage = { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+  const [cached, reasoning] = [readCachedTokens(body), readReasoningTokens(value)]
+  return cached === null && reasoning === null ? usage : withDetails(usage, cached, reasoning)
+}
+
+function readReasoningTokens({ completion_tokens_details: details, reasoning_tokens: own }: Json): number | null {
+  // SGLang has the number beside the others.
+  return (isObject(details) ? tokenCount(details.reasoning_tokens) : null) ?? tokenCount(own)
 }
 
 /**
@@ -97,7 +105,7 @@ export abstract class ChunkReader {
     if (chunk === tooMuch) return 'failed'
     if (!isObject(chunk)) return 'malformed'
     if (isErrorBody(chunk)) return 'failed'
-    const usage = readUsage(chunk.usage)
+    const usage = readUsage(chunk)
     if (usage !== null) {
       this.usage = usage
       this.cachedTokens = readCachedTokens(chunk)

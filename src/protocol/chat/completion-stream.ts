@@ -1,6 +1,6 @@
 import type { ChatMetadata } from '../wire/inference/chat.ts'
 import type { ChunkIdentity } from './chunk-reader.ts'
-import type { TokenUsage } from './token-usage.ts'
+import { type TokenUsage, wireUsage } from './token-usage.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -51,7 +51,8 @@ function* deltas({ role: _, content, ...others }: Json): Generator<Json> {
 
 /** The events of a buffered answer (§6): role, slices, terminal chunk with usage and metadata, `[DONE]`. */
 export function* answerEvents(answer: BufferedAnswer): Generator<string> {
-  const { usage, metadata: svc, finishReason, logprobs } = answer
+  const { metadata: svc, finishReason, logprobs } = answer
+  const usage = wireUsage(answer.usage)
   const head = { ...answer.identity, object: 'chat.completion.chunk' }
   const { id, created, model, object } = head
   const event = (choices: readonly Json[], extra: Json = {}) =>

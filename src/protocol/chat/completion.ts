@@ -47,7 +47,7 @@ export function publicCompletion(text: string): PublicCompletion | null {
       ...(isObject(choice.logprobs) ? { logprobs: choice.logprobs } : {}),
     })
   }
-  return completionOf(choices, readUsage(body.usage), body.svc, readCachedTokens(body))
+  return completionOf(choices, readUsage(body), body.svc, readCachedTokens(body))
 }
 
 /** `svc`: as the node wrote it. */

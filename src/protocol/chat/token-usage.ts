@@ -3,8 +3,43 @@ export interface TokenUsage {
   readonly prompt_tokens: number
   readonly completion_tokens: number
   readonly total_tokens: number
+  /** Part of the prompt that the node found in its cache; absent if the node does not report it. */
+  readonly cached_tokens?: number
+  /** Part of the completion that is reasoning; absent if the node does not report it. */
+  readonly reasoning_tokens?: number
 }
 
-/** As a node says it; null: it is no number of tokens. */
+/** A count as a node reports it; null if it is no number of tokens. */
 export const tokenCount = (value: unknown): number | null =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= 2_147_483_647 ? value : null
+
+/** `usage` with these details, each at most what it is a part of. null: not reported. */
+export function withDetails(
+  { prompt_tokens, completion_tokens, total_tokens }: TokenUsage,
+  cached: number | null | undefined,
+  reasoning: number | null | undefined,
+): TokenUsage {
+  return {
+    prompt_tokens,
+    completion_tokens,
+    total_tokens,
+    ...(cached == null ? {} : { cached_tokens: Math.min(cached, prompt_tokens) }),
+    ...(reasoning == null ? {} : { reasoning_tokens: Math.min(reasoning, completion_tokens) }),
+  }
+}
+
+/** OpenAI's `usage`, with the details that are known. */
+export const wireUsage = ({ cached_tokens, reasoning_tokens, ...usage }: TokenUsage) => ({
+  ...usage,
+  ...(cached_tokens === undefined ? {} : { prompt_tokens_details: { cached_tokens } }),
+  ...(reasoning_tokens === undefined ? {} : { completion_tokens_details: { reasoning_tokens } }),
+})
+
+/** Its text. By hand: it is written for every answer. */
+export function usageText(usage: TokenUsage): string {
+  const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage
+  const { cached_tokens: cached, reasoning_tokens: reasoning } = usage
+  const ofPrompt = cached === undefined ? '' : `,"prompt_tokens_details":{"cached_tokens":${cached}}`
+  const ofCompletion = reasoning === undefined ? '' : `,"completion_tokens_details":{"reasoning_tokens":${reasoning}}`
+  return `{"prompt_tokens":${prompt},"completion_tokens":${completion},"total_tokens":${total}${ofPrompt}${ofCompletion}}`
+}

@@ -1,4 +1,5 @@
 import type { Problem } from '../../errors.ts'
+import { namesOf } from '../dialects/fields.ts'
 import { cutMembers } from '../json/json-members.ts'
 import { jsonString } from '../json/json-text.ts'
 import { withoutHints } from './cache-hints.ts'
@@ -8,14 +9,8 @@ export const chatPath = '/v1/chat/completions'
 
 /** Fields that no node gets, because nodes may belong to third parties (data minimisation, §5). */
 export const upstreamStripped: ReadonlySet<string> = new Set([
-  'svc',
-  'user',
-  'safety_identifier',
-  'metadata',
-  'store',
-  'prompt_cache_key',
-  'cache_control',
-  'service_tier',
+  ...namesOf('chat', 'dropped'),
+  ...namesOf('chat', 'hint'),
 ])
 
 /** Longer bodies stay in pieces. Joining a short one costs less than passing its pieces on. */

@@ -48,8 +48,8 @@ export function readTextCompletion(text: string): TextAnswer | null {
   if (!isObject(body) || isErrorBody(body) || !areChoices(body.choices)) return null
   const texts = body.choices.map(choiceOf)
   if (texts.some((choice) => choice === null)) return null
-  const { usage, svc } = body
-  return { texts: texts as TextChoice[], usage: readUsage(usage), cachedTokens: readCachedTokens(body), svc }
+  const { svc } = body
+  return { texts: texts as TextChoice[], usage: readUsage(body), cachedTokens: readCachedTokens(body), svc }
 }
 
 export const textWeightOf = (texts: readonly TextChoice[]) => texts.reduce((sum, { text }) => sum + textWeight(text), 0)
@@ -91,7 +91,7 @@ export class TextStream {
     if (chunk === tooMuch) return failed
     if (!isObject(chunk)) return { kind: 'malformed' }
     if (isErrorBody(chunk)) return failed
-    const usage = readUsage(chunk.usage)
+    const usage = readUsage(chunk)
     if (usage !== null) {
       this.usage = usage
       this.cachedTokens = readCachedTokens(chunk)

@@ -1,43 +1,12 @@
 import { brand } from '../../brand.ts'
 import { canonicalJson } from '../json/canonical-json.ts'
+import { type LoggedEntry, loggedFacts } from '../money/logged.ts'
 import { sha256 } from './merkle-log.ts'
 
 /** `0x` and the hex SHA-256 of the JCS form (RFC 8785): what the log holds of facts that only their owners may read. */
 export const factsHash = (facts: object): string => `0x${sha256(canonicalJson(facts)).toHex()}`
 
-/** A credit as its customer knows it. */
-export const creditHash = (credit: {
-  readonly entryId: string
-  readonly customerId: string
-  readonly amountWei: string
-  readonly reason: string | null
-  readonly createdAt: Date
-}): string =>
-  factsHash({
-    v: `${brand}-credit-v1`,
-    credit_id: credit.entryId,
-    customer_id: credit.customerId,
-    amount_wei: credit.amountWei,
-    reason: credit.reason,
-    created_at: credit.createdAt.toISOString(),
-  })
-
-/** A debit that was given back, as its customer knows it. */
-export const refundHash = (refund: {
-  readonly entryId: string
-  readonly customerId: string
-  readonly receiptHash: string
-  readonly amountWei: string
-  readonly createdAt: Date
-}): string =>
-  factsHash({
-    v: `${brand}-refund-v1`,
-    refund_id: refund.entryId,
-    customer_id: refund.customerId,
-    receipt_hash: refund.receiptHash,
-    amount_wei: refund.amountWei,
-    created_at: refund.createdAt.toISOString(),
-  })
+export const ledgerEntryHash = (entry: LoggedEntry): string => factsHash(loggedFacts(entry))
 
 /** The end of one writer's chain of the audit. Its MAC is nobody's to guess. */
 export const auditHeadHash = (head: {

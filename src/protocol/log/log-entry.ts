@@ -1,8 +1,17 @@
 import { brand } from '../../brand.ts'
+import { loggedKinds, loggedName } from '../money/logged.ts'
 import { leafHash, type TreeHash } from './merkle-log.ts'
 
 /** What the log holds, each as one hash that tells a stranger nothing. */
-export const logEntryKinds = ['receipt', 'audit', 'credit', 'refund', 'books', 'batch', 'fork', 'cutoff'] as const
+export const logEntryKinds = [
+  'receipt',
+  'audit',
+  ...loggedKinds.map(loggedName),
+  'books',
+  'batch',
+  'fork',
+  'cutoff',
+] as const
 export type LogEntryKind = (typeof logEntryKinds)[number]
 
 export interface LogEntry {

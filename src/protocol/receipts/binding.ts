@@ -19,9 +19,16 @@ const saltBytes = 32
 type Fields = Readonly<Record<string, unknown>>
 const encoder = new TextEncoder()
 
+/** Bytes from which on Bun's own hash is the faster one: of 5 MB it takes 3 ms, WebAssembly 32. A browser has none that answers at once. */
+const longBytesMin = 16 * 1024
+const hasNative = typeof Bun !== 'undefined'
+
 /** `0x` and the hex SHA-256 of the salt and the text: nobody without the salt can try guesses against it. */
 export function commitment(salt: Uint8Array, text: string): string {
   const bytes = encoder.encode(text)
+  if (hasNative && bytes.length >= longBytesMin) {
+    return `0x${new Bun.CryptoHasher('sha256').update(salt).update(bytes).digest('hex')}`
+  }
   const all = new Uint8Array(salt.length + bytes.length)
   all.set(salt)
   all.set(bytes, salt.length)

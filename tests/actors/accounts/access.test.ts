@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { AccessDirectory, type AccessOptions } from '../../../src/actors/accounts/access-directory.ts'
-import { type AccountVerbs, createAccounts } from '../../../src/actors/accounts/accounts.ts'
+import { Accounts, type AccountVerbs } from '../../../src/actors/accounts/accounts.ts'
 import { makeRoleToken } from '../../../src/actors/accounts/first-start.ts'
 import { createSealing } from '../../../src/actors/accounts/sealing.ts'
 import { ChangeFeed } from '../../../src/actors/durable/change-feed.ts'
@@ -12,6 +12,7 @@ import { severable } from '../../support/gateways/severed-database.ts'
 import { testAudit, testTrail } from '../../support/leaks/audit.ts'
 import { waitLimitMs } from '../../support/run/limits.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const log = createLog('silent', () => {})
@@ -50,7 +51,7 @@ async function gateway(
     outageMs: 60_000,
     ...changes,
   })
-  const accounts = createAccounts({
+  const accounts = new Accounts({
     db: database.db,
     trail: testTrail(database.db),
     peppers,
@@ -215,6 +216,18 @@ test('§4: the last use is noted to the minute', async () => {
   await access.gatewayKey(gatewayKey)
   await access.stop()
   expect((await accounts.key(key.keyId)).lastUsedAt?.toISOString()).toBe('2026-11-20T16:00:00.000Z')
+})
+
+test('§4: the last uses are written every 5 s', async () => {
+  const clock = new VirtualClock()
+  const { access, accounts } = await gateway({ clock, now: () => Date.UTC(2026, 10, 20) })
+  const { customer } = await accounts.createCustomer({ displayName: 'A' })
+  const { key, gatewayKey } = await accounts.issueKey(customer.customerId, { name: 'k' })
+  await access.gatewayKey(gatewayKey)
+  await clock.pass(4_999)
+  expect((await accounts.key(key.keyId)).lastUsedAt).toBeNull()
+  await clock.pass(1)
+  await waitUntil('the use', async () => (await accounts.key(key.keyId)).lastUsedAt !== null)
 })
 
 test('§4: customer headers: right, wrong token, unknown id, malformed', async () => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type AccountVerbs, createAccounts } from '../../../src/actors/accounts/accounts.ts'
+import { Accounts, type AccountVerbs } from '../../../src/actors/accounts/accounts.ts'
 import { createSealing } from '../../../src/actors/accounts/sealing.ts'
 import { createPoolAdmin, type NewRuntimeNode, type PoolVerbs } from '../../../src/actors/pool/pool-admin.ts'
 import { getNode } from '../../../src/db/queries/pool/pool.ts'
@@ -20,7 +20,7 @@ const forgotten: string[] = []
 beforeAll(async () => {
   database = await testDatabase()
   const trail = testTrail(database.db)
-  accounts = createAccounts({
+  accounts = new Accounts({
     db: database.db,
     trail,
     peppers: ['pepper'],

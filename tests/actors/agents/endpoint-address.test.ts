@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { createEndpointRules } from '../../../src/actors/agents/endpoint-address.ts'
 import { CallSignal } from '../../../src/transport/call-signal.ts'
-import { createDirectTransport } from '../../../src/transport/direct.ts'
+import { createDirectTransport } from '../../../src/transport/http1/direct.ts'
 import { isGlobalAddress } from '../../../src/transport/public-address.ts'
 import { waitLimitMs } from '../../support/run/limits.ts'
 

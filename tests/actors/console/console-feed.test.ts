@@ -10,6 +10,7 @@ import {
 import { createInspector, type Inspector } from '../../../src/actors/telemetry/inspect.ts'
 import { createLog } from '../../../src/log.ts'
 import { nodeMachine } from '../../../src/machines/charts/node.ts'
+import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const thresholds = { staleAfterMs: 15_000, offlineAfterMs: 45_000, holdDownMs: 300_000, drainTimeoutMs: 300_000 }
@@ -175,4 +176,22 @@ test('§23: over the network: a console whose connection takes nothing is droppe
   await waitUntil('its connection to end', () => server.pendingRequests === 0)
   socket.destroy()
   await server.stop(true)
+})
+
+test('§23: a quiet feed says every 10 s that it is alive, while a console is open', async () => {
+  const clock = new VirtualClock()
+  const feed = feedOn(createInspector(log), { clock })
+  const reader = readerOf(feed.open(quiet))
+  await reader.read()
+  const heard: string[] = []
+  const reading = (async () => {
+    for (let next = await reader.read(); !next.done; next = await reader.read()) {
+      heard.push(`${clock.now()}: ${new TextDecoder().decode(next.value)}`)
+    }
+  })()
+  await clock.pass(25_000)
+  expect(heard).toEqual(['10000: : alive\n\n', '20000: : alive\n\n'])
+  await reader.cancel()
+  await reading
+  expect(clock.waits).toEqual([])
 })

@@ -3,7 +3,8 @@ import { quantile } from '../../../src/actors/console/quantile.ts'
 import { createTraffic, trafficBetween } from '../../../src/actors/console/traffic.ts'
 import { chatRoute, createMetrics } from '../../../src/actors/telemetry/metrics.ts'
 import { createLog } from '../../../src/log.ts'
-import { waitUntil } from '../../support/run/wait-until.ts'
+import { isoTime, minuteMs } from '../../../src/time.ts'
+import { VirtualClock } from '../../support/run/virtual-clock.ts'
 
 const sample = {
   status: 200,
@@ -63,14 +64,34 @@ test('§18: a step is what happened between two readings, per model, per strateg
   expect(point.inter_chunk_ms?.p50).toBeGreaterThan(25)
 })
 
+/** A series on a clock of its own. */
+function virtualTraffic(totals = createMetrics().totals) {
+  const clock = new VirtualClock()
+  const log = createLog('silent', () => {})
+  return { clock, traffic: createTraffic({ totals, log, clock, now: () => clock.now() }) }
+}
+
 test('the ring holds 15 minutes and no more; a quiet step is one of zeros', async () => {
-  const metrics = createMetrics()
-  const traffic = createTraffic({ totals: metrics.totals, log: createLog('silent', () => {}), stepMs: 2 })
+  const { clock, traffic } = virtualTraffic()
   traffic.start()
-  await waitUntil('the ring to be full', () => traffic.points().length === 180)
-  const [first] = traffic.points()
-  await waitUntil('the oldest to leave', () => traffic.points()[0]?.at !== first?.at)
+  await clock.pass(15 * minuteMs)
   expect(traffic.points()).toHaveLength(180)
-  expect(traffic.points()[0]).toMatchObject({ requests: 0, ttft_ms: null, models: [], errors: {} })
+  expect(traffic.points()[0]).toMatchObject({ at: isoTime(5_000), seconds: 5, requests: 0, ttft_ms: null, errors: {} })
+  await clock.pass(5_000)
+  expect(traffic.points()).toHaveLength(180)
+  expect(traffic.points()[0]).toMatchObject({ at: isoTime(10_000), models: [] })
   traffic.stop()
+  expect(clock.waits).toEqual([])
+})
+
+test('a reading that fails is left out, and the next point covers its step, too', async () => {
+  const { totals } = createMetrics()
+  let readings = 0
+  const { clock, traffic } = virtualTraffic(() => (++readings === 3 ? Promise.reject(new Error('away')) : totals()))
+  traffic.start()
+  await clock.pass(15_000)
+  expect(traffic.points().map(({ at, seconds }) => [at, seconds])).toEqual([
+    [isoTime(5_000), 5],
+    [isoTime(15_000), 10],
+  ])
 })

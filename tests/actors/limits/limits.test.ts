@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import type { Access } from '../../../src/actors/accounts/access.ts'
+import { LeaseBook } from '../../../src/actors/limits/lease-book.ts'
 import { type Admission, GatewayLimits, type LimitsOptions } from '../../../src/actors/limits/limits.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { Problem } from '../../../src/errors.ts'
@@ -11,6 +12,7 @@ import { severable } from '../../support/gateways/severed-database.ts'
 import { lasts } from '../../support/run/lasts.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
 import { stopwatch } from '../../support/run/stopwatch.ts'
+import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import { waitFor, waitUntil } from '../../support/run/wait-until.ts'
 
 const log = createLog('silent', () => {})
@@ -468,3 +470,21 @@ test.each([[Number.NaN], [-1], [Number.POSITIVE_INFINITY]])(
     expect(await refused(limits, access, 1)).toBeInstanceOf(Problem)
   },
 )
+
+test('§17: leases are looked at every second, and three times in a life that is shorter', async () => {
+  const clock = new VirtualClock()
+  for (const [ttlMs, expected] of [
+    [30_000, [1_000, 2_000, 3_000]],
+    [900, [300, 600, 900]],
+  ] as const) {
+    const beganMs = clock.now()
+    const ticks: number[] = []
+    const afterTick = () => ticks.push(clock.now() - beganMs)
+    const book = new LeaseBook({ ...database, log, now: Date.now, ttlMs, afterTick, clock })
+    await book.start()
+    await clock.pass(expected[2])
+    expect(ticks).toEqual([...expected])
+    await book.stop()
+    expect(clock.waits).toEqual([])
+  }
+})

@@ -5,9 +5,11 @@ import { RequestLog } from '../../../src/actors/requests/request-log.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { newId, type RequestId, ulid } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
-import { dayMs } from '../../../src/time.ts'
+import { dayMs, hourMs } from '../../../src/time.ts'
 import { severable } from '../../support/gateways/severed-database.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { VirtualClock } from '../../support/run/virtual-clock.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
 
 let database: TestDatabase
 beforeAll(async () => {
@@ -172,4 +174,28 @@ test('§32: what waits for a database that is away is written as it was, each on
   expect(shown(ids[0])).toBeNull()
   await close()
   await way.close()
+})
+
+test('§32: every hour the days ahead are made and those that are over dropped', async () => {
+  const clock = new VirtualClock()
+  const own = await testDatabase()
+  const days = async () => {
+    const rows = await own.sql<{ name: string }[]>`
+      select c.relname as name from pg_class c join pg_inherits i on i.inhrelid = c.oid
+      where i.inhparent = 'request_groups'::regclass order by 1`
+    return rows.map(({ name }) => name)
+  }
+  let atMs = Date.UTC(2031, 0, 1, 12)
+  const requests = new RequestLog({ ...own, log, days: 1, flushMs: 50, clock, now: () => atMs })
+  await requests.start()
+  const first = await days()
+  atMs += 2 * dayMs
+  await clock.pass(hourMs - 1)
+  expect(await days()).toEqual(first)
+  await clock.pass(1)
+  await waitUntil('the days ahead', async () => (await days()).at(-1) !== first.at(-1))
+  expect((await days()).filter((day) => first.includes(day))).toEqual(first.slice(1))
+  await requests.stop()
+  expect(clock.waits).toEqual([])
+  await own.drop()
 })

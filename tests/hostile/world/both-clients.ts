@@ -1,10 +1,6 @@
 import { join } from 'node:path'
-import {
-  type AfterAnswer,
-  MalformedResponse,
-  ResponseParser,
-  type ResponseSink,
-} from '../../../src/transport/http1-parser.ts'
+import { MalformedResponse } from '../../../src/transport/http1/response-head.ts'
+import { type AfterAnswer, ResponseParser, type ResponseSink } from '../../../src/transport/http1/response-parser.ts'
 
 /** What a client made of the bytes of a server: a whole answer, or none. */
 export type Made =

@@ -1,15 +1,9 @@
 import { expect, test } from 'bun:test'
-import { adminRoutes } from '../../../src/machines/rules/approval-policy.ts'
-import {
-  commandCategory,
-  needsReview,
-  type RiskFacts,
-  riskStatus,
-  sensitiveCategory,
-  sensitivePlaces,
-} from '../../../src/machines/rules/audit-risk.ts'
+import { adminRoutes } from '../../../src/actions/registry.ts'
+import { AuditRisk, type RiskFacts, riskStatus } from '../../../src/machines/rules/audit-risk.ts'
 import { type WorkflowFacts, workflowBlockers, workflowStatus } from '../../../src/machines/rules/workflow-status.ts'
 
+const risk = new AuditRisk(Object.values(adminRoutes))
 const thresholds = { watchDenied: 5, reviewDenied: 20, watchErrors: 5, reviewErrors: 20 }
 const quiet: RiskFacts = { reviewActions: 0, denied: 0, errors: 0, truncated: false }
 
@@ -34,17 +28,17 @@ test('§16: sensitive are billing, retention and data_export, and nothing else',
   for (const { method, path, category } of Object.values(adminRoutes)) {
     const place = { method, pathTemplate: path }
     const sensitive = ['billing', 'retention', 'data_export'].includes(category)
-    expect([path, sensitiveCategory(place)]).toEqual([path, sensitive ? category : null])
-    expect(sensitivePlaces.some((each) => each.method === method && each.pathTemplate === path)).toBe(sensitive)
+    expect([path, risk.sensitiveCategory(place)]).toEqual([path, sensitive ? category : null])
+    expect(risk.sensitivePlaces.some((each) => each.method === method && each.pathTemplate === path)).toBe(sensitive)
   }
-  expect(sensitiveCategory({ method: 'HEAD', pathTemplate: '/v1/admin/billing/treasury-report' })).toBe('billing')
-  expect(sensitiveCategory({ method: 'PUT', pathTemplate: '/v1/admin/billing/treasury-report' })).toBeNull()
-  expect(sensitiveCategory({ method: 'GET', pathTemplate: '/v1/admin/*' })).toBeNull()
+  expect(risk.sensitiveCategory({ method: 'HEAD', pathTemplate: '/v1/admin/billing/treasury-report' })).toBe('billing')
+  expect(risk.sensitiveCategory({ method: 'PUT', pathTemplate: '/v1/admin/billing/treasury-report' })).toBeNull()
+  expect(risk.sensitiveCategory({ method: 'GET', pathTemplate: '/v1/admin/*' })).toBeNull()
 })
 
 test('§16: a command is reviewed when only an admin may give it or its reason is missing', () => {
   const review = (action: string, actorType: string, reasonPresent: boolean) =>
-    needsReview({ action, actorType, reasonPresent })
+    risk.needsReview({ action, actorType, reasonPresent })
   expect(review('node.revoke', 'admin_token', true)).toBe(true)
   expect(review('node.drain', 'admin_token', false)).toBe(true)
   expect(review('node.drain', 'admin_token', true)).toBe(false)
@@ -52,7 +46,7 @@ test('§16: a command is reviewed when only an admin may give it or its reason i
   expect(review('job.cancel', 'customer', false)).toBe(false)
   expect(review('job.create', 'customer', false)).toBe(false)
   expect(
-    ['node.drain', 'node.revoke', 'job.cancel', 'job.create'].map((action): string => commandCategory(action)),
+    ['node.drain', 'node.revoke', 'job.cancel', 'job.create'].map((action): string => risk.commandCategory(action)),
   ).toEqual([...['node_control', 'node_control', 'node_control', 'private_jobs']])
 })
 

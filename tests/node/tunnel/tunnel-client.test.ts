@@ -6,6 +6,7 @@ import { tcpSwitch } from '../../support/gateways/tcp-switch.ts'
 import { dial, get, nextOpen, nodeId, post, startTunnelServer } from '../../support/nodes/tunnel-pair.ts'
 import { waitLimitMs } from '../../support/run/limits.ts'
 import { turn } from '../../support/run/turn.ts'
+import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const cleanups: (() => unknown)[] = []
@@ -71,6 +72,21 @@ describe('§22: redial', () => {
     // Would be half a minute and more without the bound.
     node(way.url, ok, { random: () => 0.999, redialMsMax: 5 })
     await waitUntil('many tries', () => way.connections() > 10)
+  })
+
+  test('the bound of the wait doubles with each failure in a row, up to half a minute', async () => {
+    const clock = new VirtualClock()
+    const way = await switchTo(0)
+    // What looks for silence is set, too, and far away.
+    node(way.url, ok, { random: () => 1, silentMsMax: 1e9, clock })
+    const waits: number[] = []
+    for (let tries = 0; tries < 9; tries++) {
+      await waitUntil('the next try is set', () => clock.waits.length === 2)
+      const [wait = 0] = clock.waits
+      waits.push(wait)
+      await clock.pass(wait)
+    }
+    expect(waits).toEqual([500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000])
   })
 
   test('a stopped node dials no more', async () => {

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AnyElysia, Elysia } from 'elysia'
+import { type AdminAction, adminRoutes } from '../../../src/actions/registry.ts'
 import type { Role } from '../../../src/actors/accounts/access.ts'
 import { actionKey, bracedPath, checkAdminRoutes, RouteTable } from '../../../src/http/frame/route-table.ts'
-import { type AdminAction, adminRouteFaults, adminRoutes } from '../../../src/machines/rules/approval-policy.ts'
+import { adminRouteFaults } from '../../../src/machines/rules/admin-route.ts'
 import { newToken } from '../../../src/secrets.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 
@@ -23,6 +24,7 @@ const request = (method: string) => (method === 'GET' ? {} : { json: {} })
 const matrix: Readonly<Record<Role, readonly string[]>> = {
   admin: [
     'POST /v1/admin/customers/:customer_id/credits',
+    'POST /v1/admin/customers/:customer_id/debits',
     'POST /v1/admin/retention/audit-events/purge',
     'POST /v1/admin/customers',
     'PATCH /v1/admin/customers/:customer_id',
@@ -101,16 +103,16 @@ test('§4, §23: the table gives every admin route the role that the specificati
 })
 
 test('§16: every admin route that is mounted has a row, and every row is mounted', () => {
-  expect(adminRouteFaults(rows())).toEqual([])
+  expect(adminRouteFaults(rows(), adminRoutes)).toEqual([])
   const mounted = rows().map(({ action }) => action)
   expect((Object.keys(adminRoutes) as AdminAction[]).filter((action) => !mounted.includes(action)).sort()).toEqual([])
 })
 
 test('§16: the start refuses an admin route without a row, with a wrong one, and with one that is taken', () => {
-  const named = (action: string) => ({ detail: { [actionKey]: action } as object })
+  const named = (action: AdminAction) => ({ detail: { [actionKey]: adminRoutes[action] } as object })
   const nothing = () => ''
   const path = '/v1/admin/nodes'
-  const faults = (app: AnyElysia) => () => checkAdminRoutes(app)
+  const faults = (app: AnyElysia) => () => checkAdminRoutes(app, adminRoutes)
   expect(faults(new Elysia().get(path, nothing, named('node.list')))).not.toThrow()
   expect(faults(new Elysia().get(path, nothing))).toThrow('names no action')
   expect(faults(new Elysia().get('/v1/admin/new', nothing, named('node.list')))).toThrow('node.list is GET')

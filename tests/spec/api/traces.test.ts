@@ -4,6 +4,7 @@ import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.t
 import { readConfig } from '../../../src/settings/config.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { type Collector, type SeenSpan, startCollector } from '../../support/money/collector.ts'
+import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import conventions from './fixtures/semantic-conventions.json'
 
 let collector: Collector
@@ -303,6 +304,27 @@ test('§18: what a collector refuses for now is sent again; what it refuses for 
     await exporter.stop()
     own.stop()
   }
+})
+
+test('§18: spans wait a second for others, and twice as long after each refusal, up to half a minute', async () => {
+  const own = startCollector()
+  const clock = new VirtualClock()
+  const exporter = createSpanExporter({ endpoint: own.url, headers: null, serviceName: 's', log, clock })
+  own.fail(503, 503, 503, 503, 503, 503)
+  exporter.add(span)
+  const waits: (readonly number[])[] = []
+  for (let tries = 0; tries < 7; tries++) {
+    await waitFor('the next try is set', () => clock.waits.length === 1)
+    waits.push(clock.waits)
+    await clock.pass(clock.waits[0] ?? 0)
+  }
+  expect(waits.flat()).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000])
+  await waitFor('the span', () => own.spans.length === 1)
+  exporter.add(span)
+  await waitFor('a try after the success', () => clock.waits.length === 1)
+  expect(clock.waits).toEqual([1_000])
+  await exporter.stop()
+  own.stop()
 })
 
 test('§18: the queue is bounded, and a stop sends what is left; without a collector it ends all the same', async () => {

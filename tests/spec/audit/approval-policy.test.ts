@@ -65,6 +65,11 @@ const decided: readonly Row[] = [
     advisory('reason_and_second_approver'),
   ),
   row(
+    ['customer.debit.create', 'billing', 'POST', `${admin}/customers/:customer_id/debits`],
+    'admin',
+    advisory('reason_and_second_approver'),
+  ),
+  row(
     ['audit.retention.purge', 'retention', 'POST', `${admin}/retention/audit-events/purge`],
     'admin',
     ['role_token_typed_confirmation', 'second_approver'],

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
+import { adminRoute } from '../../../src/actions/registry.ts'
 import { AuditLog } from '../../../src/actors/audit/audit-log.ts'
 import { createLog } from '../../../src/log.ts'
 import { canonicalJson } from '../../../src/protocol/json/canonical-json.ts'
@@ -29,7 +30,7 @@ const faults = async () => (await verify()).faults.map(({ kind, at }) => [kind, 
 
 /** A writer of its own with five approvals and a command between them: seq 1 to 6. */
 async function writer(keys = [key]): Promise<string> {
-  const log = new AuditLog({ db: gateway.database.db, log: createLog('silent', () => {}), keys })
+  const log = new AuditLog({ db: gateway.database.db, log: createLog('silent', () => {}), keys, policyOf: adminRoute })
   for (let index = 0; index < 5; index++) await log.note(testAudit, { targetId: `t${index}` })
   await gateway.database.db.transaction((tx) =>
     log.command(tx, testAudit, { action: 'job.create', commandId: 'cmd_1' }),
@@ -58,7 +59,12 @@ test('§16: untouched chains hold, over several writers, and their heads are sho
 })
 
 test('§16: of many actions at once none is lost and the chain holds', async () => {
-  const log = new AuditLog({ db: gateway.database.db, log: createLog('silent', () => {}), keys: [key] })
+  const log = new AuditLog({
+    db: gateway.database.db,
+    log: createLog('silent', () => {}),
+    keys: [key],
+    policyOf: adminRoute,
+  })
   await Promise.all(Array.from({ length: 40 }, (_, index) => log.note(testAudit, { targetId: `t${index}` })))
   expect(await verify()).toMatchObject({ holds: true, checked_event_count: 46, writer_count: 2 })
 })

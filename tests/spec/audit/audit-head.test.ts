@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { adminRoute } from '../../../src/actions/registry.ts'
 import { AuditLog } from '../../../src/actors/audit/audit-log.ts'
 import { createLog } from '../../../src/log.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
@@ -86,7 +87,8 @@ test.each([
 
 describe('what a transaction took back is no loss', () => {
   const key = 'audit-key-of-the-tests-0123456789abcdef'
-  const writer = () => new AuditLog({ db: gateway.database.db, log: createLog('silent', () => {}), keys: [key] })
+  const writer = () =>
+    new AuditLog({ db: gateway.database.db, log: createLog('silent', () => {}), keys: [key], policyOf: adminRoute })
   const fails = (log: ReturnType<typeof writer>) =>
     gateway.database.db
       .transaction(async (tx) => {

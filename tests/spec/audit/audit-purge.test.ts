@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { adminRoute } from '../../../src/actions/registry.ts'
 import { AuditLog } from '../../../src/actors/audit/audit-log.ts'
 import { ensureAuditPartitions, insertAccessEvents } from '../../../src/db/queries/audit/audit-events.ts'
 import { newId } from '../../../src/ids.ts'
@@ -58,7 +59,7 @@ async function access(ages: readonly number[]): Promise<void> {
 async function chain(ages: readonly number[]): Promise<void> {
   const { db } = gateway.database
   let at = 0
-  const log = new AuditLog({ db, log: createLog('silent', () => {}), keys: [key], now: () => at })
+  const log = new AuditLog({ db, log: createLog('silent', () => {}), keys: [key], now: () => at, policyOf: adminRoute })
   for (const ageMs of ages) {
     at = Date.now() - ageMs
     await db.transaction((tx) => log.record(tx, { ...testAudit, action: 'node.drain' }, { targetId: 'n' }))

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { adminRoute } from '../../../src/actions/registry.ts'
 import { chainStart, eventMac, headProof } from '../../../src/actors/audit/audit-chain.ts'
 import { AuditLog } from '../../../src/actors/audit/audit-log.ts'
 import { chainEvents, readHeads } from '../../../src/db/queries/audit/audit-chains.ts'
@@ -20,7 +21,12 @@ let newest = ''
 
 /** Five approvals and a command: seq 1 to 6. */
 async function writer(): Promise<string> {
-  const log = new AuditLog({ db: gateway.database.db, log: createLog('silent', () => {}), keys: [key] })
+  const log = new AuditLog({
+    db: gateway.database.db,
+    log: createLog('silent', () => {}),
+    keys: [key],
+    policyOf: adminRoute,
+  })
   for (let at = 0; at < 5; at++) await log.note(testAudit, { targetId: `t${at}` })
   await gateway.database.db.transaction((tx) =>
     log.command(tx, testAudit, { action: 'job.create', commandId: 'cmd_1' }),

@@ -234,6 +234,29 @@ const consistent: readonly Edit[] = [
     () => ["delete from admin_approval_events where action = 'receipt.reject'"],
   ],
   [
+    'an admin debit made larger with its balance',
+    'every admin debit is as the log holds it',
+    ({ debitedCustomerId: id }) => [
+      raise(id, -100),
+      "update ledger_entries set amount_wei = amount_wei + 100, balance_after_wei = balance_after_wei - 100 where kind = 'admin_debit'",
+    ],
+  ],
+  [
+    'another reason for an admin debit',
+    'every admin debit is as the log holds it',
+    () => ["update ledger_entries set reason = 'by wish' where kind = 'admin_debit'"],
+  ],
+  [
+    'an admin debit deleted with its balance',
+    ledgerRule,
+    ({ debitedCustomerId: id }) => [raise(id, 200), "delete from ledger_entries where kind = 'admin_debit'"],
+  ],
+  [
+    'an admin debit without its approval event',
+    'every admin debit has its approval event',
+    () => ["delete from admin_approval_events where action = 'customer.debit.create'"],
+  ],
+  [
     'a payee changed after the earning',
     'every payee is the one of its earning',
     () => ["update payouts set payee = '0x000000000000000000000000000000000000dead'"],
@@ -242,11 +265,20 @@ const consistent: readonly Edit[] = [
 
 /** What the sums find. */
 const unbalanced: readonly Edit[] = [
-  ['a balance raised', 'credits + refunds = balances + debits', ({ customerId }) => [raise(customerId, 5)]],
+  [
+    'a balance raised',
+    'credits + refunds = balances + debits + admin debits',
+    ({ customerId }) => [raise(customerId, 5)],
+  ],
   [
     'a credit raised',
     'every balance is the sum of its entries',
     () => ["update ledger_entries set amount_wei = amount_wei + 5 where kind = 'admin_credit'"],
+  ],
+  [
+    'an admin debit raised',
+    'every balance is the sum of its entries',
+    () => ["update ledger_entries set amount_wei = amount_wei + 5 where kind = 'admin_debit'"],
   ],
   [
     'a payout lost',

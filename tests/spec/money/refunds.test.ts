@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
-import { refundHash } from '../../../src/protocol/log/entry-facts.ts'
+import { ledgerEntryHash } from '../../../src/protocol/log/entry-facts.ts'
 import { Invoice, UsageExport } from '../../../src/protocol/wire/money/billing.ts'
 import { Costs } from '../../../src/protocol/wire/money/costs.ts'
 import { LedgerProof, TreasuryReport } from '../../../src/protocol/wire/money/money.ts'
@@ -325,7 +325,9 @@ describe('§13, §31: whoever looks sees it', () => {
     expect(BigInt(String(proof.refunds_wei))).toBeGreaterThanOrEqual(300n)
 
     await gateway.gateway.sequencer.catchUp()
-    const logged = refundHash({
+    const logged = ledgerEntryHash({
+      kind: 'refund',
+      reason: null,
       entryId: newest?.entry_id ?? '',
       customerId: id,
       receiptHash: hash,

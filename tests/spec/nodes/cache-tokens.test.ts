@@ -8,7 +8,7 @@ import { verifyKey } from '../../../src/protocol/signing/ed25519.ts'
 import { statusMessage } from '../../../src/protocol/signing/signatures.ts'
 import { type AgentRuntime, cacheTokensMax } from '../../../src/protocol/wire/nodes/agent.ts'
 import { isoTime } from '../../../src/time.ts'
-import { createDirectTransport } from '../../../src/transport/direct.ts'
+import { createDirectTransport } from '../../../src/transport/http1/direct.ts'
 import { newIdentity } from '../../support/nodes/enrolling.ts'
 
 const cleanups: (() => unknown)[] = []

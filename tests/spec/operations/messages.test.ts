@@ -100,6 +100,7 @@ describe('§28: messages become a chat', () => {
       ],
     })
     expect(await sent).toEqual({
+      chat_template_kwargs: { enable_thinking: true, thinking: true },
       model,
       max_tokens: 50,
       // The SDK's types no longer know them; older clients send them.

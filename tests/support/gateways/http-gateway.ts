@@ -1,5 +1,6 @@
 import type { AnyElysia } from 'elysia'
 import { randomFrom } from '../../../bench/conversations.ts'
+import { adminRoute } from '../../../src/actions/registry.ts'
 import { startGateway } from '../../../src/actors/gateway.ts'
 import type { GatewayParts, RunningGateway } from '../../../src/actors/gateway-handle.ts'
 import { headers } from '../../../src/brand.ts'
@@ -79,6 +80,7 @@ export async function startTestGateway(
     logKeys: list(config.SVC_LOG_KEY),
     logMemory: more.logMemory ?? null,
     roleTokensInDatabase: false,
+    policyOf: adminRoute,
     world: { random: randomFrom(1), ...more.world },
   })
   const app = createApp(gateway).listen({ port: 0, hostname: '127.0.0.1' })

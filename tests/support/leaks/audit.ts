@@ -1,3 +1,4 @@
+import { adminRoute } from '../../../src/actions/registry.ts'
 import type { AuditContext, AuditTrail } from '../../../src/actors/audit/audit-context.ts'
 import { AuditLog } from '../../../src/actors/audit/audit-log.ts'
 import type { Database } from '../../../src/db/client.ts'
@@ -16,5 +17,10 @@ export const testAudit: AuditContext = {
 }
 
 export function testTrail(db: Database): AuditTrail {
-  return new AuditLog({ db, log: createLog('silent', () => {}), keys: ['audit-key-of-the-tests'] })
+  return new AuditLog({
+    db,
+    log: createLog('silent', () => {}),
+    keys: ['audit-key-of-the-tests'],
+    policyOf: adminRoute,
+  })
 }

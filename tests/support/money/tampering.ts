@@ -30,6 +30,8 @@ const identity = new Set(['receipt_rows', 'ledger_entries'])
 export interface Books {
   readonly customerId: string
   readonly idleCustomerId: string
+  /** Of 500 credited 200 were taken back. */
+  readonly debitedCustomerId: string
   /** Of the five that stand. */
   readonly hashes: readonly string[]
   /** Of the one that was rejected. */
@@ -61,9 +63,12 @@ async function customer(gateway: TestGateway, wei: string): Promise<string> {
   return id
 }
 
-/** Credits, six paid chats that a node signed, a batch of the first three, a refund of the last; all of it in the log. */
+/** Credits, an admin debit, six paid chats that a node signed, a batch of the first three, a refund of the last; all of it in the log. */
 export async function writtenBooks(gateway: TestGateway): Promise<Books> {
   const [customerId, idleCustomerId] = [await customer(gateway, '100000'), await customer(gateway, '777')]
+  const debitedCustomerId = await customer(gateway, '500')
+  const debit = { amount_wei: '200', reason: 'paid twice' }
+  await gateway.ask('POST', `/v1/admin/customers/${debitedCustomerId}/debits`, { as: 'admin', json: debit })
   const key = await node(gateway, customerId)
   const { db, sql } = gateway.database
   const ledger = new Ledger({ db, sql, log: createLog('silent', () => {}) })
@@ -109,7 +114,7 @@ export async function writtenBooks(gateway: TestGateway): Promise<Books> {
   const [batch] = await gateway.database.sql<{ id: string }[]>`select batch_id as id from payout_batches`
   await gateway.gateway.sequencer.catchUp({ heads: true })
   for (const table of tables) await gateway.database.sql.unsafe(`create table kept_${table} as table ${table}`)
-  return { customerId, idleCustomerId, hashes, refundedHash, batchId: batch?.id ?? '' }
+  return { customerId, idleCustomerId, debitedCustomerId, hashes, refundedHash, batchId: batch?.id ?? '' }
 }
 
 /** As whoever owns the database: no trigger and no foreign key stops it. */

@@ -1,7 +1,7 @@
 import { openSync, writeSync } from 'node:fs'
 import { openDatabase } from '../../../src/db/client.ts'
 import { descriptors } from '../../../src/host/descriptors.ts'
-import { createDirectTransport } from '../../../src/transport/direct.ts'
+import { createDirectTransport } from '../../../src/transport/http1/direct.ts'
 import { TransportError } from '../../../src/transport/transport.ts'
 
 /**

@@ -1,11 +1,5 @@
 import type { Static } from '@sinclair/typebox'
-import type {
-  Customer,
-  CustomerCreated,
-  CustomerList,
-  CustomerToken,
-  WebhookSecret,
-} from '../../../protocol/wire/admin/accounts.ts'
+import type { Customer, CustomerCreated, CustomerList } from '../../../protocol/wire/admin/accounts.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { reasonBody, reasonOption, shownOnce } from '../../frame/admin-options.ts'
 import { UsageFault } from '../../frame/failure.ts'
@@ -120,38 +114,8 @@ const update = action({
   },
 })
 
-const token = action({
-  about: 'Replace the customer token. The old one stops working at once',
-  operands: [idOperand],
-  options: reasonOption,
-  run: async ({ operands, options, json }, session) => {
-    const made = await session.gateway().admin<Static<typeof CustomerToken>>({
-      method: 'POST',
-      path: `${path}/${segment(operands[0] ?? '')}/token`,
-      body: reasonBody(options.reason),
-    })
-    session.show(json, made, (body) => shownOnce(session.terminal, 'Customer token', body.customer_token))
-    return undefined
-  },
-})
-
-const webhookSecret = action({
-  about: 'Replace the webhook secret. The old secret keeps signing for 24 hours',
-  operands: [idOperand],
-  options: reasonOption,
-  run: async ({ operands, options, json }, session) => {
-    const made = await session.gateway().admin<Static<typeof WebhookSecret>>({
-      method: 'POST',
-      path: `${path}/${segment(operands[0] ?? '')}/webhook-secret`,
-      body: reasonBody(options.reason),
-    })
-    session.show(json, made, (body) => shownOnce(session.terminal, 'Webhook secret', body.webhook_secret))
-    return undefined
-  },
-})
-
 export const customers: Verb = {
   name: 'customers',
   about: 'Manage accounts, which own nodes and keys',
-  actions: { create, list, show, update, token, 'webhook-secret': webhookSecret },
+  actions: { create, list, show, update },
 }

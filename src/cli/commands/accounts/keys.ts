@@ -1,28 +1,13 @@
 import type { Static } from '@sinclair/typebox'
-import type { Customer, Key, KeyIssued, KeyList, KeyRotated } from '../../../protocol/wire/admin/accounts.ts'
+import { printedKey } from '../../../actions/keys/key.ts'
+import type { Customer, Key, KeyIssued, KeyList } from '../../../protocol/wire/admin/accounts.ts'
 import type { ModelPolicy } from '../../../protocol/wire/admin/policy.ts'
 import { action, type Verb } from '../../frame/action.ts'
-import { customerOption, reasonBody, reasonOption, shownOnce, yesOption } from '../../frame/admin-options.ts'
+import { customerOption, reasonBody, reasonOption, shownOnce } from '../../frame/admin-options.ts'
 import { segment } from '../../frame/gateway-client.ts'
 import type { Session } from '../../frame/session.ts'
 import { fields, shortTime, table } from '../../frame/table.ts'
 import { goesBeyond, keyPolicy, modelPolicyOptions } from './policy-options.ts'
-
-const idOperand = { name: 'KEY_ID', about: 'The id (key_…), as `keys list` shows it' } as const
-
-function described(session: Session, key: Key, oldKeyUntil?: string): string {
-  return fields(session.terminal, [
-    ['Key', key.key_id],
-    ['Name', key.name],
-    ['Customer', key.customer_id],
-    ['Begins with', key.display_prefix],
-    ['Policy', key.model_policy === null ? 'default' : JSON.stringify(key.model_policy)],
-    ['Nodes', key.node_scope === null ? 'all' : key.node_scope.join(', ')],
-    ['Expires', shortTime(key.expires_at)],
-    ['Revoked', shortTime(key.revoked_at)],
-    ...(oldKeyUntil === undefined ? [] : [['Old key works until', shortTime(oldKeyUntil)] as const]),
-  ])
-}
 
 function keyState(key: Key): string {
   if (key.revoked_at !== null) return 'revoked'
@@ -76,7 +61,10 @@ const create = action({
     session.show(
       json,
       made,
-      (body) => described(session, body) + shownOnce(session.terminal, 'Gateway key', body.gateway_key) + held,
+      (body) =>
+        printedKey(body, { fields: (pairs) => fields(session.terminal, pairs), time: shortTime }) +
+        shownOnce(session.terminal, 'Gateway key', body.gateway_key) +
+        held,
     )
     return undefined
   },
@@ -109,58 +97,8 @@ const list = action({
   },
 })
 
-const rotate = action({
-  about: 'Replace a key: print a new one, while the old one keeps working for a while',
-  operands: [idOperand],
-  options: {
-    'keep-seconds': {
-      kind: 'number',
-      value: 'N',
-      min: 0,
-      max: 604_800,
-      about: 'How long the old key keeps working (default: SVC_KEY_ROTATION_MS, 24 hours)',
-    },
-    ...reasonOption,
-  },
-  run: async ({ operands, options, json }, session) => {
-    const keep = options['keep-seconds']
-    const made = await session.gateway().admin<Static<typeof KeyRotated>>({
-      method: 'POST',
-      path: `/v1/admin/keys/${segment(operands[0] ?? '')}/rotate`,
-      approved: true,
-      body: { ...(keep === undefined ? {} : { keep_seconds: keep }), ...reasonBody(options.reason) },
-    })
-    session.show(
-      json,
-      made,
-      (body) =>
-        described(session, body, body.old_key_expires_at) +
-        shownOnce(session.terminal, 'Gateway key', body.gateway_key),
-    )
-    return undefined
-  },
-})
-
-const revoke = action({
-  about: 'Revoke a key at once',
-  operands: [idOperand],
-  options: { ...reasonOption, ...yesOption },
-  run: async ({ operands, options, json }, session) => {
-    const id = operands[0] ?? ''
-    if (!(await session.agreed(options.yes, `Revoke ${id}? The gateway will refuse everyone who uses it.`))) return 1
-    const key = await session.gateway().admin<Key>({
-      method: 'DELETE',
-      path: `/v1/admin/keys/${segment(id)}`,
-      approved: true,
-      reason: options.reason,
-    })
-    session.show(json, key, (body) => described(session, body))
-    return undefined
-  },
-})
-
 export const keys: Verb = {
   name: 'keys',
   about: 'Manage gateway keys, which OpenAI clients send',
-  actions: { create, list, rotate, revoke },
+  actions: { create, list },
 }

@@ -1,10 +1,5 @@
 import type { Static } from '@sinclair/typebox'
-import type {
-  PayoutBatch,
-  PayoutBatchCreated,
-  PayoutBatchList,
-  PayoutProofList,
-} from '../../../protocol/wire/money/money.ts'
+import type { PayoutBatch, PayoutBatchList, PayoutProofList } from '../../../protocol/wire/money/money.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { reasonBody, reasonOption } from '../../frame/admin-options.ts'
 import { segment } from '../../frame/gateway-client.ts'
@@ -45,30 +40,6 @@ const list = action({
       const note = configured ? '' : '\nNo blockchain is configured, so batches stay as they are.\n'
       return table(session.terminal, columns, rows, 'There are no batches.') + note
     })
-    return undefined
-  },
-})
-
-const create = action({
-  about: 'Put all pending payouts into batches now',
-  options: { 'dry-run': { kind: 'flag', about: 'Only show what would happen' }, ...reasonOption },
-  run: async ({ options, json }, session) => {
-    const made = await session.gateway().admin<PayoutBatchCreated>({
-      method: 'POST',
-      path,
-      approved: true,
-      body: { dry_run: options['dry-run'], ...reasonBody(options.reason) },
-    })
-    session.show(json, made, (body) =>
-      fields(session.terminal, [
-        ['Result', body.status.replaceAll('_', ' ')],
-        ['Batch', body.batch?.batch_id],
-        ['Payouts', body.payout_count],
-        ['Amount', `${body.total_amount_wei} wei`],
-        ['Without an address', body.without_address],
-        ['Root', body.merkle_root],
-      ]),
-    )
     return undefined
   },
 })
@@ -114,5 +85,5 @@ const proofs = action({
 export const payouts: Verb = {
   name: 'payouts',
   about: 'Show what nodes have earned and send it to the blockchain in batches',
-  actions: { list, create, submit, proofs },
+  actions: { list, submit, proofs },
 }

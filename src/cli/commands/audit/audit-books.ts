@@ -1,7 +1,13 @@
+import type { CountedKind } from '../../../protocol/money/kinds.ts'
+import { enteringKinds, followingKinds, sumField, sumTitle } from '../../../protocol/money/moves.ts'
 import type { BooksReport } from '../../../protocol/wire/money/log.ts'
 import type { LedgerProof } from '../../../protocol/wire/money/money.ts'
 import { action } from '../../frame/action.ts'
 import { fields } from '../../frame/table.ts'
+
+/** The sums of these kinds, a line each. */
+const sums = (kinds: readonly CountedKind[], proof: LedgerProof) =>
+  kinds.map((kind) => [sumTitle(kind), `${proof[sumField(kind)]} wei`] as const)
 
 export const books = action({
   about: 'Prove that the books balance, row by row and against the public log. The command fails if they do not',
@@ -18,10 +24,9 @@ export const books = action({
         ...(rows.unsigned_receipts
           ? [['Unsigned', `${rows.unsigned_receipts} receipts from before nodes signed`] as const]
           : []),
-        ['Credits', `${body.credits_wei} wei`],
+        ...sums(enteringKinds, body),
         ['Balances', `${body.balances_wei} wei`],
-        ['Debits', `${body.debits_wei} wei`],
-        ['Refunds', `${body.refunds_wei} wei`],
+        ...sums(followingKinds, body),
         ['Payouts', `${body.payouts_wei} wei`],
         ['Fees', `${body.fees_wei} wei`],
         ['Reserved', `${body.reserved_wei} wei`],

@@ -1,13 +1,11 @@
 import { writeFileSync } from 'node:fs'
 import type { Static } from '@sinclair/typebox'
 import type { JobOutcome, JobProgress, SubmittedJob } from '../../../client/private-jobs.ts'
-import { type CommandRecord, type JobList, jobStatuses } from '../../../protocol/wire/inference/job.ts'
+import { type JobList, jobStatuses } from '../../../protocol/wire/inference/job.ts'
 import { action, type Verb } from '../../frame/action.ts'
-import { reasonBody, reasonOption, yesOption } from '../../frame/admin-options.ts'
 import { exitCodes, UsageFault } from '../../frame/failure.ts'
-import { segment } from '../../frame/gateway-client.ts'
 import type { Session } from '../../frame/session.ts'
-import { fields, shortTime, table } from '../../frame/table.ts'
+import { shortTime, table } from '../../frame/table.ts'
 import { printable } from '../../frame/terminal.ts'
 import { openJobBook } from './job-book.ts'
 import { clientOf, jobFromHere, told } from './job-client.ts'
@@ -195,31 +193,8 @@ const list = action({
   },
 })
 
-const cancel = action({
-  about: 'Cancel a job by its command id. Needs an operator’s token',
-  operands: [{ name: 'COMMAND_ID', about: 'The command id (cmd_…), as `jobs list` shows it' }],
-  options: { ...reasonOption, ...yesOption },
-  run: async ({ operands, options, json }, session) => {
-    const [commandId = ''] = operands
-    if (!(await session.agreed(options.yes, `Cancel ${commandId}?`))) return exitCodes.failed
-    const ended = await session.gateway().admin<CommandRecord>({
-      method: 'POST',
-      path: `/v1/admin/commands/${segment(commandId)}/cancel`,
-      body: reasonBody(options.reason),
-    })
-    session.show(json, ended, (job) =>
-      fields(session.terminal, [
-        ['Command', job.command_id],
-        ['Job', job.job_id],
-        ['Status', job.status],
-      ]),
-    )
-    return undefined
-  },
-})
-
 export const jobs: Verb = {
   name: 'jobs',
   about: 'Send private jobs, which are encrypted and decrypted on this computer',
-  actions: { submit, show, export: exported, list, cancel },
+  actions: { submit, show, export: exported, list },
 }

@@ -2,12 +2,11 @@ import type { Static } from '@sinclair/typebox'
 import type { AdminModelList, ModelEntry, Node } from '../../../protocol/wire/admin/admin.ts'
 import type { DescribedModelList } from '../../../protocol/wire/inference/models.ts'
 import { action, type Verb } from '../../frame/action.ts'
-import { reasonBody, reasonOption, yesOption } from '../../frame/admin-options.ts'
+import { reasonBody, reasonOption } from '../../frame/admin-options.ts'
 import { UsageFault } from '../../frame/failure.ts'
 import type { Session } from '../../frame/session.ts'
 import { fields, shortTime, table } from '../../frame/table.ts'
 import { placesTable } from './model-places.ts'
-import { load, unload } from './model-wishes.ts'
 
 const path = '/v1/admin/models'
 const idOperand = { name: 'MODEL', about: 'The model id that clients use' } as const
@@ -179,21 +178,8 @@ const alias = action({
   },
 })
 
-const remove = action({
-  about: 'Remove a catalogue entry. Nodes keep serving the model under their own name for it',
-  operands: [idOperand],
-  options: { ...reasonOption, ...yesOption },
-  run: async ({ operands, options, json }, session) => {
-    const id = operands[0] ?? ''
-    if (!(await session.agreed(options.yes, `Remove the entry of ${id} with its aliases and prices?`))) return 1
-    await session.gateway().admin<null>({ method: 'DELETE', path, body: { id, ...reasonBody(options.reason) } })
-    session.show(json, { id, removed: true }, () => `Removed ${id}.\n`)
-    return undefined
-  },
-})
-
 export const models: Verb = {
   name: 'models',
   about: 'List the models that nodes serve, and manage the catalogue that names them',
-  actions: { list, set, alias, remove, load, unload },
+  actions: { list, set, alias },
 }

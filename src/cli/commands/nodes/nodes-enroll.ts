@@ -3,7 +3,6 @@ import type { EnrollmentTokenIssued, EnrollmentTokenList } from '../../../protoc
 import { action, type OptionSpecs } from '../../frame/action.ts'
 import { customerOption, reasonBody, reasonOption } from '../../frame/admin-options.ts'
 import { CliFailure } from '../../frame/failure.ts'
-import { segment } from '../../frame/gateway-client.ts'
 import { shortTime, table } from '../../frame/table.ts'
 import type { Terminal } from '../../frame/terminal.ts'
 
@@ -95,18 +94,6 @@ export const tokens = action({
         'There are no enrolment tokens. Make one with: ./penstock nodes enroll NAME',
       ),
     )
-    return undefined
-  },
-})
-
-export const withdraw = action({
-  about: 'Withdraw an enrolment token. A node that has used it stays enrolled',
-  operands: [{ name: 'TOKEN_ID', about: 'The id (enr_…), as `nodes tokens` shows it' }],
-  options: reasonOption,
-  run: async ({ operands, options: { reason }, json }, session) => {
-    const id = operands[0] ?? ''
-    await session.gateway().admin<null>({ method: 'DELETE', path: `${path}/${segment(id)}`, reason })
-    session.show(json, { token_id: id, withdrawn: true }, () => `Withdrew ${id}.\n`)
     return undefined
   },
 })

@@ -4,14 +4,14 @@ import type { NodeProbe } from '../../../protocol/wire/nodes/probe.ts'
 import { troubleOf } from '../../../protocol/wire/nodes/trouble.ts'
 import { secondMs } from '../../../time.ts'
 import { action, type OptionSpecs, type OptionValues, type Verb } from '../../frame/action.ts'
-import { customerOption, reasonBody, reasonOption, yesOption } from '../../frame/admin-options.ts'
+import { customerOption, reasonBody, reasonOption } from '../../frame/admin-options.ts'
 import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
 import type { GatewayClient } from '../../frame/gateway-client.ts'
 import { givenText, givenTextForm } from '../../frame/given-text.ts'
 import { nodeIdOf as idOf, oneNode, nodesPath as path } from '../../frame/node-id.ts'
 import type { Session } from '../../frame/session.ts'
 import { dataDirOption } from './node-keys.ts'
-import { enroll, tokens, withdraw } from './nodes-enroll.ts'
+import { enroll, tokens } from './nodes-enroll.ts'
 import { nodeDetails, nodeTable } from './nodes-view.ts'
 import { serversHere } from './servers-here.ts'
 
@@ -187,42 +187,6 @@ const set = action({
   },
 })
 
-/** `question`: asked first, with the node's id in front of it. */
-function command(name: 'drain' | 'resume' | 'revoke', about: string, question: string | null) {
-  return action({
-    about,
-    operands: [idOperand],
-    options: { ...reasonOption, ...yesOption },
-    run: async ({ operands, options, json }, session) => {
-      const asks = question !== null && !(await session.agreed(options.yes, `${operands[0]}: ${question}`))
-      if (asks) return 1
-      const gateway = session.gateway()
-      const node = await gateway.admin<Node>({
-        method: 'POST',
-        path: `${oneNode(await idOf(gateway, operands[0]))}/${name}`,
-        body: reasonBody(options.reason),
-      })
-      session.show(json, node, (body) => nodeTable(session.terminal, [body], Date.now()))
-      return undefined
-    },
-  })
-}
-
-const remove = action({
-  about: 'Delete a node and its measurements',
-  operands: [idOperand],
-  options: { ...reasonOption, ...yesOption },
-  run: async ({ operands, options, json }, session) => {
-    const id = operands[0] ?? ''
-    if (!(await session.agreed(options.yes, `Delete ${id}? Its running requests will fail.`))) return 1
-    const gateway = session.gateway()
-    const nodeId = await idOf(gateway, id)
-    await gateway.admin<null>({ method: 'DELETE', path: oneNode(nodeId), reason: options.reason })
-    session.show(json, { node_id: nodeId, removed: true }, () => `Removed ${id}.\n`)
-    return undefined
-  },
-})
-
 export const nodes: Verb = {
   name: 'nodes',
   about: 'Manage the nodes of the gateway: model servers and agents',
@@ -230,13 +194,8 @@ export const nodes: Verb = {
     add,
     enroll,
     tokens,
-    withdraw,
     list,
     show,
     set,
-    drain: command('drain', 'Give a node no new work. Running requests may finish', null),
-    resume: command('resume', 'Give a drained node work again', null),
-    revoke: command('revoke', 'Never use a node again', 'revoke for good? You cannot undo this.'),
-    remove,
   },
 }

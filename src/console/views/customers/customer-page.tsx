@@ -1,15 +1,6 @@
 import type { Customer, Key, KeyList } from '../../../protocol/wire/admin/accounts.ts'
-import { ActButton } from '../../actions/act-button.tsx'
-import {
-  activate,
-  addKey,
-  credit,
-  revokeKey,
-  rotateKey,
-  setLimit,
-  setReach,
-  suspend,
-} from '../../actions/customer-acts.ts'
+import { ActButton, ActButtons } from '../../actions/act-button.tsx'
+import { activate, addKey, credit, deduct, setLimit, setReach, suspend } from '../../actions/customer-acts.ts'
 import { goesBeyond, reachText } from '../../actions/reach.ts'
 import { Download } from '../../parts/download.tsx'
 import { count, nothing, shortTime } from '../../parts/format.ts'
@@ -70,6 +61,7 @@ function Account({ customer, place }: { customer: Customer; place: string }) {
         <ActButton act={setLimit(customer)} on={on} label="Daily limit" />
         <ActButton act={setReach(customer)} on={on} label="Whose nodes" />
         <ActButton act={credit(customer)} on={on} />
+        <ActButton act={deduct(customer)} on={on} />
         {customer.account_status === 'active' ? (
           <ActButton act={suspend(customer)} on={on} />
         ) : (
@@ -155,12 +147,7 @@ function KeyRow({ given, customer }: { given: Key; customer: Customer }) {
       <td data-label="Last used">{given.last_used_at === null ? nothing : shortTime(given.last_used_at)}</td>
       <td data-label="Ends">{given.expires_at === null ? nothing : shortTime(given.expires_at)}</td>
       <td class="actions">
-        {given.revoked_at === null && (
-          <>
-            <ActButton act={rotateKey(given)} on={given.name} />
-            <ActButton act={revokeKey(given)} on={given.name} />
-          </>
-        )}
+        <ActButtons kind="key" row={given} on={given.name} />
       </td>
     </tr>
   )

@@ -1,4 +1,6 @@
 import { useState } from 'preact/hooks'
+import type { CountedKind } from '../../../protocol/money/kinds.ts'
+import { enteringKinds, followingKinds, sumField, sumFigure } from '../../../protocol/money/moves.ts'
 import type { Customer, CustomerList } from '../../../protocol/wire/admin/accounts.ts'
 import type { BooksReport } from '../../../protocol/wire/money/log.ts'
 import type { LedgerProof, TreasuryReport } from '../../../protocol/wire/money/money.ts'
@@ -54,11 +56,10 @@ function Books() {
               : `The books do not balance: ${data.broken_rules.join(', ')}`}
           </p>
           <dl class="figures">
-            <Figure name="Credits" value={ether(data.credits_wei)} />
+            <Sums kinds={enteringKinds} proof={data} />
             <Figure name="Balances" value={ether(data.balances_wei)} />
             <Figure name="Reserved" value={ether(data.reserved_wei)} />
-            <Figure name="Debits" value={ether(data.debits_wei)} />
-            <Figure name="Given back" value={ether(data.refunds_wei)} />
+            <Sums kinds={followingKinds} proof={data} />
             <Figure name="To nodes" value={ether(data.payouts_wei)} />
             <Figure name="Fees" value={ether(data.fees_wei)} />
           </dl>
@@ -68,6 +69,9 @@ function Books() {
     </Part>
   )
 }
+
+const Sums = ({ kinds, proof }: { kinds: readonly CountedKind[]; proof: LedgerProof }) =>
+  kinds.map((kind) => <Figure key={kind} name={sumFigure(kind)} value={ether(proof[sumField(kind)])} />)
 
 const booksSaid = ({ sound, receipts, faults }: BooksReport) => ({
   good: sound,

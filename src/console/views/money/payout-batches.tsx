@@ -1,6 +1,5 @@
 import type { BatchStatus, PayoutBatch, PayoutBatchList } from '../../../protocol/wire/money/money.ts'
-import { ActButton } from '../../actions/act-button.tsx'
-import { retryBatch } from '../../actions/work-acts.ts'
+import { ActButtons } from '../../actions/act-button.tsx'
 import { count, nothing, shortTime } from '../../parts/format.ts'
 import { type Column, LongTable } from '../../parts/long-table.tsx'
 import { Id, Pill } from '../../parts/small.tsx'
@@ -42,7 +41,7 @@ export function Batches() {
                 keyOf={({ batch_id: id }) => id}
                 textOf={textOf}
                 columns={columnsOf(explorer)}
-                actions={(batch) => batch.held && <ActButton act={retryBatch(batch)} on={batch.batch_id} />}
+                actions={(batch) => <ActButtons kind="payout batch" row={batch} on={batch.batch_id} />}
               />
               <Cut rows={batches.length} limit={batchesMax} what="the newest batches" />
             </>

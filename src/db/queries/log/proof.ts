@@ -1,5 +1,14 @@
 import { asc, eq, getViewSelectedFields, sql } from 'drizzle-orm'
+import {
+  type ApprovalRule,
+  type ApprovedKind,
+  approvalRule,
+  approvedKinds,
+  kindOf,
+  type OwnRule,
+} from '../../../protocol/money/kinds.ts'
 import type { Database } from '../../client.ts'
+import { kindText } from '../../kind-texts.ts'
 import { logEntries } from '../../schema/log.ts'
 import { receipts } from '../../schema/partitioned/receipts.ts'
 import { nodes } from '../../schema/pool.ts'
@@ -14,8 +23,10 @@ interface FaultyRow {
 /** Of each rule at most so many rows are named. */
 const faultsMax = 100
 
+const [debit, refund] = [kindText('debit'), kindText('refund')]
+
 /** Statements that name the rows that break a rule; each is one look at everything. */
-const statements = {
+const general = {
   'every receipt in the log is there': `
     select e.hash as subject from log_entries e
     where e.kind = 'receipt' and not exists (select 1 from receipt_rows r where r.receipt_hash = e.hash)
@@ -30,64 +41,71 @@ const statements = {
       and not exists (select 1 from log_entries e where e.hash = r.receipt_hash)`,
   'every receipt is there once': `
     select receipt_hash as subject from receipts group by receipt_hash having count(*) > 1`,
-  'every debit has its billed receipt': `
-    select l.entry_id as subject from ledger_entries l left join receipt_rows r on r.receipt_hash = l.receipt_hash
-    where l.kind = 'debit' and (r.receipt_hash is null or not r.billed or r.customer_id <> l.customer_id)`,
-  'every billed receipt has its debit': `
-    select r.receipt_hash as subject from receipt_rows r
-    where r.billed and not exists (select 1 from ledger_entries l where l.kind = 'debit' and l.receipt_hash = r.receipt_hash)`,
-  'every debit is its payout, its fee and its refund': `
-    select l.entry_id as subject from ledger_entries l
-    left join payouts p on p.receipt_hash = l.receipt_hash
-    left join (select receipt_hash, sum(amount_wei) as amount_wei from protocol_fees where status <> 'refunded' group by receipt_hash) f
-      on f.receipt_hash = l.receipt_hash
-    left join ledger_entries b on b.kind = 'refund' and b.receipt_hash = l.receipt_hash
-    where l.kind = 'debit' and (l.amount_wei <> coalesce(f.amount_wei, 0) + coalesce(b.amount_wei, 0)
-        + case when p.settlement_status <> 'void' then p.amount_wei else 0 end
-      or p.gross_wei <> l.amount_wei)`,
-  'every refund is the debit of a rejected receipt': `
-    select b.entry_id as subject from ledger_entries b
-    left join receipt_rows r on r.receipt_hash = b.receipt_hash and r.status = 'rejected' and r.customer_id = b.customer_id
-    left join ledger_entries l on l.kind = 'debit' and l.reservation_id = b.reservation_id
-      and l.receipt_hash = b.receipt_hash and l.customer_id = b.customer_id and l.amount_wei = b.amount_wei and l.seq < b.seq
-    where b.kind = 'refund' and (r.receipt_hash is null or l.entry_id is null)`,
-  // Fees that a version without refunds kept were marked when this one came.
-  'every rejected receipt was given back': `
-    select r.receipt_hash as subject from receipt_rows r
-    where r.status = 'rejected'
-      and not exists (select 1 from ledger_entries b where b.kind = 'refund' and b.receipt_hash = r.receipt_hash)
-      and not exists (select 1 from protocol_fees f where f.receipt_hash = r.receipt_hash and f.status = 'kept')`,
-  'every payout and fee has its debit': `
-    select m.entry_id as subject
-    from (select entry_id, receipt_hash from payouts union all select entry_id, receipt_hash from protocol_fees) m
-    where not exists (select 1 from ledger_entries l where l.kind = 'debit' and l.receipt_hash = m.receipt_hash)`,
   'every payout is for the node of its receipt': `
     select p.entry_id as subject from payouts p join receipt_rows r on r.receipt_hash = p.receipt_hash
     where p.node_id <> r.node_id`,
   'every payee is the one of its earning': `
     select p.entry_id as subject from payouts p where p.earned_payee is not null and p.payee is distinct from p.earned_payee`,
-  // Events of a purge are gone: only what came after the last one is asked about. A minute lies between the two clocks.
-  'every credit has its approval event': `
-    with since as (select coalesce(max(cutoff), '-infinity') as at from audit_purge_runs),
-      credits as (select customer_id, amount_wei::text as amount, count(*) as credits from ledger_entries, since
-        where kind = 'admin_credit' and created_at >= since.at + interval '1 minute' group by 1, 2),
-      events as (select target_id, metadata->>'amount_wei' as amount, count(*) as events from admin_approval_events, since
-        where action = 'customer.credit.create' and created_at >= since.at group by 1, 2)
-    select c.customer_id as subject from credits c left join events e on e.target_id = c.customer_id and e.amount = c.amount
-    where c.credits > coalesce(e.events, 0)`,
-  'every refund has its approval event': `
-    with since as (select coalesce(max(cutoff), '-infinity') as at from audit_purge_runs)
-    select b.receipt_hash as subject from ledger_entries b, since
-    where b.kind = 'refund' and b.created_at >= since.at + interval '1 minute'
-      and not exists (select 1 from admin_approval_events e
-        where e.action = 'receipt.reject' and e.target_id = b.receipt_hash and e.created_at >= since.at
-          and e.metadata->>'amount_wei' = b.amount_wei::text)`,
   'every batch is the sum of its payouts': `
     select b.batch_id as subject from payout_batches b
     left join (select batch_id, count(*) as payouts, sum(amount_wei) as amount from payouts group by batch_id) p
       on p.batch_id = b.batch_id
     where b.payout_count <> coalesce(p.payouts, 0) or b.total_amount_wei <> coalesce(p.amount, 0)`,
 } as const
+
+/** Of the rules that kinds of entries have as their own. */
+const ofKinds: Readonly<Record<OwnRule, string>> = {
+  'every debit has its billed receipt': `
+    select l.entry_id as subject from ledger_entries l left join receipt_rows r on r.receipt_hash = l.receipt_hash
+    where l.kind = ${debit} and (r.receipt_hash is null or not r.billed or r.customer_id <> l.customer_id)`,
+  'every billed receipt has its debit': `
+    select r.receipt_hash as subject from receipt_rows r
+    where r.billed and not exists (select 1 from ledger_entries l where l.kind = ${debit} and l.receipt_hash = r.receipt_hash)`,
+  'every debit is its payout, its fee and its refund': `
+    select l.entry_id as subject from ledger_entries l
+    left join payouts p on p.receipt_hash = l.receipt_hash
+    left join (select receipt_hash, sum(amount_wei) as amount_wei from protocol_fees where status <> 'refunded' group by receipt_hash) f
+      on f.receipt_hash = l.receipt_hash
+    left join ledger_entries b on b.kind = ${refund} and b.receipt_hash = l.receipt_hash
+    where l.kind = ${debit} and (l.amount_wei <> coalesce(f.amount_wei, 0) + coalesce(b.amount_wei, 0)
+        + case when p.settlement_status <> 'void' then p.amount_wei else 0 end
+      or p.gross_wei <> l.amount_wei)`,
+  'every payout and fee has its debit': `
+    select m.entry_id as subject
+    from (select entry_id, receipt_hash from payouts union all select entry_id, receipt_hash from protocol_fees) m
+    where not exists (select 1 from ledger_entries l where l.kind = ${debit} and l.receipt_hash = m.receipt_hash)`,
+  'every refund is the debit of a rejected receipt': `
+    select b.entry_id as subject from ledger_entries b
+    left join receipt_rows r on r.receipt_hash = b.receipt_hash and r.status = 'rejected' and r.customer_id = b.customer_id
+    left join ledger_entries l on l.kind = ${debit} and l.reservation_id = b.reservation_id
+      and l.receipt_hash = b.receipt_hash and l.customer_id = b.customer_id and l.amount_wei = b.amount_wei and l.seq < b.seq
+    where b.kind = ${refund} and (r.receipt_hash is null or l.entry_id is null)`,
+  // Fees that a version without refunds kept were marked when this one came.
+  'every rejected receipt was given back': `
+    select r.receipt_hash as subject from receipt_rows r
+    where r.status = 'rejected'
+      and not exists (select 1 from ledger_entries b where b.kind = ${refund} and b.receipt_hash = r.receipt_hash)
+      and not exists (select 1 from protocol_fees f where f.receipt_hash = r.receipt_hash and f.status = 'kept')`,
+}
+
+/** Events of a purge are gone: only what came after the last one is asked about. A minute lies between the two clocks. */
+function approvalStatement(kind: ApprovedKind): string {
+  const { refersTo, action } = kindOf(kind)
+  const target = refersTo.includes('receipt') ? 'receipt_hash' : 'customer_id'
+  return `
+    with since as (select coalesce(max(cutoff), '-infinity') as at from audit_purge_runs),
+      made as (select ${target} as target, amount_wei::text as amount, count(*) as entries from ledger_entries, since
+        where kind = ${kindText(kind)} and created_at >= since.at + interval '1 minute' group by 1, 2),
+      events as (select target_id, metadata->>'amount_wei' as amount, count(*) as events from admin_approval_events, since
+        where action = '${action}' and created_at >= since.at group by 1, 2)
+    select m.target as subject from made m left join events e on e.target_id = m.target and e.amount = m.amount
+    where m.entries > coalesce(e.events, 0)`
+}
+const approvals = Object.fromEntries(
+  approvedKinds.map((kind) => [approvalRule(kind), approvalStatement(kind)]),
+) as Readonly<Record<ApprovalRule, string>>
+
+const statements = { ...general, ...ofKinds, ...approvals }
 type RowStatement = keyof typeof statements
 
 export async function rowFaults(db: Database): Promise<readonly FaultyRow[]> {

@@ -1,5 +1,8 @@
 import { sql } from 'drizzle-orm'
+import type { LoggedKind } from '../../../protocol/money/kinds.ts'
+import { type LoggedEntry, loggedName } from '../../../protocol/money/logged.ts'
 import type { Database } from '../../client.ts'
+import { kindText, kindTexts } from '../../kind-texts.ts'
 import { newestReceiptSeq } from '../money/receipt-ranges.ts'
 
 /**
@@ -58,16 +61,16 @@ const ledgerLines = (where: ReturnType<typeof sql>) => sql`
       l.reserved_after_wei::text, l.reservation_id, l.private_job_id, l.receipt_hash, l.reason, ${millis('l.created_at')},
       p.entry_id, p.node_id, p.kind, p.amount_wei::text, p.gross_wei::text, p.earned_payee, ${millis('p.created_at')}
     )::text as line
-  from ledger_entries l left join payouts p on l.kind = 'debit' and p.receipt_hash = l.receipt_hash
+  from ledger_entries l left join payouts p on l.kind = ${sql.raw(kindText('debit'))} and p.receipt_hash = l.receipt_hash
   where ${where}`
 
 /** The next entries as one part; null: there are none. */
 export async function ledgerPart(db: Database, from: bigint, to: bigint, limit: number): Promise<LedgerPart | null> {
-  const within = sql`l.seq > ${from.toString()}::bigint and l.seq <= ${to.toString()}::bigint order by l.seq limit ${limit}`
+  const part = sql`${within(from, to)} order by l.seq limit ${limit}`
   const [row] = await db.execute<{ last: string | null; entries: number; hash: string }>(sql`
     select max(seq)::text as last, count(*)::int as entries,
       encode(sha256(convert_to(coalesce(string_agg(line, E'\n' order by seq), ''), 'UTF8')), 'hex') as hash
-    from (${ledgerLines(within)}) lines`)
+    from (${ledgerLines(part)}) lines`)
   if (row === undefined || row.last === null) return null
   return { toSeq: BigInt(row.last), entries: row.entries, hash: `0x${row.hash}` }
 }
@@ -81,49 +84,34 @@ export async function ledgerSeqWithin(db: Database, from: bigint, to: bigint, en
   return row?.last == null ? null : BigInt(row.last)
 }
 
-export interface CreditToLog {
-  readonly entryId: string
-  readonly customerId: string
-  readonly amountWei: string
-  readonly reason: string | null
-  readonly createdAt: Date
-}
-
-export async function creditsWithin(db: Database, from: bigint, to: bigint): Promise<readonly CreditToLog[]> {
-  const rows = await db.execute<Omit<CreditToLog, 'createdAt'> & { at: string }>(sql`
-    select entry_id as "entryId", customer_id as "customerId", amount_wei::text as "amountWei", reason,
-      ${millis('created_at')}::text as at
-    from ledger_entries where kind = 'admin_credit' and seq > ${from.toString()}::bigint and seq <= ${to.toString()}::bigint
-    order by seq`)
+/** Entries of the ledger that have one of their own in the log. */
+async function loggedEntries(db: Database, where: ReturnType<typeof sql>): Promise<readonly LoggedEntry[]> {
+  const rows = await db.execute<Omit<LoggedEntry, 'createdAt'> & { at: string }>(sql`
+    select l.kind, l.entry_id as "entryId", l.customer_id as "customerId", l.amount_wei::text as "amountWei", l.reason,
+      l.receipt_hash as "receiptHash", ${millis('l.created_at')}::text as at
+    from ledger_entries l where ${where}`)
   return rows.map(({ at, ...row }) => ({ ...row, createdAt: new Date(Number(at)) }))
 }
 
-export interface RefundToLog {
-  readonly entryId: string
-  readonly customerId: string
-  readonly receiptHash: string
-  readonly amountWei: string
-  readonly createdAt: Date
-}
+const isOneOf = (kinds: readonly LoggedKind[]) => sql.raw(`l.kind in ${kindTexts(kinds)}`)
+const within = (from: bigint, to: bigint) =>
+  sql`l.seq > ${from.toString()}::bigint and l.seq <= ${to.toString()}::bigint`
 
-async function refunds(db: Database, where: ReturnType<typeof sql>): Promise<readonly RefundToLog[]> {
-  const rows = await db.execute<Omit<RefundToLog, 'createdAt'> & { at: string }>(sql`
-    select l.entry_id as "entryId", l.customer_id as "customerId", l.receipt_hash as "receiptHash",
-      l.amount_wei::text as "amountWei", ${millis('l.created_at')}::text as at
-    from ledger_entries l where l.kind = 'refund' and ${where}`)
-  return rows.map(({ at, ...row }) => ({ ...row, createdAt: new Date(Number(at)) }))
-}
+/** Of a part of the ledger, in its order. */
+export const loggedWithin = (
+  db: Database,
+  kinds: readonly LoggedKind[],
+  from: bigint,
+  to: bigint,
+): Promise<readonly LoggedEntry[]> => loggedEntries(db, sql`${isOneOf(kinds)} and ${within(from, to)} order by l.seq`)
 
-/** Refunds that the log does not hold, oldest first: a gateway of a version before takes none into it. */
-export const refundsToLog = (db: Database, limit: number): Promise<readonly RefundToLog[]> =>
-  refunds(
+/** Those of one kind that the log lacks, oldest first. */
+export const lackingOf = (db: Database, kind: LoggedKind, limit: number): Promise<readonly LoggedEntry[]> =>
+  loggedEntries(
     db,
-    sql`not exists (select 1 from log_entries e where e.kind = 'refund' and e.subject = l.entry_id)
-      order by l.seq limit ${limit}`,
+    sql`${isOneOf([kind])} and not exists (select 1 from log_entries e
+      where e.kind = ${loggedName(kind)} and e.subject = l.entry_id) order by l.seq limit ${limit}`,
   )
-
-export const refundsWithin = (db: Database, from: bigint, to: bigint): Promise<readonly RefundToLog[]> =>
-  refunds(db, sql`l.seq > ${from.toString()}::bigint and l.seq <= ${to.toString()}::bigint order by l.seq`)
 
 export interface BatchToLog {
   readonly batchId: string

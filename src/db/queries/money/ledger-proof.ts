@@ -1,13 +1,13 @@
 import { sql } from 'drizzle-orm'
+import type { Account, CountedKind } from '../../../protocol/money/kinds.ts'
+import { balanceAccounts, countedKinds, kindsThat } from '../../../protocol/money/moves.ts'
 import type { Database } from '../../client.ts'
+import { kindText, kindTexts } from '../../kind-texts.ts'
 
 /** Sums of the whole books, wei. */
 export interface Books {
-  readonly creditsWei: bigint
+  readonly sums: Readonly<Record<CountedKind, bigint>>
   readonly balancesWei: bigint
-  readonly debitsWei: bigint
-  /** Debits of rejected receipts that were given back. */
-  readonly refundsWei: bigint
   readonly payoutsWei: bigint
   readonly feesWei: bigint
   readonly reservedWei: bigint
@@ -31,11 +31,24 @@ export async function readBooks(db: Database): Promise<Books> {
   return booksOf(rows as unknown as readonly [Record<string, string>])
 }
 
+/** By how much an entry changes what these accounts have. */
+const change = (accounts: readonly Account[]) =>
+  sql.raw(`case when kind in ${kindTexts(kindsThat(1, accounts))} then amount_wei
+          when kind in ${kindTexts(kindsThat(-1, accounts))} then -amount_wei else 0 end`)
+
+const sums = sql.raw(
+  countedKinds
+    .map(
+      (kind) =>
+        `(select coalesce(sum(amount_wei), 0)::text from ledger_entries where kind = ${kindText(kind)}) as ${kind}`,
+    )
+    .join(',\n      '),
+)
+
 const wholeBooks = sql`
     with moves as (
-      select customer_id, seq, balance_after_wei, reserved_after_wei,
-        case when kind in ('admin_credit', 'refund') then amount_wei when kind = 'debit' then -amount_wei else 0 end as balance_by,
-        case when kind = 'reserve' then amount_wei when kind in ('release', 'debit') then -amount_wei else 0 end as reserved_by
+      select customer_id, seq, balance_after_wei, reserved_after_wei, ${change(balanceAccounts)} as balance_by,
+        ${change(['reserved'])} as reserved_by
       from ledger_entries
     ), followed as (
       select balance_after_wei - balance_by
@@ -46,10 +59,8 @@ const wholeBooks = sql`
       select customer_id, sum(balance_by) as balance, sum(reserved_by) as reserved from moves group by customer_id
     )
     select
-      (select coalesce(sum(amount_wei), 0)::text from ledger_entries where kind = 'admin_credit') as credits,
+      ${sums},
       (select coalesce(sum(balance_wei), 0)::text from customers) as balances,
-      (select coalesce(sum(amount_wei), 0)::text from ledger_entries where kind = 'debit') as debits,
-      (select coalesce(sum(amount_wei), 0)::text from ledger_entries where kind = 'refund') as refunds,
       (select coalesce(sum(amount_wei), 0)::text from payouts where settlement_status <> 'void') as payouts,
       (select coalesce(sum(amount_wei), 0)::text from protocol_fees where status <> 'refunded') as fees,
       (select coalesce(sum(reserved_wei), 0)::text from customers) as reserved,
@@ -62,10 +73,8 @@ const wholeBooks = sql`
 function booksOf([row]: readonly [Record<string, string>]): Books {
   const wei = (name: string) => BigInt(row[name] ?? '')
   return {
-    creditsWei: wei('credits'),
+    sums: Object.fromEntries(countedKinds.map((kind) => [kind, wei(kind)])) as Books['sums'],
     balancesWei: wei('balances'),
-    debitsWei: wei('debits'),
-    refundsWei: wei('refunds'),
     payoutsWei: wei('payouts'),
     feesWei: wei('fees'),
     reservedWei: wei('reserved'),

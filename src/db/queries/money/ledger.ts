@@ -1,9 +1,12 @@
 import { and, desc, eq, gte, lt, sql } from 'drizzle-orm'
 import { alias, type PgColumn } from 'drizzle-orm/pg-core'
 import type { CustomerId } from '../../../ids.ts'
+import type { OperatorKind } from '../../../protocol/money/kinds.ts'
+import { balanceAccounts, changeOf } from '../../../protocol/money/moves.ts'
 import type { WorkKind } from '../../../protocol/wire/work-kinds.ts'
 import { arrayOf } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
+import { kindText } from '../../kind-texts.ts'
 import type { Executor } from '../../prepared.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries } from '../../schema/ledger.ts'
@@ -107,37 +110,30 @@ export async function ledgerEntry(db: Database, entryId: string): Promise<Ledger
   return row ?? null
 }
 
-/** Call it with the customer's row locked. Fails with 23514 if the balance would not be a uint256. */
-export async function insertCredit(
+/**
+ * What an operator adds to a balance or takes from it. Call it with the customer's row locked. Fails with 23514 if the balance would
+ * not be a uint256, or not cover what is reserved.
+ */
+export async function insertOperatorEntry(
   tx: Database,
-  credit: {
-    readonly creditId: string
+  entry: Pick<LedgerEntry, 'entryId' | 'amountWei' | 'reason'> & {
+    readonly kind: OperatorKind
     readonly customerId: string
-    readonly amountWei: bigint
-    readonly reason: string | null
   },
 ): Promise<LedgerEntry> {
-  const customerId = credit.customerId as CustomerId
+  const customerId = entry.customerId as CustomerId
+  const change = entry.amountWei * BigInt(changeOf(entry.kind, balanceAccounts))
   const [after] = await tx
     .update(customers)
-    .set({ balanceWei: sql`${customers.balanceWei} + ${credit.amountWei.toString()}::numeric` })
+    .set({ balanceWei: sql`${customers.balanceWei} + ${change.toString()}::numeric` })
     .where(eq(customers.customerId, customerId))
-    .returning({ balanceWei: customers.balanceWei, reservedWei: customers.reservedWei })
-  if (after === undefined) throw new Error('a customer was not credited')
+    .returning({ balanceAfterWei: customers.balanceWei, reservedAfterWei: customers.reservedWei })
+  if (after === undefined) throw new Error('a balance was not changed')
   const [row] = await tx
     .insert(ledgerEntries)
-    .values({
-      entryId: credit.creditId,
-      customerId,
-      kind: 'admin_credit',
-      amountWei: credit.amountWei,
-      balanceAfterWei: after.balanceWei,
-      reservedAfterWei: after.reservedWei,
-      reason: credit.reason,
-      createdAt: sql`clock_timestamp()`,
-    })
+    .values({ ...entry, ...after, customerId, createdAt: sql`clock_timestamp()` })
     .returning()
-  if (row === undefined) throw new Error('a credit was not inserted')
+  if (row === undefined) throw new Error('an entry was not inserted')
   return row
 }
 
@@ -193,7 +189,7 @@ export async function ledgerPage(
 /** What was given back of a debit, beside it. */
 export const refundOf = alias(ledgerEntries, 'refund_of')
 export const isRefundOf = (receiptHash: PgColumn) =>
-  and(sql`${refundOf.kind} = 'refund'`, eq(refundOf.receiptHash, receiptHash))
+  and(sql`${refundOf.kind} = ${sql.raw(kindText('refund'))}`, eq(refundOf.receiptHash, receiptHash))
 
 const refundedWei = sql<string>`coalesce(${refundOf.amountWei}, 0)::text`
 

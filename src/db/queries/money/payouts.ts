@@ -1,6 +1,7 @@
 import { and, desc, eq, gte, ne, sql } from 'drizzle-orm'
 import type { NodeId } from '../../../ids.ts'
 import type { Database } from '../../client.ts'
+import { kindText } from '../../kind-texts.ts'
 import { ledgerEntries, payouts, protocolFees } from '../../schema/ledger.ts'
 
 export type PayoutRow = typeof payouts.$inferSelect
@@ -103,15 +104,17 @@ export interface TreasuryTotals {
   readonly feesWei: bigint
 }
 
+const [debit, refund] = [sql.raw(kindText('debit')), sql.raw(kindText('refund'))]
+
 /** One statement: debits = payouts + fees + refunds at every moment, and in every window. */
 export async function treasuryTotals(db: Database, since: Date): Promise<TreasuryTotals> {
   const from = since.toISOString()
   const rows = await db.execute(sql`select
     (select coalesce(sum(amount_wei), 0)::text from ${ledgerEntries}
-      where kind = 'debit' and created_at >= ${from}::timestamptz) as debits,
+      where kind = ${debit} and created_at >= ${from}::timestamptz) as debits,
     (select coalesce(sum(b.amount_wei), 0)::text from ${ledgerEntries} b
-      join ${ledgerEntries} l on l.kind = 'debit' and l.reservation_id = b.reservation_id
-      where b.kind = 'refund' and l.created_at >= ${from}::timestamptz) as refunds,
+      join ${ledgerEntries} l on l.kind = ${debit} and l.reservation_id = b.reservation_id
+      where b.kind = ${refund} and l.created_at >= ${from}::timestamptz) as refunds,
     (select coalesce(sum(amount_wei), 0)::text from ${payouts}
       where settlement_status <> 'void' and created_at >= ${from}::timestamptz) as payouts,
     (select coalesce(sum(amount_wei), 0)::text from ${protocolFees}

@@ -1,6 +1,7 @@
 import { and, type Column, eq, sql } from 'drizzle-orm'
 import type { CustomerId } from '../../../ids.ts'
 import type { Database } from '../../client.ts'
+import { kindText } from '../../kind-texts.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries, payouts, protocolFees } from '../../schema/ledger.ts'
 import { receiptRows } from '../../schema/work.ts'
@@ -77,7 +78,7 @@ async function wasRefunded(tx: Database, receiptHash: string): Promise<boolean> 
   const rows = await tx
     .select({ entryId: ledgerEntries.entryId })
     .from(ledgerEntries)
-    .where(and(sql`kind = 'refund'`, eq(ledgerEntries.receiptHash, receiptHash)))
+    .where(and(sql.raw(`kind = ${kindText('refund')}`), eq(ledgerEntries.receiptHash, receiptHash)))
   return rows.length > 0
 }
 

@@ -1,53 +1,23 @@
-import { Elysia } from 'elysia'
 import type { ChainReport } from '../../../actors/audit/audit-check.ts'
 import { exportChain } from '../../../actors/audit/audit-export.ts'
-import type { PurgeReport } from '../../../actors/audit/audit-purge.ts'
 import { brand } from '../../../brand.ts'
-import { AuditChain, AuditPurge, AuditPurgeRequest } from '../../../protocol/wire/admin/audit.ts'
+import { AuditChain } from '../../../protocol/wire/admin/audit.ts'
 import { AuditExport } from '../../../protocol/wire/admin/audit-export.ts'
 import { isoTime } from '../../../time.ts'
-import type { HttpContext } from '../../frame/context.ts'
-import { asks, filter, idFilter, limitOf } from '../../frame/query.ts'
-import { reads } from '../../frame/reads.ts'
-import { describe } from '../../frame/route-table.ts'
-import { admin } from '../../plugins/admin.ts'
+import { filter, idFilter, limitOf } from '../../frame/query.ts'
+import { report } from '../../reports/report.ts'
 
-const exportQuery = {
-  writer_id: idFilter('Whose chain; the heads of `/v1/admin/audit/verify` name them'),
-  after: filter('Events behind this number', '^(0|[1-9][0-9]{0,14})$', 'a whole number'),
-}
-const verifyQuery = { limit: limitOf(1_000, 10_000) }
-
-function purgeView({ status, eligible, purged, cutoff, purgedAt }: PurgeReport, olderThanDays: number): AuditPurge {
-  return {
-    object: `${brand}.admin.audit_retention_purge`,
-    status,
-    retention_policy: 'admin_audit_events_v1',
-    eligible_access_event_count: eligible.access,
-    eligible_command_event_count: eligible.command,
-    eligible_approval_event_count: eligible.approval,
-    eligible_total_event_count: eligible.access + eligible.command + eligible.approval,
-    purged_access_event_count: purged.access,
-    purged_command_event_count: purged.command,
-    purged_approval_event_count: purged.approval,
-    purged_total_event_count: purged.access + purged.command + purged.approval,
-    older_than_days: olderThanDays,
-    cutoff_created_before: isoTime(cutoff),
-    purged_at: isoTime(purgedAt),
-  }
-}
-
-function chainView(report: ChainReport, limit: number): AuditChain {
+function chainView(checked: ChainReport, limit: number, nowMs: number): AuditChain {
   // In this order the last tombstone of each writer remains.
-  const purged = new Map(report.tombstones.map((stone) => [stone.writerId, stone]))
+  const purged = new Map(checked.tombstones.map((stone) => [stone.writerId, stone]))
   return {
     object: `${brand}.admin.audit_chain`,
-    generated_at: isoTime(Date.now()),
-    holds: report.faults.length === 0,
-    checked_event_count: report.events,
-    writer_count: report.heads.length,
-    faults: report.faults.map(({ kind, writerId, at }) => ({ kind, writer_id: writerId, at })),
-    heads: report.heads
+    generated_at: isoTime(nowMs),
+    holds: checked.faults.length === 0,
+    checked_event_count: checked.events,
+    writer_count: checked.heads.length,
+    faults: checked.faults.map(({ kind, writerId, at }) => ({ kind, writer_id: writerId, at })),
+    heads: checked.heads
       .toReversed()
       .slice(0, limit)
       .map((head) => {
@@ -66,62 +36,34 @@ function chainView(report: ChainReport, limit: number): AuditChain {
   }
 }
 
-/** Endpoint 21, and whether the chains hold (§16, §23). */
-export const auditRoutes = (context: HttpContext) => {
-  const { gateway } = context
-  return new Elysia()
-    .use(admin(context))
-    .post(
-      '/v1/admin/retention/audit-events/purge',
-      async ({ body: { body, audit }, request }) => {
-        const input = { olderThanDays: body.older_than_days, dryRun: body.dry_run ?? false }
-        // A purge waits for readers of the table, so its answer may take longer than a connection may be silent.
-        const report = await context.connections.lifted(request, () => gateway.auditPurge.run(input, audit))
-        // What was purged has left its end in the log before anybody is told that it is gone.
-        await gateway.sequencer.catchUp({ heads: true })
-        return purgeView(report, input.olderThanDays)
-      },
-      {
-        action: 'audit.retention.purge',
-        response: { 200: AuditPurge },
-        ...reads(AuditPurgeRequest),
-        detail: describe({ summary: 'Purge old audit events', tags: ['Audit'] }),
-      },
-    )
-    .get(
-      '/v1/admin/audit/verify',
-      async ({ query: { limit } }) => {
-        return chainView(await gateway.checkAuditChains(), limit)
-      },
-      {
-        action: 'audit.chain.verify',
-        response: { 200: AuditChain },
-        ...asks(verifyQuery),
-        detail: describe({
-          summary: 'Check the chains of approval and command events',
-          description: 'Reads every event. `limit` bounds the number of heads in the answer.',
-          tags: ['Audit (extension)'],
-        }),
-      },
-    )
-    .get(
-      '/v1/admin/audit/export',
-      async ({ query: { writer_id: writerId, after } }) => {
-        // The ends as they are now are in the log before they are handed out (§31).
-        if (after === null) await gateway.sequencer.catchUp({ heads: true })
-        const chain = writerId === null ? null : await exportChain(gateway.db, writerId, Number(after ?? '0'))
-        return { object: `${brand}.admin.audit_export` as const, chain }
-      },
-      {
-        action: 'audit.chain.export',
-        response: { 200: AuditExport },
-        ...asks(exportQuery),
-        detail: describe({
-          summary: 'Export a chain of the audit, for `verify audit`',
-          description:
-            'Events of one writer as their MACs cover them, at most 1,000, from `after` on; `next_after` continues. Without `after` the ends of all chains enter the public log first.',
-          tags: ['Audit (extension)'],
-        }),
-      },
-    )
-}
+const tag = 'Audit (extension)'
+
+/** Whether the chains hold (§16, §23). */
+export const auditVerdict = report({
+  action: 'audit.chain.verify',
+  tag,
+  summary: 'Check the chains of approval and command events',
+  description: 'Reads every event. `limit` bounds the number of heads in the answer.',
+  query: { limit: limitOf(1_000, 10_000) },
+  response: AuditChain,
+  read: async ({ gateway }, { query: { limit }, nowMs }) => chainView(await gateway.checkAuditChains(), limit, nowMs),
+})
+
+export const auditExport = report({
+  action: 'audit.chain.export',
+  tag,
+  summary: 'Export a chain of the audit, for `verify audit`',
+  description:
+    'Events of one writer as their MACs cover them, at most 1,000, from `after` on; `next_after` continues. Without `after` the ends of all chains enter the public log first.',
+  query: {
+    writer_id: idFilter('Whose chain; the heads of `/v1/admin/audit/verify` name them'),
+    after: filter('Events behind this number', '^(0|[1-9][0-9]{0,14})$', 'a whole number'),
+  },
+  response: AuditExport,
+  read: async ({ gateway }, { query: { writer_id: writerId, after } }) => {
+    // The ends as they are now are in the log before they are handed out (§31).
+    if (after === null) await gateway.sequencer.catchUp({ heads: true })
+    const chain = writerId === null ? null : await exportChain(gateway.db, writerId, Number(after ?? '0'))
+    return { object: `${brand}.admin.audit_export` as const, chain }
+  },
+})

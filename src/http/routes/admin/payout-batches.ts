@@ -1,134 +1,41 @@
-import { Type } from '@sinclair/typebox'
-import { Elysia } from 'elysia'
-import { brand } from '../../../brand.ts'
+import { adminObject } from '../../../brand.ts'
 import { listBatches } from '../../../db/queries/money/public-settlement.ts'
-import { ReasonBody } from '../../../protocol/wire/admin/admin.ts'
-import {
-  PayoutBatch,
-  PayoutBatchCreate,
-  PayoutBatchCreated,
-  PayoutBatchList,
-  PayoutProofList,
-} from '../../../protocol/wire/money/money.ts'
+import { PayoutBatchList, PayoutProofList } from '../../../protocol/wire/money/money.ts'
 import { isoTime } from '../../../time.ts'
-import type { HttpContext } from '../../frame/context.ts'
-import { asks, limitOf } from '../../frame/query.ts'
-import { mayRead } from '../../frame/reads.ts'
-import { describe } from '../../frame/route-table.ts'
-import { admin } from '../../plugins/admin.ts'
+import { limitOf } from '../../frame/query.ts'
+import { listOf, report } from '../../reports/report.ts'
 import { adminBatchView, payoutProofView } from '../../views/money.ts'
 
-const tags = ['Money (extension)']
-const params = Type.Object({ batch_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }) })
-const query = { limit: limitOf(100, 1_000) } as const
-
-const collectionRoutes = (context: HttpContext) => {
-  const { gateway } = context
-  return new Elysia()
-    .use(admin(context))
-    .get(
-      '/v1/admin/payout-batches',
-      async ({ query: { limit } }) => {
-        const batches = (await listBatches(gateway.db, limit)).map(adminBatchView)
-        return {
-          object: `${brand}.admin.payout_batch_list` as const,
-          generated_at: isoTime(Date.now()),
-          count: batches.length,
-          settlement_configured: gateway.settlement.configured,
-          batches,
-        }
-      },
-      {
-        action: 'payout.batch.list',
-        response: { 200: PayoutBatchList },
-        ...asks(query),
-        detail: describe({ summary: 'List payout batches, newest first', tags }),
-      },
-    )
-    .post(
-      '/v1/admin/payout-batches',
-      async ({ body: { body, audit }, status }) => {
-        const { dry_run: dryRun = false } = body
-        const built = await gateway.settlement.by(audit).build({ dryRun })
-        const made = dryRun ? ('dry_run' as const) : ('created' as const)
-        return status(built.batch === null ? 200 : 201, {
-          object: `${brand}.admin.payout_batch` as const,
-          status: built.payoutCount === 0 ? ('nothing_pending' as const) : made,
-          payout_count: built.payoutCount,
-          total_amount_wei: built.totalAmountWei.toString(),
-          without_address: built.withoutAddress,
-          merkle_root: built.merkleRoot,
-          batch: built.batch === null ? null : adminBatchView(built.batch),
-        })
-      },
-      {
-        action: 'payout.batch.create',
-        response: { 200: PayoutBatchCreated, 201: PayoutBatchCreated },
-        ...mayRead(PayoutBatchCreate),
-        detail: describe({
-          summary: 'Put all pending payouts into batches now',
-          description: 'Takes at most 1,000 payouts of any age. `dry_run` changes nothing.',
-          tags,
-        }),
-      },
-    )
-}
-
-const itemRoutes = (context: HttpContext) => {
-  const { settlement } = context.gateway
-  return new Elysia()
-    .use(admin(context))
-    .post(
-      '/v1/admin/payout-batches/:batch_id/submit',
-      async ({ body: { audit }, params: { batch_id } }) => {
-        return adminBatchView(await settlement.by(audit).submit(batch_id))
-      },
-      {
-        action: 'payout.batch.submit',
-        params,
-        response: { 200: PayoutBatch },
-        ...mayRead(ReasonBody),
-        detail: describe({ summary: 'Continue with a batch at once', tags }),
-      },
-    )
-    .post(
-      '/v1/admin/payout-batches/:batch_id/retry',
-      async ({ body: { audit }, params: { batch_id } }) => {
-        return adminBatchView(await settlement.by(audit).retry(batch_id))
-      },
-      {
-        action: 'payout.batch.retry',
-        params,
-        response: { 200: PayoutBatch },
-        ...mayRead(ReasonBody),
-        detail: describe({
-          summary: 'Continue with a batch that is on hold',
-          description: 'A batch is on hold after its transaction has reverted three times.',
-          tags,
-        }),
-      },
-    )
-    .get(
-      '/v1/admin/payout-batches/:batch_id/proofs',
-      async ({ params: { batch_id } }) => {
-        const batch = await settlement.batch(batch_id)
-        const proofs = (await settlement.proofs(batch_id)).map((proof) => payoutProofView(batch, proof))
-        return {
-          object: `${brand}.admin.payout_proof_list` as const,
-          generated_at: isoTime(Date.now()),
-          count: proofs.length,
-          proofs,
-        }
-      },
-      {
-        action: 'payout.batch.proofs',
-        params,
-        response: { 200: PayoutProofList },
-        detail: describe({ summary: 'Proofs by which the nodes of a batch claim their payouts', tags }),
-      },
-    )
-}
+const tag = 'Money (extension)'
 
 /** Payout batches (§23). */
-export const payoutBatchRoutes = (context: HttpContext) =>
-  new Elysia().use(collectionRoutes(context)).use(itemRoutes(context))
+export const batchList = report({
+  action: 'payout.batch.list',
+  tag,
+  summary: 'List payout batches, newest first',
+  query: { limit: limitOf(100, 1_000) },
+  response: PayoutBatchList,
+  read: async ({ gateway }, { query: { limit }, nowMs }) => {
+    const batches = (await listBatches(gateway.db, limit)).map(adminBatchView)
+    return {
+      object: `${adminObject}payout_batch_list` as const,
+      generated_at: isoTime(nowMs),
+      count: batches.length,
+      settlement_configured: gateway.settlement.configured,
+      batches,
+    }
+  },
+})
+
+export const batchProofs = report({
+  action: 'payout.batch.proofs',
+  tag,
+  summary: 'Proofs by which the nodes of a batch claim their payouts',
+  query: {},
+  response: PayoutProofList,
+  read: async ({ gateway: { settlement } }, { params: { batch_id = '' }, nowMs }) => {
+    const batch = await settlement.batch(batch_id)
+    const proofs = (await settlement.proofs(batch_id)).map((proof) => payoutProofView(batch, proof))
+    return listOf('payout_proof_list', 'proofs', proofs, nowMs)
+  },
+})

@@ -1,67 +1,23 @@
-import { Type } from '@sinclair/typebox'
-import { Elysia } from 'elysia'
-import { adminObject } from '../../../brand.ts'
-import { Problem } from '../../../errors.ts'
-import { ReasonBody } from '../../../protocol/wire/admin/admin.ts'
-import {
-  WebhookDelivery,
-  WebhookList,
-  type WebhookStatus,
-  webhookStatuses,
-} from '../../../protocol/wire/inference/job.ts'
-import { isoTime } from '../../../time.ts'
-import type { HttpContext } from '../../frame/context.ts'
-import { asks, customerFilter, limitOf, oneOf } from '../../frame/query.ts'
-import { mayRead } from '../../frame/reads.ts'
-import { describe } from '../../frame/route-table.ts'
-import { admin } from '../../plugins/admin.ts'
+import { WebhookList, webhookStatuses } from '../../../protocol/wire/inference/job.ts'
+import { customerFilter, limitOf, oneOf } from '../../frame/query.ts'
+import { listOf, report } from '../../reports/report.ts'
 import { webhookDeliveryView } from '../../views/job.ts'
+import { refuseOwners } from './commands.ts'
 
-const tags = ['Private jobs (extension)']
-const webhookParams = Type.Object({ webhook_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }) })
-const listQuery = { limit: limitOf(100, 1_000), status: oneOf(webhookStatuses), customer_id: customerFilter } as const
-
-export const webhookRoutes = (context: HttpContext) => {
-  const { webhooks } = context.gateway
-  return new Elysia()
-    .use(admin(context))
-    .get(
-      '/v1/admin/webhooks',
-      async ({ actor, query: { limit, status, customer_id } }) => {
-        if (customer_id !== null && actor.role === 'viewer') {
-          throw new Problem('insufficient_role', { detail: 'This needs the role operator' })
-        }
-        const filter = { status: status as WebhookStatus | null, customerId: customer_id, limit }
-        const found = (await webhooks.list(filter)).map((row) => webhookDeliveryView(row, actor.role))
-        return {
-          object: `${adminObject}webhook_list` as const,
-          generated_at: isoTime(Date.now()),
-          count: found.length,
-          webhooks: found,
-        }
-      },
-      {
-        action: 'webhook.list',
-        response: { 200: WebhookList },
-        ...asks(listQuery),
-        detail: describe({ summary: 'List webhooks, newest first', tags }),
-      },
+export const webhookList = report({
+  action: 'webhook.list',
+  tag: 'Private jobs (extension)',
+  summary: 'List webhooks, newest first',
+  query: { limit: limitOf(100, 1_000), status: oneOf(webhookStatuses), customer_id: customerFilter },
+  response: WebhookList,
+  read: async ({ gateway }, { role, query: { limit, status, customer_id: customerId }, nowMs }) => {
+    refuseOwners(role, customerId)
+    const found = await gateway.webhooks.list({ status, customerId, limit })
+    return listOf(
+      'webhook_list',
+      'webhooks',
+      found.map((row) => webhookDeliveryView(row, role)),
+      nowMs,
     )
-    .post(
-      '/v1/admin/webhooks/:webhook_id/redeliver',
-      async ({ body: { audit }, actor, params }) => {
-        return webhookDeliveryView(await webhooks.redeliver(params.webhook_id, audit), actor.role)
-      },
-      {
-        action: 'webhook.redeliver',
-        params: webhookParams,
-        response: { 200: WebhookDelivery },
-        ...mayRead(ReasonBody),
-        detail: describe({
-          summary: 'Deliver an event again',
-          description: 'Sends the same event id and body, with a new schedule of retries.',
-          tags,
-        }),
-      },
-    )
-}
+  },
+})

@@ -1,10 +1,9 @@
 import { Elysia } from 'elysia'
 import { headers } from '../../../brand.ts'
 import type { HttpContext } from '../../frame/context.ts'
+import { agentFileRoute } from '../../frame/credential.ts'
 import { describe } from '../../frame/route-table.ts'
 import { publicReads } from '../../plugins/rate-limit.ts'
-
-export const agentFileRoute = '/v1/node-agent/agent.mjs'
 
 /** The agent itself, for the line that `nodes enroll` prints (§22). */
 export const agentFileRoutes = (context: HttpContext) =>

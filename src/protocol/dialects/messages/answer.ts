@@ -24,13 +24,13 @@ export const thinkingBlock = (thinking: string) => ({ type: 'thinking', thinking
 export const toolBlock = (id: string, name: string, input: unknown) =>
   ({ type: 'tool_use', id, name, input, caller: { type: 'direct' } }) as const
 
-/** Nothing that only Anthropic's own servers know. */
-export const usageOf = ({ prompt_tokens: input, completion_tokens: output }: TokenUsage) => ({
-  input_tokens: input,
-  output_tokens: output,
+/** Nothing that only Anthropic's own servers know. `input_tokens` are those that the cache did not have, as theirs are. */
+export const usageOf = ({ cached_tokens: cached, reasoning_tokens: thought, ...usage }: TokenUsage) => ({
+  input_tokens: usage.prompt_tokens - (cached ?? 0),
+  output_tokens: usage.completion_tokens,
   cache_creation_input_tokens: null,
-  cache_read_input_tokens: null,
-  output_tokens_details: null,
+  cache_read_input_tokens: cached ?? null,
+  output_tokens_details: thought === undefined ? null : { thinking_tokens: thought },
   server_tool_use: null,
 })
 export const startUsage = { cache_creation: null, inference_geo: null, service_tier: null, speed: null } as const

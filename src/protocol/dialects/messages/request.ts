@@ -3,6 +3,8 @@ import { isMarked, markedMessages } from '../../chat/cache-hints.ts'
 import { given, isObject, type Json } from '../../json/json-object.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type { MessagesRequest } from '../../wire/inference/messages.ts'
+import { carriedOf } from '../fields.ts'
+import { type Thinking, thinkingAsked } from '../thinking.ts'
 import { systemFirst } from './system-first.ts'
 
 type ChatMessages = ChatRequest['messages']
@@ -181,7 +183,12 @@ function formatOf({ output_config: config }: MessagesRequest): Json {
   }
 }
 
-/** The number of chat messages up to the client's first cache mark; null without a mark. */
+/** Any other type, as `adaptive`, leaves it to the model, whose own default stands. */
+function thinking({ thinking: asked }: MessagesRequest): Thinking {
+  return thinkingAsked(asked?.type === 'enabled' ? true : asked?.type === 'disabled' ? false : null)
+}
+
+/** Up to the first mark of the client's: messages of the chat that stand before it. null: there is none. */
 function marked({ system, messages, tools }: MessagesRequest): number | null {
   if (tools?.some(isMarked)) return 0
   const systems = Array.isArray(system) && system.some(isMarked) ? [] : null
@@ -194,18 +201,7 @@ function marked({ system, messages, tools }: MessagesRequest): number | null {
 /** Converts a Messages request to a chat (§28). Throws a `Problem` for parts that a chat cannot carry. */
 export function chatOfMessages(asked: MessagesRequest): ChatRequest {
   refuseServices(asked)
-  const {
-    model,
-    max_tokens,
-    tools,
-    tool_choice: choice,
-    stop_sequences: stop,
-    stream,
-    temperature,
-    top_p,
-    top_k,
-    svc,
-  } = asked
+  const { model, max_tokens, tools, tool_choice: choice, stop_sequences: stop, stream, svc } = asked
   const messages = systemFirst([...chatMessages(asked)])
   if (messages.length === 0) throw invalid('messages', 'nothing is asked')
   const before = marked(asked)
@@ -214,12 +210,14 @@ export function chatOfMessages(asked: MessagesRequest): ChatRequest {
   return {
     model,
     messages,
+    ...carriedOf('messages', asked),
     max_tokens,
-    ...given({ temperature, top_p, top_k, stream, stop: stop?.length === 0 ? null : stop }),
+    ...given({ stream, stop: stop?.length === 0 ? null : stop }),
     ...(used ? { tools: tools.map(toolOf) } : {}),
     ...(used && choice !== undefined ? { tool_choice: toolChoice(choice) } : {}),
     ...(used && choice?.disable_parallel_tool_use === true ? { parallel_tool_calls: false } : {}),
     ...formatOf(asked),
+    ...thinking(asked),
     ...(svc === undefined ? {} : { svc }),
     ...(before === null ? {} : { [markedMessages]: before }),
   }

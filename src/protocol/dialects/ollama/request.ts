@@ -9,23 +9,18 @@ import type {
   OllamaOptions,
 } from '../../wire/inference/ollama.ts'
 
+import { namesOf } from '../fields.ts'
+import { type Thinking, thinkingAsked } from '../thinking.ts'
+
 type Message = ChatRequest['messages'][number] & Json
 
 const invalid = (param: string, detail: string) =>
   new Problem('invalid_request', { param, detail: `${param}: ${detail}` })
 
-/** Options for loading and running a model. They are only hints, because the node's operator configures the node. */
-const loading: ReadonlySet<string> = new Set(
-  'num_ctx num_batch num_gpu main_gpu num_thread num_keep numa low_vram f16_kv logits_all vocab_only use_mmap use_mlock embedding_only'.split(
-    ' ',
-  ),
-)
+/** How a server loads and runs a model is up to whoever runs it. */
+const loading = namesOf('ollama', 'dropped')
 /** What chooses the next token. Nodes know them by these names, or say that they do not. */
-const sampling: ReadonlySet<string> = new Set(
-  'temperature top_p top_k min_p typical_p tfs_z seed repeat_last_n repeat_penalty presence_penalty frequency_penalty mirostat mirostat_tau mirostat_eta penalize_newline stop'.split(
-    ' ',
-  ),
-)
+const sampling = namesOf('ollama', 'carried')
 
 /** Refuses unknown options, and names them. */
 export function chatOptions(options: OllamaOptions | null | undefined): Json {
@@ -112,12 +107,10 @@ function formatOf(format: OllamaChatRequest['format']): Json {
   return { response_format: { type: 'json_schema', json_schema: { name: 'answer', schema: format, strict: true } } }
 }
 
-/** Servers agree on a word for how much, and not on one for whether: that is a matter of the model's template. */
-function thinking(think: OllamaChatRequest['think']): Json {
+/** Servers agree on a word for how much. Whether at all is switched by the node's kind. */
+function thinking(think: OllamaChatRequest['think']): Thinking & { readonly reasoning_effort?: string } {
   if (think == null) return {}
-  return typeof think === 'string'
-    ? { reasoning_effort: think }
-    : { chat_template_kwargs: { enable_thinking: think, thinking: think } }
+  return typeof think === 'string' ? { reasoning_effort: think } : thinkingAsked(think)
 }
 
 type Generating = Pick<

@@ -27,11 +27,12 @@ export type OutputItem = ReturnType<typeof messageItem> | ReturnType<typeof reas
 export const itemId = (head: 'msg' | 'rs' | 'fc', { id }: ChunkIdentity, index: number) =>
   `${head}_${id.slice(id.indexOf('_') + 1)}_${index}`
 
-const usageOf = (usage: TokenUsage) => ({
+/** Published clients read both details as numbers, so that what a node does not report is zero here. */
+const usageOf = ({ cached_tokens: cached = 0, reasoning_tokens: thought = 0, ...usage }: TokenUsage) => ({
   input_tokens: usage.prompt_tokens,
-  input_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
+  input_tokens_details: { cached_tokens: cached, cache_write_tokens: 0 },
   output_tokens: usage.completion_tokens,
-  output_tokens_details: { reasoning_tokens: 0 },
+  output_tokens_details: { reasoning_tokens: thought },
   total_tokens: usage.total_tokens,
 })
 

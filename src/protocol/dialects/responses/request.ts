@@ -2,6 +2,7 @@ import { Problem } from '../../../errors.ts'
 import { given, isObject, type Json } from '../../json/json-object.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type { ResponsesRequest } from '../../wire/inference/responses.ts'
+import { carriedOf } from '../fields.ts'
 import { systemFirst } from '../messages/system-first.ts'
 import { type Echo, echoed, echoOf } from './echo.ts'
 import { chatTools, joinedName } from './tools.ts'
@@ -29,6 +30,9 @@ function refuseStored(asked: Json): void {
   // Reasoning is never encrypted here, so a client that asks for it loses nothing.
   if (!Array.isArray(include) || include.some((what) => what !== 'reasoning.encrypted_content'))
     throw invalid('include', 'there is nothing more to include')
+  if (typeof asked.top_logprobs === 'number' && asked.top_logprobs > 0) {
+    throw invalid('top_logprobs', 'a response carries no probabilities here; POST /v1/chat/completions does')
+  }
 }
 
 const texts: ReadonlySet<unknown> = new Set(['input_text', 'output_text', 'text', 'summary_text'])
@@ -127,29 +131,21 @@ function formatOf(format: Json): unknown {
 /** Converts a Responses request to a chat (§28). Throws a `Problem` for parts that a chat cannot carry. */
 export function chatOfResponses(asked: ResponsesRequest): ResponsesChat {
   refuseStored(asked)
-  const {
-    model,
-    tools,
-    tool_choice: choice,
-    text,
-    reasoning,
-    stream,
-    temperature,
-    top_p,
-    max_output_tokens,
-    svc,
-  } = asked
+  const { model, tools, tool_choice: choice, text, reasoning, stream, max_output_tokens, svc } = asked
   const functions = chatTools(tools ?? [])
+  // Strict servers refuse what speaks of tools where there are none.
   const used = functions.length > 0
+  const { parallel_tool_calls: parallel, ...sampled } = carriedOf('responses', asked)
   return {
     model,
     messages: messagesOf(asked),
-    ...given({ stream, temperature, top_p, max_tokens: max_output_tokens }),
+    ...sampled,
+    ...given({ stream, max_tokens: max_output_tokens }),
     ...given({ reasoning_effort: reasoning?.effort, verbosity: text?.verbosity }),
     ...given({ response_format: text?.format == null ? null : formatOf(text.format) }),
     ...(used ? { tools: functions } : {}),
     ...(used && choice != null ? { tool_choice: toolChoice(choice) } : {}),
-    ...(used && asked.parallel_tool_calls != null ? { parallel_tool_calls: asked.parallel_tool_calls } : {}),
+    ...given({ parallel_tool_calls: used ? parallel : null }),
     ...(svc === undefined ? {} : { svc }),
     // For placement alone: no node gets it.
     ...given({ prompt_cache_key: asked.prompt_cache_key }),

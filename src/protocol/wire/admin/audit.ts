@@ -6,6 +6,8 @@ import { count, Instant, literals, NullableInstant, nullable, nullableInteger, r
 export const olderThanDaysMax = 3_650
 
 /** Endpoint 21. */
+/** What is typed to purge. */
+export const purgeConfirmation = 'PURGE AUDIT EVENTS'
 export const AuditPurgeRequest = Type.Object(
   {
     older_than_days: Type.Integer({

@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
+import { kindNames } from '../../money/kinds.ts'
 import { WholeGatewayPolicy } from '../admin/policy.ts'
 import { pageFields } from '../page.ts'
 import {
@@ -17,14 +18,13 @@ import {
 
 const nullableText = nullable(Type.String())
 const ok = Type.Literal('ok')
-const ledgerKinds = ['admin_credit', 'reserve', 'release', 'debit', 'refund'] as const
 
-const LedgerTotal = Type.Object({ kind: literals(ledgerKinds), count, amount_wei: wei })
+const LedgerTotal = Type.Object({ kind: literals(kindNames), count, amount_wei: wei })
 const LedgerEntry = Type.Object({
   entry_id: Type.String(),
   private_job_id: nullableText,
   receipt_hash: nullableText,
-  kind: literals(ledgerKinds),
+  kind: literals(kindNames),
   amount_wei: wei,
   balance_after_wei: wei,
   reserved_after_wei: wei,
@@ -103,16 +103,27 @@ export const CustomerAccount = Type.Object({
   gateway_policy: nullable(WholeGatewayPolicy),
 })
 
+const amountField = {
+  amount_wei: formed('^[1-9][0-9]{0,77}$', 'whole wei, at least 1, as a text of digits, such as "1000"', {
+    description: 'Whole wei, at least 1',
+  }),
+  reason,
+}
+const entryFields = {
+  amount_wei: wei,
+  balance_after_wei: wei,
+  reserved_after_wei: wei,
+  reason: nullableText,
+  created_at: Instant,
+}
+
 /** Endpoint 14. */
 export const CreditRequest = Type.Object(
   {
     credit_id: Type.Optional(
       chosenId({ description: 'Your own id for the credit. Using the same id again does not credit twice.' }),
     ),
-    amount_wei: formed('^[1-9][0-9]{0,77}$', 'whole wei, at least 1, as a text of digits, such as "1000"', {
-      description: 'Whole wei, at least 1',
-    }),
-    reason,
+    ...amountField,
   },
   strict,
 )
@@ -120,10 +131,24 @@ export const Credit = Type.Object({
   status: Type.Literal('credited'),
   customer_id: Type.String(),
   credit_id: Type.String(),
-  amount_wei: wei,
-  balance_after_wei: wei,
-  reserved_after_wei: wei,
-  reason: nullableText,
-  created_at: Instant,
+  ...entryFields,
 })
 export type Credit = Static<typeof Credit>
+
+/** Credit that an operator takes back (§23). */
+export const DebitRequest = Type.Object(
+  {
+    debit_id: Type.Optional(
+      chosenId({ description: 'Your own id for the debit. Using the same id again does not debit twice.' }),
+    ),
+    ...amountField,
+  },
+  strict,
+)
+export const Debit = Type.Object({
+  status: Type.Literal('debited'),
+  customer_id: Type.String(),
+  debit_id: Type.String(),
+  ...entryFields,
+})
+export type Debit = Static<typeof Debit>

@@ -44,6 +44,8 @@ export const LogConsistency = Type.Object({
   proof,
 })
 
+/** What is typed to name a fork. */
+export const forkConfirmation = 'NAME THE FORK'
 export const ForkBody = Type.Object({ confirm: Type.Optional(Type.String({ maxLength: 100 })), reason }, strict)
 export const LogFork = Type.Object({
   object: Type.Literal(`${brand}.admin.log_fork`),

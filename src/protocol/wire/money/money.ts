@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
+import { enteringKinds, followingKinds, sumFields } from '../../money/moves.ts'
 import { count, hash, Instant, literals, NullableInstant, nullable, reason, strict, wei } from '../shapes.ts'
 import { workKinds } from '../work-kinds.ts'
 import { receiptStatus } from './receipt.ts'
@@ -235,10 +236,9 @@ export const LedgerProof = Type.Object({
   generated_at: Instant,
   balanced: Type.Boolean(),
   broken_rules: Type.Array(Type.String()),
-  credits_wei: wei,
+  ...sumFields(enteringKinds, () => wei),
   balances_wei: wei,
-  debits_wei: wei,
-  refunds_wei: wei,
+  ...sumFields(followingKinds, () => wei),
   payouts_wei: wei,
   fees_wei: wei,
   reserved_wei: wei,

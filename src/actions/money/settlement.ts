@@ -1,0 +1,32 @@
+import { brand } from '../../brand.ts'
+import { ReceiptDecision } from '../../protocol/wire/money/receipt.ts'
+import { defineAction } from '../frame/define-action.ts'
+import type { Policy } from '../frame/policy.ts'
+
+export const tag = 'Money (extension)'
+
+export const settles = (target: Policy['target']): Policy => ({
+  role: 'admin',
+  category: 'settlement',
+  target,
+  requirement: 'second_approver',
+})
+
+/** What becomes of a receipt that is on hold because its node reported implausible usage (§5, §23). */
+export const decideReceipt = <const V extends 'release' | 'reject'>(
+  verb: V,
+  status: 'accepted' | 'rejected',
+  summary: string,
+) =>
+  defineAction({
+    name: `receipt.${verb}`,
+    at: `POST /v1/admin/receipts/:receipt_hash/${verb}`,
+    policy: settles('receipt'),
+    summary,
+    tag,
+    result: ReceiptDecision,
+    run: async ({ gateway, audit, params: { receipt_hash } }) => {
+      const refundedWei = await gateway.settlement.by(audit).decide(receipt_hash, status)
+      return { object: `${brand}.admin.receipt`, receipt_hash, status, refunded_wei: refundedWei.toString() } as const
+    },
+  })

@@ -1,0 +1,126 @@
+import type { AdminRoute } from '../machines/rules/admin-route.ts'
+import { purgeAudit } from './audit/purge.ts'
+import { createCustomer } from './customers/create.ts'
+import { creditCustomer } from './customers/credit.ts'
+import { debitCustomer } from './customers/debit.ts'
+import { rotateWebhookSecret } from './customers/rotate-secret.ts'
+import { rotateCustomerToken } from './customers/rotate-token.ts'
+import { updateCustomer } from './customers/update.ts'
+import type { Action } from './frame/define-action.ts'
+import { exported, read } from './frame/policy.ts'
+import { cancelJob } from './jobs/cancel.ts'
+import { redeliverWebhook } from './jobs/redeliver.ts'
+import { issueKey } from './keys/issue.ts'
+import { revokeKey } from './keys/revoke.ts'
+import { rotateKey } from './keys/rotate.ts'
+import { deleteModel } from './models/delete.ts'
+import { editModel } from './models/edit.ts'
+import { putModel } from './models/put.ts'
+import { createBatch } from './money/create-batch.ts'
+import { nameFork } from './money/name-fork.ts'
+import { rejectReceipt } from './money/reject-receipt.ts'
+import { releaseReceipt } from './money/release-receipt.ts'
+import { retryBatch } from './money/retry-batch.ts'
+import { submitBatch } from './money/submit-batch.ts'
+import { deleteNode } from './nodes/delete.ts'
+import { drainNode } from './nodes/drain.ts'
+import { enrollNode } from './nodes/enroll.ts'
+import { loadModel } from './nodes/load.ts'
+import { probeNode } from './nodes/probe.ts'
+import { registerNode } from './nodes/register.ts'
+import { resumeNode } from './nodes/resume.ts'
+import { revokeNode } from './nodes/revoke.ts'
+import { unloadModel } from './nodes/unload.ts'
+import { updateNode } from './nodes/update.ts'
+import { withdrawToken } from './nodes/withdraw.ts'
+
+/**
+ * Every admin route there is, in the order of the approval policy: what operators can do, and rows of what they can
+ * read. What is mounted names its row and takes its role from it; the OpenAPI document, the approval policy and the
+ * templates of the audit read the same list, and the start refuses a route that is not in it (`checkAdminRoutes`).
+ */
+const registry = [
+  creditCustomer,
+  debitCustomer,
+  purgeAudit,
+  exported('customer.usage.export', '/v1/admin/customers/:customer_id/usage-export'),
+  exported('customer.invoice.export', '/v1/admin/customers/:customer_id/invoice'),
+  // What the console shows by itself is no sensitive call: else its own reads would hide those of a person.
+  read('billing.costs.read', 'operator', 'observability', '/v1/admin/billing/costs'),
+  read('billing.treasury.read', 'operator', 'billing', '/v1/admin/billing/treasury-report'),
+  read('audit.access.read', 'viewer', 'audit', '/v1/admin/access-events'),
+  read('audit.approval.read', 'viewer', 'audit', '/v1/admin/approval-events'),
+  read('audit.command.read', 'viewer', 'audit', '/v1/admin/command-events'),
+  read('audit.summary.read', 'viewer', 'audit', '/v1/admin/audit/summary'),
+  read('audit.chain.verify', 'viewer', 'audit', '/v1/admin/audit/verify'),
+  read('audit.chain.export', 'viewer', 'audit', '/v1/admin/audit/export'),
+  read('approval.policy.read', 'viewer', 'audit', '/v1/admin/approval-policy'),
+  issueKey,
+  rotateKey,
+  revokeKey,
+  read('gateway_key.list', 'operator', 'key_management', '/v1/admin/customers/:customer_id/keys'),
+  createCustomer,
+  updateCustomer,
+  rotateCustomerToken,
+  rotateWebhookSecret,
+  read('customer.list', 'operator', 'observability', '/v1/admin/customers'),
+  read('customer.read', 'operator', 'observability', '/v1/admin/customers/:customer_id'),
+  enrollNode,
+  withdrawToken,
+  read('node.enroll.list', 'operator', 'node_control', '/v1/admin/enrollment-tokens'),
+  registerNode,
+  updateNode,
+  deleteNode,
+  drainNode,
+  resumeNode,
+  revokeNode,
+  loadModel,
+  unloadModel,
+  probeNode,
+  read('node.list', 'viewer', 'node_control', '/v1/admin/nodes'),
+  read('node.read', 'viewer', 'node_control', '/v1/admin/nodes/:node_id'),
+  putModel,
+  editModel,
+  deleteModel,
+  read('model.list', 'viewer', 'catalogue', '/v1/admin/models'),
+  cancelJob,
+  read('command.read', 'viewer', 'node_control', '/v1/admin/commands/:command_id'),
+  read('job.list', 'viewer', 'private_jobs', '/v1/admin/jobs'),
+  redeliverWebhook,
+  read('webhook.list', 'viewer', 'private_jobs', '/v1/admin/webhooks'),
+  createBatch,
+  submitBatch,
+  retryBatch,
+  read('payout.batch.list', 'viewer', 'settlement', '/v1/admin/payout-batches'),
+  read('payout.batch.proofs', 'viewer', 'settlement', '/v1/admin/payout-batches/:batch_id/proofs'),
+  releaseReceipt,
+  rejectReceipt,
+  nameFork,
+  read('ledger.proof.read', 'operator', 'observability', '/v1/admin/ledger/proof'),
+  read('ledger.check.read', 'operator', 'billing', '/v1/admin/ledger/check'),
+  read('receipt.read', 'viewer', 'settlement', '/v1/admin/receipts/:receipt_hash'),
+  read('request.list', 'viewer', 'observability', '/v1/admin/requests'),
+  read('traffic.read', 'viewer', 'observability', '/v1/admin/traffic'),
+  read('request.read', 'viewer', 'observability', '/v1/admin/requests/:request_id'),
+  read('explain.read', 'viewer', 'observability', '/v1/admin/explain'),
+  read('mixture.list', 'viewer', 'observability', '/v1/admin/mixtures'),
+  read('machine.list', 'viewer', 'observability', '/v1/admin/machines'),
+  read('machine.transitions', 'viewer', 'observability', '/v1/admin/machines/:machine/transitions'),
+  read('machine.inspect', 'viewer', 'observability', '/v1/admin/inspect'),
+] as const satisfies readonly AdminRoute[]
+
+export type AdminAction = (typeof registry)[number]['action']
+
+export const actions: readonly Action[] = registry.filter((row) => 'run' in row)
+
+/** By the name of the action. */
+export const adminRoutes = Object.fromEntries(registry.map((row) => [row.action, row])) as Readonly<
+  Record<AdminAction, AdminRoute>
+>
+
+/** A name that stands in the database may be of another version. */
+export const adminRoute = (action: string): AdminRoute => {
+  const row = (adminRoutes as Readonly<Record<string, AdminRoute>>)[action]
+  if (row === undefined) throw new Error(`no action ${action}`)
+  return row
+}

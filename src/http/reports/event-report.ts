@@ -1,0 +1,92 @@
+import type { TObject } from '@sinclair/typebox'
+import type { AdminAction } from '../../actions/registry.ts'
+import { adminObject } from '../../brand.ts'
+import type { Database } from '../../db/client.ts'
+import type { EventPage } from '../../db/queries/audit/audit-events.ts'
+import type { AdminRole } from '../../machines/rules/admin-route.ts'
+import { isoTime } from '../../time.ts'
+import type { CsvCell } from '../frame/csv.ts'
+import { allPages, type PageEnd, type Place, pageOf, pageQuery, readCursor, readRange } from '../frame/page.ts'
+import { limitOf, oneOf, type QueryParameters, type QueryValues } from '../frame/query.ts'
+import { type AnyReport, report } from './report.ts'
+
+const roleFilter = oneOf(['admin', 'operator', 'viewer'], '`admin`, `operator` or `viewer`')
+/** What every list of events can be asked for beside its filters. */
+const eventQuery = { ...pageQuery, limit: limitOf(100, 1_000) } as const
+type EventQuery = QueryValues<typeof eventQuery>
+
+interface Event {
+  readonly createdAt: Date
+  readonly eventId: string
+}
+const placeOf = ({ createdAt: at, eventId: id }: Event): Place => ({ at, id })
+type Read<R> = (limit: number, page: EventPage) => Promise<readonly R[]>
+
+/** The page that was asked for. */
+async function eventPage<R extends Event>(
+  query: EventQuery,
+  read: Read<R>,
+): Promise<{ readonly shown: readonly R[]; readonly page: PageEnd }> {
+  const found = await read(query.limit + 1, { ...readRange(query), after: readCursor(query.cursor) })
+  return pageOf(found, query.limit, placeOf)
+}
+
+/** All pages from the one that was asked for. */
+function eventPages<R extends Event>(query: EventQuery, most: number | null, read: Read<R>) {
+  const range = readRange(query)
+  return allPages(readCursor(query.cursor), most, (after, limit) => read(limit, { ...range, after }), placeOf)
+}
+
+interface EventReport<Q extends QueryParameters, R extends Event, V extends object> {
+  readonly action: AdminAction
+  readonly kind: 'access' | 'approval' | 'command'
+  readonly summary: string
+  /** Its own filters, which the answer repeats. */
+  readonly filters: Q
+  /** A filter as the answer has it, where that is no text. */
+  readonly repeat?: (name: string, value: unknown) => unknown
+  readonly response: TObject
+  readonly columns: readonly (keyof V)[]
+  readonly list: (db: Database, filters: QueryValues<Q>, actorRole: AdminRole | null) => Read<R>
+  readonly view: (row: R) => V
+  readonly cell: (event: V, column: keyof V) => CsvCell
+}
+
+/** A list of events (§17): its filters, the role of who acted, a range of time, pages, and the same as a table. */
+export function eventReport<const Q extends QueryParameters, R extends Event, V extends object>(
+  spec: EventReport<Q, R, V>,
+): AnyReport {
+  const { kind, columns, view, cell, repeat = (_, value) => value } = spec
+  const query = { ...spec.filters, actor_role: roleFilter, ...eventQuery }
+  const read = (db: Database, given: QueryValues<typeof query>) =>
+    spec.list(db, given as QueryValues<Q>, given.actor_role as AdminRole | null)
+  return report({
+    action: spec.action,
+    tag: 'Audit',
+    summary: spec.summary,
+    query,
+    response: spec.response,
+    read: async ({ gateway }, { query: given, nowMs }) => {
+      const { shown, page } = await eventPage(given, read(gateway.db, given))
+      const repeated = Object.keys(spec.filters).map((name) => [name, repeat(name, given[name])])
+      return {
+        object: `${adminObject}${kind}_event_list`,
+        generated_at: isoTime(nowMs),
+        count: shown.length,
+        ...Object.fromEntries(repeated),
+        actor_role: given.actor_role,
+        ...page,
+        events: shown.map(view),
+      }
+    },
+    csv: {
+      name: `${kind}-events`,
+      columns: columns as readonly string[],
+      pages: async function* ({ gateway }, { query: given }, most) {
+        for await (const rows of eventPages(given, most, read(gateway.db, given))) {
+          yield rows.map(view).map((event) => columns.map((column) => cell(event, column)))
+        }
+      },
+    },
+  })
+}

@@ -1,0 +1,79 @@
+import { type AnyElysia, Elysia } from 'elysia'
+import type { Action, ActionContext } from '../../../actions/frame/define-action.ts'
+import { type AdminAction, actions } from '../../../actions/registry.ts'
+import type { AuditContext } from '../../../actors/audit/audit-context.ts'
+import { Problem } from '../../../errors.ts'
+import type { AdminCall, Asked } from '../../frame/admin-call.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { readsBy } from '../../frame/reads.ts'
+import { describe } from '../../frame/route-table.ts'
+import { admin } from '../../plugins/admin.ts'
+import * as adminViews from '../../views/admin.ts'
+import * as enrollmentViews from '../../views/enrollment.ts'
+import * as jobViews from '../../views/job.ts'
+import * as moneyViews from '../../views/money.ts'
+import * as probeViews from '../../views/node-probe.ts'
+
+const views = { ...adminViews, ...enrollmentViews, ...jobViews, ...moneyViews, ...probeViews }
+
+interface Called {
+  readonly call: AdminCall
+}
+
+/** A checked body, and on whose word it comes. */
+type Given = Asked<{ readonly etag?: string | null }>
+
+/** What has a dry run, which needs no confirmation, asks by itself. */
+function refuseUnconfirmed(text: string, { confirmation }: AuditContext): void {
+  if (confirmation !== null) return
+  throw new Problem('confirmation_required', { param: 'confirm', detail: `confirm must be exactly ${text}` })
+}
+
+function actionRoute(context: HttpContext, action: Action): AnyElysia {
+  const { method, path, params, body, result, statuses, summary, description, tag, etag } = action
+  const [usual = 200] = statuses
+  const read =
+    body === null ? {} : readsBy(body, ({ call }: Called) => call.body(body, action.mayBeEmpty), !action.mayBeEmpty)
+  return new Elysia().use(admin(context)).route(
+    method,
+    path,
+    async (asked) => {
+      const { call, actor, request, set } = asked
+      const given = body === null ? { body: {}, audit: call.bare() } : (asked.body as Given)
+      if (action.typedConfirmation !== null && !action.dryRun) refuseUnconfirmed(action.typedConfirmation, given.audit)
+      const head = { status: usual, headers: set.headers as Record<string, string> }
+      const answer = await action.run({
+        gateway: context.gateway,
+        views,
+        audit: given.audit,
+        role: actor.role,
+        params: asked.params,
+        body: given.body,
+        precondition: () => call.precondition(given.body.etag),
+        head,
+        signal: request.signal,
+        lifted: (work) => context.connections.lifted(request, work),
+      } satisfies ActionContext<unknown, unknown> as ActionContext<never, never>)
+      set.status = head.status
+      if (etag !== undefined && result !== null) head.headers.etag = (answer as { readonly etag: string }).etag
+      return answer as never
+    },
+    {
+      action: action.action as AdminAction,
+      ...(params === null ? {} : { params }),
+      ...(result === null ? {} : { response: Object.fromEntries(statuses.map((status) => [status, result])) }),
+      ...read,
+      detail: describe({
+        summary,
+        ...(description === undefined ? {} : { description }),
+        tags: [tag],
+        empty: result === null,
+        ...(etag === undefined ? {} : { etag }),
+      }),
+    },
+  ) as unknown as AnyElysia
+}
+
+/** A route for everything that an operator can do. */
+export const actionRoutes = (context: HttpContext): AnyElysia =>
+  actions.reduce<AnyElysia>((app, action) => app.use(actionRoute(context, action)), new Elysia())

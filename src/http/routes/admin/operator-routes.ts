@@ -1,0 +1,72 @@
+import { type AnyElysia, Elysia } from 'elysia'
+import type { HttpContext } from '../../frame/context.ts'
+import { accessEvents } from '../../reports/access-events.ts'
+import { approvalEvents } from '../../reports/approval-events.ts'
+import { approvalPolicy } from '../../reports/approval-policy.ts'
+import { auditSummary } from '../../reports/audit-summary.ts'
+import { booksCheck } from '../../reports/books-check.ts'
+import { commandEvents } from '../../reports/command-events.ts'
+import { costs } from '../../reports/costs.ts'
+import { invoice } from '../../reports/invoice.ts'
+import { ledgerProof } from '../../reports/ledger-proof.ts'
+import { type AnyReport, reportRoute } from '../../reports/report.ts'
+import { requestReport } from '../../reports/requests.ts'
+import { trafficReport } from '../../reports/traffic.ts'
+import { treasury } from '../../reports/treasury.ts'
+import { usageExport } from '../../reports/usage-export.ts'
+import { actionRoutes } from './actions.ts'
+import { auditExport, auditVerdict } from './audit.ts'
+import { commandRead, jobList } from './commands.ts'
+import { customerList, customerRead } from './customers.ts'
+import { enrollmentTokenList } from './enrollment-tokens.ts'
+import { explanation } from './explain.ts'
+import { inspectRoutes } from './inspect.ts'
+import { keyList } from './keys.ts'
+import { mixtureList } from './mixtures.ts'
+import { modelList } from './models.ts'
+import { nodeList, nodeRead } from './nodes.ts'
+import { batchList, batchProofs } from './payout-batches.ts'
+import { requestRead } from './requests.ts'
+import { machineRoutes } from './statecharts.ts'
+import { webhookList } from './webhooks.ts'
+
+const reports: readonly AnyReport[] = [
+  auditVerdict,
+  auditExport,
+  customerList,
+  customerRead,
+  keyList,
+  nodeList,
+  nodeRead,
+  enrollmentTokenList,
+  modelList,
+  explanation,
+  requestRead,
+  mixtureList,
+  jobList,
+  commandRead,
+  webhookList,
+  batchList,
+  batchProofs,
+  usageExport,
+  invoice,
+  costs,
+  treasury,
+  accessEvents,
+  approvalEvents,
+  commandEvents,
+  auditSummary,
+  approvalPolicy,
+  ledgerProof,
+  requestReport,
+  trafficReport,
+  booksCheck,
+]
+
+/** Everything that operators can read or do. */
+export const operatorRoutes = (context: HttpContext): AnyElysia =>
+  reports
+    .reduce<AnyElysia>((app, spec) => app.use(reportRoute(context, spec)), new Elysia())
+    .use(machineRoutes(context))
+    .use(inspectRoutes(context))
+    .use(actionRoutes(context))

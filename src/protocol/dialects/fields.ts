@@ -1,0 +1,143 @@
+import type { Json } from '../json/json-object.ts'
+
+/** Where a request that generates text comes in. What Ollama's clients say of the next token stands in their `options`. */
+export const doors = ['chat', 'completions', 'responses', 'messages', 'ollama'] as const
+export type Door = (typeof doors)[number]
+
+/**
+ * What becomes of a field (§35). `carried`: the node gets it by its name. `mapped`: the node gets it in another form. `hint`: the gateway
+ * reads it, and no node gets it. `refused`: the client gets an error. `dropped`: no node gets it.
+ */
+export type Fate = 'carried' | 'mapped' | 'hint' | 'refused' | 'dropped'
+
+export interface Field {
+  /** Who defines it. */
+  readonly of: 'OpenAI' | 'Anthropic' | 'Ollama' | 'llama.cpp' | 'vLLM' | 'SGLang' | 'Penstock'
+  /** A door that is absent has no such field. */
+  readonly at: Partial<Readonly<Record<Door, Fate>>>
+  /** The form in which a node gets it, or why it gets none. */
+  readonly note?: string
+}
+
+const everywhere = { chat: 'carried', completions: 'carried', responses: 'carried', messages: 'carried' } as const
+const carriedEverywhere = { ...everywhere, ollama: 'carried' } as const
+
+const named = (of: Field['of'], at: Field['at'], names: string): Readonly<Record<string, Field>> =>
+  Object.fromEntries(names.split(/\s+/).map((name) => [name, { of, at }]))
+
+/**
+ * Each field of a request beside its prompt, once. The readers of requests, docs/reference/fields.md and the test that sends each field
+ * through each door follow from it. Chat and completions carry further fields as they are.
+ */
+export const fields: Readonly<Record<string, Field>> = {
+  ...named('OpenAI', carriedEverywhere, 'temperature top_p seed presence_penalty frequency_penalty'),
+  stop: { of: 'OpenAI', at: carriedEverywhere },
+  logit_bias: { of: 'OpenAI', at: everywhere },
+  logprobs: {
+    of: 'OpenAI',
+    at: { chat: 'carried', completions: 'carried', ollama: 'mapped' },
+    note: 'beside `options`',
+  },
+  top_logprobs: {
+    of: 'OpenAI',
+    at: { chat: 'carried', responses: 'refused', ollama: 'mapped' },
+    note: 'beside `options`; Responses carry no probabilities',
+  },
+  n: { of: 'OpenAI', at: { chat: 'refused', completions: 'refused' }, note: 'beyond 1' },
+  best_of: { of: 'OpenAI', at: { completions: 'refused' }, note: 'beyond 1' },
+  max_tokens: { of: 'OpenAI', at: { chat: 'carried', completions: 'carried', messages: 'carried' } },
+  max_completion_tokens: { of: 'OpenAI', at: { chat: 'carried', completions: 'carried' } },
+  ...named('OpenAI', { chat: 'carried' }, 'response_format verbosity'),
+  reasoning_effort: { of: 'OpenAI', at: { chat: 'carried', completions: 'carried' } },
+  ...named('OpenAI', { chat: 'carried', completions: 'carried' }, 'stream_options suffix echo'),
+  parallel_tool_calls: { of: 'OpenAI', at: { chat: 'carried', responses: 'carried' } },
+  ...named('OpenAI', { chat: 'dropped', completions: 'dropped', responses: 'dropped' }, 'user safety_identifier store'),
+  metadata: {
+    of: 'OpenAI',
+    at: { chat: 'dropped', completions: 'dropped', responses: 'dropped', messages: 'dropped' },
+  },
+  service_tier: {
+    of: 'OpenAI',
+    at: { chat: 'dropped', completions: 'dropped', responses: 'dropped', messages: 'dropped' },
+  },
+  cache_control: {
+    of: 'Anthropic',
+    at: { chat: 'hint', completions: 'hint' },
+    note: 'also in parts, messages and tools',
+  },
+  prompt_cache_key: { of: 'OpenAI', at: { chat: 'hint', completions: 'hint', responses: 'hint' } },
+
+  max_output_tokens: { of: 'OpenAI', at: { responses: 'mapped' }, note: '`max_tokens`' },
+  reasoning: { of: 'OpenAI', at: { responses: 'mapped' }, note: '`reasoning_effort`' },
+  text: { of: 'OpenAI', at: { responses: 'mapped' }, note: '`response_format`, `verbosity`' },
+  instructions: { of: 'OpenAI', at: { responses: 'mapped' }, note: 'a system message' },
+  ...named('OpenAI', { responses: 'refused' }, 'previous_response_id conversation background prompt'),
+  include: { of: 'OpenAI', at: { responses: 'refused' }, note: 'all but `reasoning.encrypted_content`' },
+  truncation: { of: 'OpenAI', at: { responses: 'refused' }, note: 'all but `disabled`' },
+
+  stop_sequences: { of: 'Anthropic', at: { messages: 'mapped' }, note: '`stop`' },
+  system: { of: 'Anthropic', at: { messages: 'mapped', ollama: 'mapped' }, note: 'a system message' },
+  thinking: { of: 'Anthropic', at: { messages: 'mapped' }, note: 'the switch that the node’s kind has' },
+  output_config: { of: 'Anthropic', at: { messages: 'mapped' }, note: '`reasoning_effort`, `response_format`' },
+  ...named('Anthropic', { messages: 'refused' }, 'container mcp_servers thread'),
+  context_management: { of: 'Anthropic', at: { messages: 'refused' }, note: 'all but clearing thoughts' },
+
+  num_predict: { of: 'Ollama', at: { ollama: 'mapped' }, note: '`max_tokens`' },
+  format: { of: 'Ollama', at: { ollama: 'mapped' }, note: '`response_format`' },
+  think: { of: 'Ollama', at: { ollama: 'mapped' }, note: 'the switch that the node’s kind has, or `reasoning_effort`' },
+  keep_alive: { of: 'Ollama', at: { ollama: 'hint' } },
+  ...named('Ollama', carriedEverywhere, 'tfs_z penalize_newline'),
+  ...named(
+    'Ollama',
+    { ollama: 'dropped' },
+    'num_ctx num_batch num_gpu main_gpu num_thread num_keep numa low_vram f16_kv logits_all vocab_only use_mmap use_mlock embedding_only',
+  ),
+
+  ...named(
+    'llama.cpp',
+    carriedEverywhere,
+    `top_k min_p typical_p top_n_sigma xtc_probability xtc_threshold dynatemp_range dynatemp_exponent repeat_penalty repeat_last_n
+    dry_multiplier dry_base dry_allowed_length dry_penalty_last_n dry_sequence_breakers mirostat mirostat_tau mirostat_eta
+    samplers grammar json_schema ignore_eos t_max_predict_ms min_keep`,
+  ),
+  ...named(
+    'llama.cpp',
+    everywhere,
+    'chat_template_kwargs reasoning_format thinking_forced_open parse_tool_calls cache_prompt lora',
+  ),
+  ...named(
+    'llama.cpp',
+    { chat: 'carried', completions: 'carried' },
+    'n_probs id_slot timings_per_token return_progress',
+  ),
+
+  ...named(
+    'vLLM',
+    carriedEverywhere,
+    `repetition_penalty length_penalty min_tokens stop_token_ids include_stop_str_in_output skip_special_tokens
+    spaces_between_special_tokens allowed_token_ids bad_words structured_outputs guided_json guided_regex guided_choice
+    guided_grammar`,
+  ),
+  ...named('vLLM', everywhere, 'add_generation_prompt continue_final_message documents mm_processor_kwargs cache_salt'),
+  ...named('SGLang', carriedEverywhere, 'regex ebnf no_stop_trim stop_regex'),
+  ...named('SGLang', everywhere, 'separate_reasoning lora_path'),
+
+  svc: {
+    of: 'Penstock',
+    at: { chat: 'hint', completions: 'hint', responses: 'hint', messages: 'hint', ollama: 'hint' },
+  },
+}
+
+/** The names that have this fate at this door. */
+export const namesOf = (door: Door, fate: Fate): ReadonlySet<string> =>
+  new Set(Object.keys(fields).filter((name) => fields[name]?.at[door] === fate))
+
+const carried = { responses: namesOf('responses', 'carried'), messages: namesOf('messages', 'carried') } as const
+
+/** What of a request goes to the node as it is. What a client left out stays left out, so that a node's own default stands. */
+export function carriedOf(door: keyof typeof carried, asked: Json): Json {
+  const names = carried[door]
+  const out: Record<string, unknown> = {}
+  for (const name in asked) if (names.has(name) && asked[name] != null) out[name] = asked[name]
+  return out
+}

@@ -1,0 +1,131 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { MalformedResponse } from '../../src/transport/http1/response-head.ts'
+import {
+  type AfterAnswer,
+  headBytesMax,
+  interimsMax,
+  ResponseParser,
+  trailerBytesMax,
+} from '../../src/transport/http1/response-parser.ts'
+
+interface Parsed {
+  status: number
+  body: string
+  ends: AfterAnswer[]
+}
+
+function parse(parts: readonly Buffer[]): Parsed {
+  const parsed: Parsed = { status: 0, body: '', ends: [] }
+  const parser = new ResponseParser({
+    head: (status) => {
+      parsed.status = status
+    },
+    part: (input, from, to) => {
+      parsed.body += input.toString('latin1', from, to)
+    },
+    end: (next) => void parsed.ends.push(next),
+  })
+  for (const part of parts) parser.push(part)
+  return parsed
+}
+
+const chunked = (pieces: readonly string[]) =>
+  `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-Long: ${'y'.repeat(50)}\r\n\r\n${pieces
+    .map((piece) => `${piece.length.toString(16)};ext=1\r\n${piece}\r\n`)
+    .join('')}0\r\nTrailer: t\r\n\r\n`
+
+function cut(text: string, at: readonly number[]): Buffer[] {
+  const bytes = Buffer.from(text, 'latin1')
+  const places = [...new Set(at.map((place) => place % bytes.length))].sort((a, b) => a - b)
+  return [...places, bytes.length]
+    .map((end, i) => bytes.subarray(places[i - 1] ?? 0, end))
+    .filter((part) => part.length > 0)
+}
+
+describe('RFC 9112', () => {
+  test('however the bytes are cut, the response is the same', () => {
+    const piece = fc.string({ minLength: 1, maxLength: 40, unit: 'binary-ascii' })
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 8 }), fc.array(fc.nat(), { maxLength: 30 }), (pieces, places) => {
+        const text = chunked(pieces)
+        expect(parse(cut(text, places))).toEqual({ status: 200, body: pieces.join(''), ends: ['reusable'] })
+        const sized = `HTTP/1.1 201 Created\r\ncontent-length: ${pieces.join('').length}\r\n\r\n${pieces.join('')}`
+        expect(parse(cut(sized, places))).toEqual({ status: 201, body: pieces.join(''), ends: ['reusable'] })
+      }),
+    )
+  })
+
+  const one = 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na'
+
+  test('two responses on one connection, each to a request of its own', () => {
+    const two = { status: 200, body: 'aa', ends: ['reusable', 'reusable'] as AfterAnswer[] }
+    expect(parse([Buffer.from(one), Buffer.from(one)])).toEqual(two)
+  })
+
+  test.each([
+    ['another response', one],
+    ['one byte', '\r'],
+    ['a line end', '\r\n'],
+    ['an interim response', 'HTTP/1.1 100 Continue\r\n\r\n'],
+  ])('§27 one answer per request: %s behind the answer is never read, and is told', (_name, behind) => {
+    const once = { status: 200, body: 'a', ends: ['excess'] as AfterAnswer[] }
+    expect(parse([Buffer.from(one + behind)])).toEqual(once)
+    const closing = one.replace('content-length', 'connection: close\r\ncontent-length')
+    expect(parse([Buffer.from(closing + behind)])).toEqual(once)
+    const framed = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n'
+    expect(parse([Buffer.from(framed + behind)])).toEqual(once)
+    expect(parse([Buffer.from(`HTTP/1.1 204 No Content\r\n\r\n${behind}`)]).ends).toEqual(['excess'])
+  })
+
+  test('§27: interim responses and trailers are passed over, so many and no more', () => {
+    const interim = 'HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n'
+    const single = { status: 200, body: 'a', ends: ['reusable'] as AfterAnswer[] }
+    expect(parse([Buffer.from(interim.repeat(interimsMax) + one)])).toEqual(single)
+    expect(() => parse([Buffer.from(interim.repeat(interimsMax + 1))])).toThrow(MalformedResponse)
+    const head = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n'
+    const trailer = `x: ${'y'.repeat(95)}\r\n`
+    const fitting = Math.floor(trailerBytesMax / trailer.length)
+    expect(parse([Buffer.from(`${head}${trailer.repeat(fitting - 1)}\r\n`)])).toEqual(single)
+    expect(() => parse([Buffer.from(head + trailer.repeat(fitting + 1))])).toThrow(MalformedResponse)
+  })
+
+  test('a body that was handed on is not overwritten by what comes later', () => {
+    const bodies: Buffer[] = []
+    const parser = new ResponseParser({
+      head: () => {},
+      part: (input, from, to) => void bodies.push(input.subarray(from, to)),
+      end: () => {},
+    })
+    const bytes = Buffer.from('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n')
+    for (let at = 0; at < bytes.length; at += 5) parser.push(Buffer.from(bytes.subarray(at, at + 5)))
+    expect(Buffer.concat(bodies).toString()).toBe('abcdef')
+  })
+
+  test.each([
+    ['HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n', 'closing'],
+    ['HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n', 'closing'],
+    ['HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 0\r\n\r\n', 'reusable'],
+    ['HTTP/1.1 204 No Content\r\n\r\n', 'reusable'],
+    ['HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n', 'closing'],
+  ])('may the connection be used again: %j', (text, next) => {
+    expect<unknown>(parse([Buffer.from(text)]).ends).toEqual([next])
+  })
+
+  test.each([
+    'nonsense\r\n\r\n',
+    'HTTP/2 200 OK\r\n\r\n',
+    'HTTP/1.1 99 No\r\n\r\n',
+    'HTTP/1.1 101 Switching\r\n\r\n',
+    'HTTP/1.1 200 OK\r\nbad header: 1\r\n\r\n',
+    'HTTP/1.1 200 OK\r\ncontent-length: 5, 5\r\n\r\n',
+    'HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n',
+    'HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n',
+    'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n',
+    'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nabc\r\n',
+    `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${'1'.repeat(300)}`,
+    `HTTP/1.1 200 OK\r\nx: ${'y'.repeat(headBytesMax)}`,
+  ])('refused: %p', (text) => {
+    expect(() => parse([Buffer.from(text)])).toThrow(MalformedResponse)
+  })
+})
