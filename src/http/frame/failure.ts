@@ -25,7 +25,7 @@ const absentCodes: Readonly<Record<string, ProblemCode>> = {
 }
 
 /**
- * The only part of a request that Elysia itself checks is the path (bodies and queries: `reads`, `asks`). An id
+ * The only part of a request that Elysia itself checks is the path (bodies and queries: `readsBy`, `asks`). An id
  * in a form that none has is the id of nothing (§27).
  */
 function invalidPath(error: unknown): Problem {

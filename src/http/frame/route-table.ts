@@ -23,7 +23,7 @@ export interface RouteRow {
   readonly query: readonly string[]
 }
 
-/** A route's description. Elysia's own schemas would change the values that they check (see `reads`, `asks`). */
+/** A route's description. Elysia's own schemas would change the values that they check (see `readsBy`, `asks`). */
 export function describe(text: {
   readonly summary: string
   readonly description?: string
