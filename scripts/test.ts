@@ -13,8 +13,8 @@ import { makeTestFolder } from './test-folder.ts'
 const root = resolve(import.meta.dir, '..')
 const heavyFolder = 'tests/heavy/'
 const heavyTestTimeoutMs = 600_000
-/** A test waits for much of its time: of four at once two cores are busy. */
-const testProcesses = 4
+/** A test waits for a third of its time: three at once keep two cores busy. */
+const testProcesses = 3
 const tailCharsMax = 64 * 1024
 
 function testFiles(paths: readonly string[]): string[] {

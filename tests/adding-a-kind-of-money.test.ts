@@ -22,7 +22,7 @@ const row = `  gift: {
     rules: [],
   },
 `
-const added = (text = row) => original.replace(head, text + head)
+const added = () => original.replace(head, row + head)
 
 const copy = mkdtempSync(join(tmpdir(), 'penstock-walk-'))
 beforeAll(() => {
@@ -50,12 +50,20 @@ async function complaints(text: string): Promise<readonly string[]> {
   return told.split('\n').filter((line) => line.includes('error TS'))
 }
 
+/** Of a table without `admin_debit`, and with a row that lacks its second side and has a rule without a statement. The compiler runs once. */
+let complained: Promise<readonly string[]> | null = null
+const complainedOfBroken = () => {
+  const without = original.replace(/^ {2}admin_debit: \{\n(?: {4}.*\n)+ {2}\},\n/m, '')
+  expect(without).not.toContain('admin_debit:')
+  const odd = row.replace(/ {4}credits: .*\n/, '').replace('rules: []', "rules: ['every gift is wrapped']")
+  complained ??= complaints(without.replace(head, odd + head))
+  return complained
+}
+
 test(
   '§13: `admin_debit` without its row does not compile',
   async () => {
-    const without = original.replace(/^ {2}admin_debit: \{\n(?: {4}.*\n)+ {2}\},\n/m, '')
-    expect(without).not.toContain('admin_debit:')
-    const told = await complaints(without)
+    const told = await complainedOfBroken()
     expect(told.filter((line) => line.startsWith('src/actors/money/billing.ts'))).not.toEqual([])
     expect(told.join('\n')).toContain('"admin_debit"')
   },
@@ -65,10 +73,7 @@ test(
 test(
   '§13: a row without its second side, and one whose rule has no statement, do not compile',
   async () => {
-    const told = await complaints(
-      added(row.replace(/ {4}credits: .*\n/, '').replace('rules: []', "rules: ['every gift is wrapped']")),
-    )
-    const files = new Set(told.map((line) => line.split('(')[0]))
+    const files = new Set((await complainedOfBroken()).map((line) => line.split('(')[0]))
     expect(files).toContain(table)
     expect(files).toContain('src/db/queries/log/proof.ts')
   },
