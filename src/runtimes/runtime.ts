@@ -1,6 +1,7 @@
 import type { Json } from '../protocol/json/json-object.ts'
 import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
-import type { Modality, ModelServerState } from '../protocol/wire/nodes/agent.ts'
+import type { ModelServerState } from '../protocol/wire/nodes/agent.ts'
+import type { Modality } from '../protocol/wire/nodes/kinds-of-work.ts'
 import type { ModelFile, ModelMemory } from '../protocol/wire/nodes/model-facts.ts'
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import type { RankingTraits, RerankDialect } from './ranking.ts'
@@ -45,6 +46,8 @@ export interface RuntimeModel {
   readonly serverState?: ModelServerState
   /** Absent: chat. */
   readonly modality?: Modality
+  /** Its server does not say what it does: `modality`, or its absence, comes from the model's name. */
+  readonly workGuessed?: true
   /** How a model that ranks does so. */
   readonly ranking?: RankingTraits
 }

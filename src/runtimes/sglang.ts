@@ -1,7 +1,7 @@
 import { type Answer, ask, type Fields, fieldsOf } from './answers.ts'
 import { modalityByName } from './modality.ts'
 import { isOwnedBy } from './openai.ts'
-import { servedAs, sglangDialect } from './rerank.ts'
+import { guessedFrom, sglangDialect, withoutGuess } from './rerank.ts'
 import type { ProbeFetch, RuntimeModel, RuntimeModule } from './runtime.ts'
 import { probeServing } from './vllm.ts'
 
@@ -32,7 +32,8 @@ async function newerOf(get: ProbeFetch, newer: string, older: string): Promise<A
 function served(model: RuntimeModel, info: Fields): readonly RuntimeModel[] {
   // Its diffusion server says that it generates, too: pictures, or else videos, meshes and what robots do.
   if (info.model_type === 'diffusion') return info.is_image_gen === true ? [{ ...model, modality: 'image' }] : []
+  if (info.is_generation === true) return [withoutGuess(model)]
   if (info.is_generation !== false) return [model]
   // What does not generate embeds, unless it is called after something else.
-  return [servedAs(model, modalityByName(model.id) ?? 'embedding', 'probability')]
+  return [guessedFrom(modalityByName(model.id) ?? 'embedding', withoutGuess(model), 'probability')]
 }

@@ -1,7 +1,7 @@
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import { type Answer, ask, cacheTokensOf, countOf } from './answers.ts'
 import { isOwnedBy, probeModelList } from './openai.ts'
-import { jinaDialect, ranks } from './rerank.ts'
+import { jinaDialect, ranks, withoutGuess } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
 
 /** It listens only when its model is loaded; `/health` turns 503 when its engine has died. */
@@ -15,7 +15,7 @@ export const vllm: RuntimeModule = {
     const cacheTokens = work === 'chat' ? await cacheTokensAsked(get, before, served) : null
     const models = served.models.map((model): RuntimeModel => {
       if (work === 'chat') return { ...model, cacheTokens }
-      return work === 'rerank' ? ranks(model, ranking) : { ...model, modality: work }
+      return work === 'rerank' ? ranks(withoutGuess(model), ranking) : { ...withoutGuess(model), modality: work }
     })
     return { ...served, models }
   },

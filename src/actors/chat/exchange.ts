@@ -80,7 +80,8 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
     const { command, port } = this
     this.attempts++
     const callId = this.attempts === 1 ? command.requestId : newId('req')
-    this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', this.work, timed)
+    const { modality } = command.operation
+    this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', this.work, timed, modality)
     if (command.span != null) this.attempt.span = command.span.call(this.traced(route, callId))
     return this.attempt
   }

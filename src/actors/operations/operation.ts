@@ -11,7 +11,7 @@ import type { Envelope } from '../../protocol/json/problem-response.ts'
 import type { FormBody } from '../../protocol/media/form-body.ts'
 import type { FormRules } from '../../protocol/media/form-filter.ts'
 import type { ChatRouting } from '../../protocol/wire/inference/chat.ts'
-import type { Modality } from '../../protocol/wire/nodes/agent.ts'
+import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { HostedKind } from '../../protocol/wire/work-kinds.ts'
 
 /** What all operations share of a request; its other members are known to its own operation alone. */

@@ -31,7 +31,8 @@ function soleRoute(modelId: string, customerId: CustomerId): Route {
     nodeId,
     runtimeId,
     runtimeKind: 'vllm',
-    modality: 'chat',
+    serves: ['chat'],
+    workGuessed: false,
     ranking: null,
     rank: 0,
     external: false,
@@ -112,6 +113,8 @@ class SoleNode implements Router {
   servedFromQueue(): void {}
 
   strike(): void {}
+
+  proved(): void {}
 
   usageReported(): void {}
 

@@ -1,4 +1,5 @@
 import type { AdminModelList, ModelEntry } from '../../protocol/wire/admin/admin.ts'
+import { type Modality, modalities } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import { readAdmin } from '../state/api.ts'
 import type { Act, Editing, Says, SeenRow, Values } from './act.ts'
 
@@ -11,6 +12,7 @@ const labels = {
   aliases: 'Aliases',
   prompt: 'Price of a prompt’s token',
   completion: 'Price of an answer’s token',
+  serves: 'Kinds of work',
 } as const
 
 const joined = (values: readonly string[] | null) => values?.join(', ') ?? ''
@@ -22,6 +24,7 @@ const saysOf = (entry: Entry): Says => ({
   Description: entry.description ?? '',
   Takes: joined(entry.input_modalities),
   Gives: joined(entry.output_modalities),
+  [labels.serves]: joined(entry.serves),
   'Context length': String(entry.context_length ?? ''),
   'Longest answer': String(entry.max_output_length ?? ''),
   'USD prices': Object.entries(entry.usd_prices ?? {})
@@ -39,6 +42,7 @@ const unnamed = (id: string): Row => ({
   description: null,
   input_modalities: null,
   output_modalities: null,
+  serves: null,
   context_length: null,
   max_output_length: null,
   prompt_token_price_wei: null,
@@ -58,10 +62,12 @@ const namesIn = (text: string | undefined) => (text ?? '').split(/[\s,]+/).filte
 type Changes = Partial<Omit<Entry, 'id'>>
 
 /** What the person has changed of what the form showed, and nothing else. */
-function changedBy(model: Model, { aliases, prompt, completion }: Values): Changes {
+function changedBy(model: Model, { aliases, prompt, completion, serves }: Values): Changes {
   const named = namesIn(aliases)
+  const kinds = namesIn(serves)
   return {
     ...(joined(named) === joined(model.aliases) ? {} : { aliases: named }),
+    ...(joined(kinds) === joined(model.serves) ? {} : { serves: kinds.length === 0 ? null : (kinds as Modality[]) }),
     ...(price(prompt) === model.prompt_token_price_wei ? {} : { prompt_token_price_wei: price(prompt) }),
     ...(price(completion) === model.completion_token_price_wei
       ? {}
@@ -100,10 +106,16 @@ const priceField = (name: 'prompt' | 'completion', value: string | null) =>
 export const editModel = (model: Model): Act => ({
   actions: ['model.edit'],
   verb: 'Save',
-  title: `Aliases and prices of ${model.id}`,
+  title: `Aliases, work and prices of ${model.id}`,
   about: 'Nodes that name the model differently serve it together once each name is an alias.',
   fields: [
     { name: 'aliases', label: labels.aliases, hint: 'with commas between', value: joined(model.aliases) },
+    {
+      name: 'serves',
+      label: labels.serves,
+      hint: `${modalities.join(', ')}, with commas between; empty: what its servers say`,
+      value: joined(model.serves),
+    },
     priceField('prompt', model.prompt_token_price_wei),
     priceField('completion', model.completion_token_price_wei),
   ],
@@ -116,9 +128,10 @@ export const editModel = (model: Model): Act => ({
 
 /** What the removed entry said, for an entry that is made anew: nobody else may have made one. */
 function makeAgain(model: Model): Act {
-  const { aliases, name, description, input_modalities, output_modalities, context_length, max_output_length } = model
+  const { aliases, name, description, input_modalities, output_modalities, serves } = model
+  const { context_length, max_output_length } = model
   const { prompt_token_price_wei, completion_token_price_wei, usd_prices } = model
-  const texts = { name, description, input_modalities, output_modalities, context_length, max_output_length }
+  const texts = { name, description, input_modalities, output_modalities, serves, context_length, max_output_length }
   const entry = { id: model.id, aliases, ...texts, prompt_token_price_wei, completion_token_price_wei, usd_prices }
   return {
     actions: ['model.edit'],

@@ -1,6 +1,6 @@
 import type { ProblemCode } from '../../errors.ts'
 import type { CustomerId } from '../../ids.ts'
-import type { Modality } from '../../protocol/wire/nodes/agent.ts'
+import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { Prompt } from '../placement/blocks.ts'
 import type { Matches } from '../placement/cache-view.ts'
 import { type EffectivePolicy, privacyRank } from './model-policy.ts'
@@ -10,6 +10,8 @@ export interface PlacementRequest {
   /** As the client named it: an id or an alias. */
   readonly modelId: string
   readonly modality: Modality
+  /** A server that may not do this kind of work is asked, as nothing but a guess speaks against it (§35). */
+  readonly onTrial?: true
   /** Agents pass it on; else only nodes that are reached by their URL can serve it. */
   readonly byAgents: boolean
   readonly access: { readonly customerId: CustomerId; readonly policy: EffectivePolicy }
@@ -127,7 +129,9 @@ export function judge(route: Route, request: PlacementRequest, side: Side): Verd
   if (!inTier(route, access.policy)) return 'route_tier'
   if (!isPrivateEnough(route, access)) return 'privacy_class'
   if (!mayLeave(route, access)) return 'external'
-  if (route.modality !== request.modality || (route.agent !== null && !request.byAgents)) return 'other_modality'
+  if (!route.serves.includes(request.modality) && !(request.onTrial && own && route.workGuessed))
+    return 'other_modality'
+  if (route.agent !== null && !request.byAgents) return 'other_modality'
   if (own ? side === 'others' : side === 'own' || request.ownOnly || request.pin !== null) return 'not_own'
   if (request.pin !== null && route.nodeId !== request.pin) return 'not_pinned'
   if (request.freeOnly && !isFree(route, access.customerId)) return 'billed'

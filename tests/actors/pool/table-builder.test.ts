@@ -45,6 +45,7 @@ const catalogueWith = (context: number): Catalogue =>
         contextLength: context,
         maxOutputLength: null,
         prices: null,
+        serves: null,
       },
     ],
   ])
