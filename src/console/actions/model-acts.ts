@@ -1,7 +1,7 @@
 import type { AdminModelList, ModelEntry } from '../../protocol/wire/admin/admin.ts'
-import { type Modality, modalities } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import { readAdmin } from '../state/api.ts'
 import type { Act, Editing, Says, SeenRow, Values } from './act.ts'
+import { kindsText, kindsTyped, workField } from './work-acts.ts'
 
 export type Model = AdminModelList['models'][number]
 /** What an operator has said of a model. */
@@ -12,7 +12,6 @@ const labels = {
   aliases: 'Aliases',
   prompt: 'Price of a prompt’s token',
   completion: 'Price of an answer’s token',
-  serves: 'Kinds of work',
 } as const
 
 const joined = (values: readonly string[] | null) => values?.join(', ') ?? ''
@@ -24,7 +23,7 @@ const saysOf = (entry: Entry): Says => ({
   Description: entry.description ?? '',
   Takes: joined(entry.input_modalities),
   Gives: joined(entry.output_modalities),
-  [labels.serves]: joined(entry.serves),
+  [workField().label]: kindsText(entry.serves),
   'Context length': String(entry.context_length ?? ''),
   'Longest answer': String(entry.max_output_length ?? ''),
   'USD prices': Object.entries(entry.usd_prices ?? {})
@@ -64,10 +63,10 @@ type Changes = Partial<Omit<Entry, 'id'>>
 /** What the person has changed of what the form showed, and nothing else. */
 function changedBy(model: Model, { aliases, prompt, completion, serves }: Values): Changes {
   const named = namesIn(aliases)
-  const kinds = namesIn(serves)
+  const kinds = kindsTyped(serves)
   return {
     ...(joined(named) === joined(model.aliases) ? {} : { aliases: named }),
-    ...(joined(kinds) === joined(model.serves) ? {} : { serves: kinds.length === 0 ? null : (kinds as Modality[]) }),
+    ...(kindsText(kinds) === kindsText(model.serves) ? {} : { serves: kinds === null ? null : [...kinds] }),
     ...(price(prompt) === model.prompt_token_price_wei ? {} : { prompt_token_price_wei: price(prompt) }),
     ...(price(completion) === model.completion_token_price_wei
       ? {}
@@ -110,12 +109,7 @@ export const editModel = (model: Model): Act => ({
   about: 'Nodes that name the model differently serve it together once each name is an alias.',
   fields: [
     { name: 'aliases', label: labels.aliases, hint: 'with commas between', value: joined(model.aliases) },
-    {
-      name: 'serves',
-      label: labels.serves,
-      hint: `${modalities.join(', ')}, with commas between; empty: what its servers say`,
-      value: joined(model.serves),
-    },
+    workField(kindsText(model.serves)),
     priceField('prompt', model.prompt_token_price_wei),
     priceField('completion', model.completion_token_price_wei),
   ],

@@ -1,5 +1,6 @@
 import type { Static } from '@sinclair/typebox'
 import type { Node, NodeList } from '../../../protocol/wire/admin/admin.ts'
+import { workForm } from '../../../protocol/wire/nodes/kinds-of-work.ts'
 import type { NodeProbe } from '../../../protocol/wire/nodes/probe.ts'
 import { troubleOf } from '../../../protocol/wire/nodes/trouble.ts'
 import { secondMs } from '../../../time.ts'
@@ -8,6 +9,7 @@ import { customerOption, reasonBody, reasonOption } from '../../frame/admin-opti
 import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
 import type { GatewayClient } from '../../frame/gateway-client.ts'
 import { givenText, givenTextForm } from '../../frame/given-text.ts'
+import { servesGiven } from '../../frame/given-work.ts'
 import { nodeIdOf as idOf, oneNode, nodesPath as path } from '../../frame/node-id.ts'
 import type { Session } from '../../frame/session.ts'
 import { dataDirOption } from './node-keys.ts'
@@ -45,6 +47,11 @@ const nodeOptions = {
     of: ['yes', 'no'],
     about: 'A hosted provider: only for accounts and keys with --allow-external (default no)',
   },
+  serves: {
+    kind: 'texts',
+    value: 'KIND,…',
+    about: `What its models do, where its server does not say it: ${workForm}. \`none\` leaves it to the server. Can be repeated`,
+  },
   'payout-address': { kind: 'text', value: '0x…', about: 'The address that is paid for its work; `none` removes it' },
   'api-key': { kind: 'text', value: 'KEY', about: `The API key that the node expects; ${givenTextForm}` },
 } as const satisfies OptionSpecs
@@ -52,6 +59,7 @@ const nodeOptions = {
 async function nodeFields(session: Session, options: OptionValues<typeof nodeOptions>) {
   const key = options['api-key']
   const payee = options['payout-address']
+  const serves = servesGiven(options.serves)
   return {
     ...(options.name === undefined ? {} : { name: options.name }),
     ...(options.visibility === undefined ? {} : { visibility: options.visibility }),
@@ -59,6 +67,7 @@ async function nodeFields(session: Session, options: OptionValues<typeof nodeOpt
     ...(options['privacy-class'] === undefined ? {} : { privacy_class: options['privacy-class'] }),
     ...(options.rank === undefined ? {} : { rank: options.rank }),
     ...(options.external === undefined ? {} : { external: options.external === 'yes' }),
+    ...(serves === undefined ? {} : { serves }),
     ...(payee === undefined ? {} : { payout_address: payee === 'none' ? null : payee }),
     ...(key === undefined ? {} : { api_key: key === 'none' ? null : await givenText(session, 'api-key', key) }),
   }
