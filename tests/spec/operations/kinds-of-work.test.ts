@@ -6,6 +6,7 @@ import {
   type TestGateway,
   waitFor,
 } from '../../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 
 /** What a server does is declared, reported, learnt from answers or, at last, guessed from its model's name (§35). */
@@ -139,6 +140,32 @@ describe('§35: declared work', () => {
     await gateway.admin('PUT', '/v1/admin/models', { id: 'both-declare', serves: ['chat'] })
     expect(await worksOf('both-declare')).toEqual(['embedding'])
     expect(await ask('/v1/embeddings', 'both-declare')).toMatchObject({ status: 200 })
+  })
+
+  test('a declared ranker of llama.cpp is read by its logits', async () => {
+    const node = startScriptedNode('dreamer', 'llama.cpp')
+    started.push(node)
+    const results = [-40, 40].map((score, index) => ({ index, relevance_score: score }))
+    node.answer((call) => call.respond(200, { results }))
+    await gateway.node(node.url, { customerId: customer.customerId, serves: { '*': ['rerank'] } })
+    const { body } = await ask('/v1/rerank', 'dreamer')
+    expect(body).toMatchObject({ results: [{ index: 1, relevance_score: 1 }, { index: 0 }] })
+  })
+
+  test('a node with an agent takes no declaration, which its agent’s owner makes', async () => {
+    const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
+    const home = startScriptedNode('at-home')
+    started.push(home)
+    const agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [home.url] })
+    try {
+      await untilState(gateway, agent.nodeId, 'ready')
+      const refusal = patch(agent.nodeId, { '*': ['rerank'] }).catch(String)
+      expect(await refusal).toContain('serves cannot be set for a node with an agent')
+      await gateway.admin('PUT', '/v1/admin/models', { id: 'at-home', serves: ['rerank'] })
+      expect(await worksOf('at-home')).toEqual(['chat'])
+    } finally {
+      await agent.remove()
+    }
   })
 
   test.each([
