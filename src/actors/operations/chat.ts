@@ -7,6 +7,7 @@ import { completionText, publicCompletion } from '../../protocol/chat/completion
 import { fitMessages } from '../../protocol/chat/fit-messages.ts'
 import { estimatePrompt, promptTokensLeast } from '../../protocol/chat/token-estimate.ts'
 import { streamMembers, upstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { reportMembers, reportsAsked } from '../../protocol/dialects/server-reports.ts'
 import { type Thinking, thinks, withTemplate } from '../../protocol/dialects/thinking.ts'
 import type { Json } from '../../protocol/json/json-object.ts'
 import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
@@ -25,8 +26,12 @@ function refuseChoices({ n, max_tokens: most, max_completion_tokens: alias }: Ch
 }
 
 /** Members in the place of the client's, for this route; null: none. What a hosted provider knows is not known here. */
-function changedFor(body: ChatRequest & Thinking, { runtimeKind, external }: ServingRoute): Json | null {
-  const streamed = askedAsStream(runtimeKind, body) ? streamMembers : null
+function changedFor(
+  body: ChatRequest & Thinking,
+  { runtimeKind, external }: ServingRoute,
+  whole = false,
+): Json | null {
+  const streamed = !whole && askedAsStream(runtimeKind, body) ? streamMembers : null
   const { [thinks]: on } = body
   if (on === undefined || external) return streamed
   return { ...streamed, ...withTemplate(thinkingMembers(runtimeKind, on), body as unknown as Json) }
@@ -59,9 +64,20 @@ export const asChat: Operation<ChatRequest> = {
   // A whole answer of a runtime that hears late of a client that left is asked for as a stream (§27).
   upstream: (text, body, ceiling, route) => upstreamBody(text, body, ceiling, changedFor(body, route)),
   readWhole: publicCompletion,
-  writeWhole: (identity, { choices }, { usage, metadata }) => completionText(identity, choices, usage, metadata),
-  writer: (identity, _body, bound) => (bound ? new BoundRewriter(identity) : new ChunkRewriter(identity)),
+  writeWhole: (identity, { choices, timings }, { usage, metadata }, body) =>
+    completionText(identity, choices, usage, metadata, reportMembers({ timings }, reportsAsked(body))),
+  writer(identity, body, bound) {
+    const asked = reportsAsked(body)
+    return bound ? new BoundRewriter(identity, asked) : new ChunkRewriter(identity, asked)
+  },
 }
 
+/** llama.cpp repeats the text of the assistant that it goes on with, but not in a stream. */
+const goesOn = ({ messages }: ChatRequest) => messages.at(-1)?.role === 'assistant'
+
 /** The first operation. */
-export const chat: Operation<ChatRequest> = { ...asChat, bindable: true }
+export const chat: Operation<ChatRequest> = {
+  ...asChat,
+  bindable: true,
+  upstream: (text, body, ceiling, route) => upstreamBody(text, body, ceiling, changedFor(body, route, goesOn(body))),
+}

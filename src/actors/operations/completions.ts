@@ -9,6 +9,7 @@ import {
   textCompletionText,
   textWeightOf,
 } from '../../protocol/completions/text-completion.ts'
+import { reportMembers, reportsAsked } from '../../protocol/dialects/server-reports.ts'
 import { CompletionRequest, TextCompletion } from '../../protocol/wire/inference/completions.ts'
 import type { Operation, WholeAnswer } from './operation.ts'
 import { readRequestBody, refuseRouting } from './request-body.ts'
@@ -72,6 +73,9 @@ export const completions: Operation<CompletionRequest> = {
     const answer = readTextCompletion(text)
     return answer === null ? null : { ...answer, choices: [], outputWeight: () => textWeightOf(answer.texts) }
   },
-  writeWhole: (identity, answer, end) => textCompletionText(identity, (answer as CompletionAnswer).texts, end),
-  writer: (identity) => new TextStream(identity),
+  writeWhole(identity, answer, end, body) {
+    const { texts, timings } = answer as CompletionAnswer
+    return textCompletionText(identity, texts, end, reportMembers({ timings }, reportsAsked(body)))
+  },
+  writer: (identity, body) => new TextStream(identity, reportsAsked(body)),
 }

@@ -7,6 +7,7 @@ import type { PublicChoice } from '../../protocol/chat/completion.ts'
 import type { PromptEstimate } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import type { Json } from '../../protocol/json/json-object.ts'
 import type { Envelope } from '../../protocol/json/problem-response.ts'
 import type { FormBody } from '../../protocol/media/form-body.ts'
 import type { FormRules } from '../../protocol/media/form-filter.ts'
@@ -37,6 +38,8 @@ export interface WholeAnswer {
   readonly usage: TokenUsage | null
   /** Of the prompt, found in the node's cache; null: it does not say. */
   readonly cachedTokens: number | null
+  /** What its server reports of its times; absent: nothing is read of it. */
+  readonly timings?: Json | null
   /** An agent's receipt as the node wrote it. Unchecked. */
   readonly svc: unknown
   /** Weight of what was generated, unrounded; counted only when asked. */
