@@ -31,7 +31,8 @@ async function newerOf(get: ProbeFetch, newer: string, older: string): Promise<A
 /** The model with its work; none where that is of no use here. */
 function served(model: RuntimeModel, info: Fields): readonly RuntimeModel[] {
   // Its diffusion server says that it generates, too: pictures, or else videos, meshes and what robots do.
-  if (info.model_type === 'diffusion') return info.is_image_gen === true ? [{ ...withoutGuess(model), modality: 'image' }] : []
+  if (info.model_type === 'diffusion')
+    return info.is_image_gen === true ? [{ ...withoutGuess(model), modality: 'image' }] : []
   if (info.is_generation === true) return [withoutGuess(model)]
   if (info.is_generation !== false) return [model]
   // What does not generate embeds, unless it is called after something else.

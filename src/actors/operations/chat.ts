@@ -26,11 +26,7 @@ function refuseChoices({ n, max_tokens: most, max_completion_tokens: alias }: Ch
 }
 
 /** Members in the place of the client's, for this route; null: none. What a hosted provider knows is not known here. */
-function changedFor(
-  body: ChatRequest & Thinking,
-  { runtimeKind, external }: ServingRoute,
-  whole = false,
-): Json | null {
+function changedFor(body: ChatRequest & Thinking, { runtimeKind, external }: ServingRoute, whole = false): Json | null {
   const streamed = !whole && askedAsStream(runtimeKind, body) ? streamMembers : null
   const { [thinks]: on } = body
   if (on === undefined || external) return streamed

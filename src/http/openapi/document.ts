@@ -1,7 +1,7 @@
 import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
 import { OptionalKind } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
-import { operations, routeOf } from '../../actors/operations/registry.ts'
+import { basePaths, operations, routeOf } from '../../actors/operations/registry.ts'
 import { chatRoute } from '../../actors/telemetry/metrics.ts'
 import { headers, product } from '../../brand.ts'
 import { errorsPath } from '../../errors.ts'
@@ -248,6 +248,19 @@ function finished(path: string, method: string, operation: JsonObject, { body, q
   }
 }
 
+const [canonicalBase, ...otherBases] = basePaths
+const pointerTo = (path: string) => `#/paths/${path.replaceAll('~', '~0').replaceAll('/', '~1')}`
+
+/** What stands below several base URLs is described once: below the others it is a reference to the canonical path (§35). */
+function otherPaths(app: AnyElysia, described: ReadonlySet<string>): readonly (readonly [string, JsonObject])[] {
+  const mounted = new Set(app.routes.map(({ path }) => bracedPath(path)))
+  return [...described]
+    .filter((path) => path.startsWith(`${canonicalBase}/`))
+    .flatMap((path) => otherBases.map((base) => [base + path.slice(canonicalBase.length), path] as const))
+    .filter(([other]) => mounted.has(other) && !described.has(other))
+    .map(([other, path]) => [other, { $ref: pointerTo(path) }] as const)
+}
+
 /** The description of everything that is mounted: valid OpenAPI 3.1 (§9; checked in a test). */
 export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
   const { paths } = toOpenAPISchema(app, { staticFile: false }, undefined, undefined, openApiVersion)
@@ -278,7 +291,7 @@ export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
     },
     servers: [{ url: baseUrl }],
     tags,
-    paths: Object.fromEntries(described),
+    paths: Object.fromEntries([...described, ...otherPaths(app, new Set(described.map(([path]) => String(path))))]),
     components: {
       securitySchemes,
       schemas: {
