@@ -104,7 +104,7 @@ export interface GatewayHandle {
   /** The view is at most 15 s old. */
   readonly settlementView: () => Promise<SettlementView>
   readonly nodeProofs: Pick<NodeProofs, 'check'>
-  /** For reads alone. Whoever wants to write asks an actor. */
+  /** For reads alone. Writes go through an actor. */
   readonly db: Database
   readonly requests: Pick<RequestLog, 'write' | 'find' | 'recent' | 'page' | 'traffic' | 'days'>
   /** null if the request was never seen, or is no longer among the last 10 000. */

@@ -71,7 +71,7 @@ export class Child {
       closed.resolve()
     }
     this.heed({ ready: ready.resolve, failed: ready.reject, closed: closed.resolve }).then(over, over)
-    // Whoever waits hears of it; nobody need wait.
+    // A caller that waits hears of it; no caller need wait.
     this.ready.then(
       () => {
         this.serves = true

@@ -28,7 +28,7 @@ export interface NamedFork {
 
 /**
  * The operator's step after a database was put back: the log goes on under another name, and its next entry commits to
- * the checkpoint that was lost. Nobody who has seen the earlier log can be led to take this one for it. Refuses with
+ * the checkpoint that was lost. A reader who has seen the earlier log cannot be led to take this one for it. Refuses with
  * `invalid_state` where nothing was lost.
  */
 export async function nameFork(port: ForkPort, audit: AuditContext): Promise<NamedFork> {

@@ -33,7 +33,7 @@ export function nextOrigin(origin: string, lost: string): string {
 export const signersOf = (origin: string, keys: readonly SigningKey[]): readonly NoteSigner[] =>
   keys.map((key) => logSigner(origin, key))
 
-/** Signed by each key of the list, so that whoever knows an older one still reads it. */
+/** Signed by each key of the list, so that a reader who knows only an older one still reads it. */
 export function signedNote(text: string, origin: string, keys: readonly SigningKey[]): string {
   return noteText({ text, signatures: signersOf(origin, keys).map((signer) => signer.sign(text)) })
 }

@@ -56,7 +56,7 @@ export class PoolNode implements RoutedNode {
     return this.row.kind === 'agent' && this.row.url === null
   }
 
-  /** It has not failed, because nobody can reach it before it has dialled in. */
+  /** It has not failed, because the gateway cannot reach it before it has dialled in. */
   get awaitsFirstDial(): boolean {
     return this.dialsIn && this.state === 'enrolled'
   }
