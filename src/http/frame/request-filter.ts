@@ -1,7 +1,7 @@
 import type { RequestFilter } from '../../actors/requests/request-log.ts'
+import { filter, idFilter, limitOf, type QueryValues } from '../../protocol/wire/query.ts'
 import { modelId } from '../../protocol/wire/shapes.ts'
 import { pageQuery, readRange } from './page.ts'
-import { filter, idFilter, limitOf, type QueryValues } from './query.ts'
 
 /** What both lists of requests can be asked for (§32). */
 export const requestQuery = {

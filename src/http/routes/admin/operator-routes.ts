@@ -16,38 +16,23 @@ import { treasury } from '../../reports/treasury.ts'
 import { usageExport } from '../../reports/usage-export.ts'
 import { actionRoutes } from './actions.ts'
 import { auditExport, auditVerdict } from './audit.ts'
-import { commandRead, jobList } from './commands.ts'
-import { customerList, customerRead } from './customers.ts'
-import { enrollmentTokenList } from './enrollment-tokens.ts'
+import { commandRead } from './commands.ts'
+import { customerRead } from './customers.ts'
 import { explanation } from './explain.ts'
 import { inspectRoutes } from './inspect.ts'
-import { keyList } from './keys.ts'
-import { mixtureList } from './mixtures.ts'
-import { modelList } from './models.ts'
-import { nodeList, nodeRead } from './nodes.ts'
-import { batchList, batchProofs } from './payout-batches.ts'
+import { listRoutes } from './lists.ts'
+import { nodeRead } from './nodes.ts'
 import { requestRead } from './requests.ts'
 import { machineRoutes } from './statecharts.ts'
-import { webhookList } from './webhooks.ts'
 
 const reports: readonly AnyReport[] = [
   auditVerdict,
   auditExport,
-  customerList,
   customerRead,
-  keyList,
-  nodeList,
   nodeRead,
-  enrollmentTokenList,
-  modelList,
   explanation,
   requestRead,
-  mixtureList,
-  jobList,
   commandRead,
-  webhookList,
-  batchList,
-  batchProofs,
   usageExport,
   invoice,
   costs,
@@ -69,4 +54,5 @@ export const operatorRoutes = (context: HttpContext): AnyElysia =>
     .reduce<AnyElysia>((app, spec) => app.use(reportRoute(context, spec)), new Elysia())
     .use(machineRoutes(context))
     .use(inspectRoutes(context))
+    .use(listRoutes(context))
     .use(actionRoutes(context))
