@@ -111,6 +111,7 @@ const registry = [
   read('ledger.check.read', 'operator', 'billing', '/v1/admin/ledger/check'),
   read('receipt.read', 'viewer', 'settlement', '/v1/admin/receipts/:receipt_hash'),
   read('request.list', 'viewer', 'observability', '/v1/admin/requests'),
+  read('request.failures', 'viewer', 'observability', '/v1/admin/failures'),
   read('traffic.read', 'viewer', 'observability', '/v1/admin/traffic'),
   read('request.read', 'viewer', 'observability', '/v1/admin/requests/:request_id'),
   read('explain.read', 'viewer', 'observability', '/v1/admin/explain'),

@@ -173,6 +173,7 @@ export function createRehearsal(
         recent: () => null,
         page: () => Promise.resolve({ records: [], searchedTo: null }),
         traffic: () => Promise.resolve(null),
+        failures: () => Promise.resolve({ clusters: [], reachMs: null }),
         days: 0,
       },
       access: {

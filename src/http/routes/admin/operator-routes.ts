@@ -7,6 +7,7 @@ import { auditSummary } from '../../reports/audit-summary.ts'
 import { booksCheck } from '../../reports/books-check.ts'
 import { commandEvents } from '../../reports/command-events.ts'
 import { costs } from '../../reports/costs.ts'
+import { failuresReport } from '../../reports/failures.ts'
 import { invoice } from '../../reports/invoice.ts'
 import { ledgerProof } from '../../reports/ledger-proof.ts'
 import { type AnyReport, reportRoute } from '../../reports/report.ts'
@@ -45,6 +46,7 @@ const reports: readonly AnyReport[] = [
   ledgerProof,
   requestReport,
   trafficReport,
+  failuresReport,
   booksCheck,
 ]
 
