@@ -48,12 +48,16 @@ export function ranks(model: RuntimeModel, ranking: RankingTraits): RuntimeModel
   return { ...model, modality: 'rerank', ranking }
 }
 
+/** What a kind of server is known for: logits of llama.cpp and probabilities of others. */
+export const usualScoreKind = (kind: RuntimeStatus['kind']): ScoreKind =>
+  kind === 'llama.cpp' ? 'logit' : 'probability'
+
 /**
- * The status of a server of which the operator says that all its models rank; `scoreKind` null: what its kind is known
- * for, logits of llama.cpp and probabilities of others.
+ * The status of a server of which the operator says that all its models rank; `scoreKind` null: what its kind is
+ * known for.
  */
 export function declaredRanker(status: RuntimeStatus, scoreKind: ScoreKind | null): RuntimeStatus {
-  const usual = status.kind === 'llama.cpp' ? 'logit' : 'probability'
+  const usual = usualScoreKind(status.kind)
   const declared = (model: RuntimeModel) => {
     const { scoreKind: told = usual, documentsMax = null } = model.ranking ?? {}
     return ranks(model, { scoreKind: scoreKind ?? told, documentsMax })

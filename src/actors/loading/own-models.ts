@@ -40,7 +40,7 @@ export class OwnModels {
    */
   async load(wanted: WantedModel): Promise<void> {
     const { table, request } = wanted
-    const own = ownRoutes(wanted).filter(({ ready, modality }) => ready && modality === request.modality)
+    const own = ownRoutes(wanted).filter(({ ready, serves }) => ready && serves.includes(request.modality))
     if (own.some(({ loaded }) => loaded === true)) return
     const able = own.filter((route) => this.servers.canTell(route))
     const placement = place(table, { ...request, ownOnly: true })

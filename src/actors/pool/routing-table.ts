@@ -4,8 +4,9 @@ import type { EjectionState } from '../../machines/rules/ejection.ts'
 import { policyNames } from '../../machines/rules/model-policy.ts'
 import type { NodeState, Route, RouteLoad } from '../../machines/rules/routing.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
-import type { Modality } from '../../protocol/wire/nodes/agent.ts'
+import { type Modality, modalities } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
+import { usualScoreKind } from '../../runtimes/rerank.ts'
 import type { RuntimeModel } from '../../runtimes/runtime.ts'
 import { secondMs } from '../../time.ts'
 
@@ -56,11 +57,38 @@ interface CatalogueModel {
   readonly contextLength: number | null
   readonly maxOutputLength: number | null
   readonly prices: Route['prices']
+  /** null: what its nodes say. */
+  readonly serves: readonly Modality[] | null
 }
 
 function pricesOf({ promptTokenPriceWei, completionTokenPriceWei }: ModelEntryRow): Route['prices'] {
   const prices = { promptTokenWei: promptTokenPriceWei ?? 0n, completionTokenWei: completionTokenPriceWei ?? 0n }
   return prices.promptTokenWei > 0n || prices.completionTokenWei > 0n ? prices : null
+}
+
+/** A word of a later version is passed over. */
+function servedBy({ serves }: ModelEntryRow): readonly Modality[] | null {
+  const known = modalities.filter((modality) => serves?.includes(modality) === true)
+  const [usual] = serves ?? []
+  return known.length === 0 ? null : known.toSorted((a, b) => Number(b === usual) - Number(a === usual))
+}
+
+const alone: Readonly<Record<Modality, readonly Modality[]>> = {
+  chat: ['chat'],
+  embedding: ['embedding'],
+  rerank: ['rerank'],
+  audio: ['audio'],
+  image: ['image'],
+}
+
+/** An agent knows its models by itself, and refuses what they are not for. */
+const servesOf = (node: RoutedNode, { modality }: Profile, declared: readonly Modality[] | null) =>
+  node.identity === null && declared !== null ? declared : alone[modality]
+
+/** A server that does not say that it ranks, but is declared to, ranks as its kind does. */
+function rankingOf({ model }: Profile, kind: RuntimeKind, serves: readonly Modality[]): Route['ranking'] {
+  const told = model?.ranking ?? null
+  return told ?? (serves.includes('rerank') ? { scoreKind: usualScoreKind(kind), documentsMax: null } : null)
 }
 
 /** An id has precedence over an alias. If two entries have one alias, the entry that sorts first has it. */
@@ -75,6 +103,7 @@ export function catalogueOf(entries: readonly ModelEntryRow[]): Catalogue {
     contextLength: entry.contextLength,
     maxOutputLength: entry.maxOutputLength,
     prices: pricesOf(entry),
+    serves: servedBy(entry),
   }))
   const catalogue = new Map<string, CatalogueModel>(models.map((model) => [model.modelId, model]))
   for (const model of models) {
@@ -93,13 +122,14 @@ const least = (a: number | null, b: number | null) => (a === null || b === null 
 function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, catalogue: Catalogue): Route {
   const { row } = node
   const model = catalogue.get(profile.upstreamModelId)
+  const serves = servesOf(node, profile, model?.serves ?? null)
   return {
     profileId: profile.profileId,
     nodeId: row.nodeId,
     runtimeId: runtime.runtimeId,
     runtimeKind: runtime.kind,
-    modality: profile.modality,
-    ranking: profile.model?.ranking ?? null,
+    serves,
+    ranking: rankingOf(profile, runtime.kind, node.identity === null ? serves : []),
     agent: node.identity,
     customerId: row.customerId,
     visibility: row.visibility,

@@ -31,7 +31,7 @@ function soleRoute(modelId: string, customerId: CustomerId): Route {
     nodeId,
     runtimeId,
     runtimeKind: 'vllm',
-    modality: 'chat',
+    serves: ['chat'],
     ranking: null,
     rank: 0,
     external: false,

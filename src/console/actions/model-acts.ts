@@ -8,6 +8,7 @@ type Entry = Omit<ModelEntry, 'etag' | 'updated_at'>
 
 const path = '/v1/admin/models'
 const labels = {
+  serves: 'Kinds of work',
   aliases: 'Aliases',
   prompt: 'Price of a prompt’s token',
   completion: 'Price of an answer’s token',
@@ -22,6 +23,7 @@ const saysOf = (entry: Entry): Says => ({
   Description: entry.description ?? '',
   Takes: joined(entry.input_modalities),
   Gives: joined(entry.output_modalities),
+  [labels.serves]: joined(entry.serves),
   'Context length': String(entry.context_length ?? ''),
   'Longest answer': String(entry.max_output_length ?? ''),
   'USD prices': Object.entries(entry.usd_prices ?? {})
@@ -39,6 +41,7 @@ const unnamed = (id: string): Row => ({
   description: null,
   input_modalities: null,
   output_modalities: null,
+  serves: null,
   context_length: null,
   max_output_length: null,
   prompt_token_price_wei: null,
@@ -58,10 +61,12 @@ const namesIn = (text: string | undefined) => (text ?? '').split(/[\s,]+/).filte
 type Changes = Partial<Omit<Entry, 'id'>>
 
 /** What the person has changed of what the form showed, and nothing else. */
-function changedBy(model: Model, { aliases, prompt, completion }: Values): Changes {
+function changedBy(model: Model, { aliases, serves, prompt, completion }: Values): Changes {
   const named = namesIn(aliases)
+  const kinds = namesIn(serves)
   return {
     ...(joined(named) === joined(model.aliases) ? {} : { aliases: named }),
+    ...(joined(kinds) === joined(model.serves) ? {} : { serves: kinds.length === 0 ? null : kinds }),
     ...(price(prompt) === model.prompt_token_price_wei ? {} : { prompt_token_price_wei: price(prompt) }),
     ...(price(completion) === model.completion_token_price_wei
       ? {}
@@ -97,13 +102,23 @@ const priceField = (name: 'prompt' | 'completion', value: string | null) =>
     pattern: '[0-9]*',
   }) as const
 
+const work = '(chat|embedding|rerank|audio|image)'
+const worksPattern = `${work}([, ]+${work})*`
+
 export const editModel = (model: Model): Act => ({
   actions: ['model.edit'],
   verb: 'Save',
-  title: `Aliases and prices of ${model.id}`,
+  title: `Aliases, work and prices of ${model.id}`,
   about: 'Nodes that name the model differently serve it together once each name is an alias.',
   fields: [
     { name: 'aliases', label: labels.aliases, hint: 'with commas between', value: joined(model.aliases) },
+    {
+      name: 'serves',
+      label: labels.serves,
+      hint: 'chat, embedding, rerank, audio, image; empty: what its nodes say',
+      pattern: worksPattern,
+      value: joined(model.serves),
+    },
     priceField('prompt', model.prompt_token_price_wei),
     priceField('completion', model.completion_token_price_wei),
   ],
@@ -116,9 +131,10 @@ export const editModel = (model: Model): Act => ({
 
 /** What the removed entry said, for an entry that is made anew: no other may have been made. */
 function makeAgain(model: Model): Act {
-  const { aliases, name, description, input_modalities, output_modalities, context_length, max_output_length } = model
+  const { aliases, name, description, input_modalities, output_modalities, serves, context_length, max_output_length } =
+    model
   const { prompt_token_price_wei, completion_token_price_wei, usd_prices } = model
-  const texts = { name, description, input_modalities, output_modalities, context_length, max_output_length }
+  const texts = { name, description, input_modalities, output_modalities, serves, context_length, max_output_length }
   const entry = { id: model.id, aliases, ...texts, prompt_token_price_wei, completion_token_price_wei, usd_prices }
   return {
     actions: ['model.edit'],

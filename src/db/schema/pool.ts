@@ -148,6 +148,8 @@ export const modelEntries = pgTable('model_entries', {
   description: text(),
   inputModalities: jsonb().$type<string[]>(),
   outputModalities: jsonb().$type<string[]>(),
+  /** Kinds of work, the usual one first; null: what the nodes say. */
+  serves: jsonb().$type<string[]>(),
   contextLength: integer(),
   maxOutputLength: integer(),
   promptTokenPriceWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }),

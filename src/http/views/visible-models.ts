@@ -17,7 +17,7 @@ export const serves = (route: Route, nowMs: number) =>
  */
 export function publicRoutes(table: RoutingTable, nowMs: number): readonly Route[] {
   return table.routes.filter(
-    (route) => route.visibility === 'public' && route.modality === 'chat' && serves(route, nowMs),
+    (route) => route.visibility === 'public' && route.serves.includes('chat') && serves(route, nowMs),
   )
 }
 
@@ -35,7 +35,7 @@ export function callableRoutes(table: RoutingTable, access: Access, nowMs: numbe
       isVisible(route, access) &&
       isAllowed(route, access) &&
       access.policy.allows(route.policyNames) &&
-      (isOwn(route, access.customerId) || shared.has(route.modality)),
+      (isOwn(route, access.customerId) || route.serves.some((modality) => shared.has(modality))),
   )
 }
 
@@ -63,7 +63,7 @@ function modelOf(id: string, routes: readonly Route[], caller: CustomerId | null
     created: Math.min(...routes.map(({ knownAt }) => knownAt)),
     owned_by: brand,
     svc: {
-      modality: routes[0]?.modality ?? 'chat',
+      modality: routes[0]?.serves[0] ?? 'chat',
       context_length: contexts.length === 0 ? null : Math.max(...contexts),
       loaded: told.length === 0 ? null : told.includes(true),
       own: routes.some(({ customerId }) => customerId === caller),

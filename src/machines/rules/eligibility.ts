@@ -127,7 +127,7 @@ export function judge(route: Route, request: PlacementRequest, side: Side): Verd
   if (!inTier(route, access.policy)) return 'route_tier'
   if (!isPrivateEnough(route, access)) return 'privacy_class'
   if (!mayLeave(route, access)) return 'external'
-  if (route.modality !== request.modality || (route.agent !== null && !request.byAgents)) return 'other_modality'
+  if (!route.serves.includes(request.modality) || (route.agent !== null && !request.byAgents)) return 'other_modality'
   if (own ? side === 'others' : side === 'own' || request.ownOnly || request.pin !== null) return 'not_own'
   if (request.pin !== null && route.nodeId !== request.pin) return 'not_pinned'
   if (request.freeOnly && !isFree(route, access.customerId)) return 'billed'

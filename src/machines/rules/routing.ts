@@ -34,8 +34,8 @@ export interface Route {
   readonly nodeId: NodeId
   readonly runtimeId: RuntimeId
   readonly runtimeKind: RuntimeKind
-  /** The model's kind of work. */
-  readonly modality: Modality
+  /** The model's kinds of work, the usual one first: as the catalogue says, else as its server does. One array per model. */
+  readonly serves: readonly Modality[]
   /** How its server ranks; null: it does not, or an agent stands before it, who ranks as it is asked (§12). */
   readonly ranking: { readonly scoreKind: 'probability' | 'logit'; readonly documentsMax: number | null } | null
   /** The agent in front of the runtime. Requests to it name the runtime, and this key verifies its receipts (§22). */

@@ -18,6 +18,7 @@ function nodeOf(index: number, models: readonly number[]): Changing {
     ejection: {},
     knownAt: new Date(0),
     measuredAt: 0,
+    modality: 'chat',
     firstToken: null,
     model: { ready: true, contextLength: 8_192 },
   })
@@ -45,6 +46,7 @@ const catalogueWith = (context: number): Catalogue =>
         contextLength: context,
         maxOutputLength: null,
         prices: null,
+        serves: null,
       },
     ],
   ])

@@ -24,7 +24,7 @@ const foreign = (name: string, change: RouteChange = {}) =>
 
 describe('§3: model_not_found', () => {
   const list = 'GET /v1/models lists what you can use.'
-  const pool = [named('demo-wordplay'), named('qwen3-8b'), named('qwen3-embed', { modality: 'embedding' })]
+  const pool = [named('demo-wordplay'), named('qwen3-8b'), named('qwen3-embed', { serves: ['embedding'] })]
 
   test('names the nearest model that the caller may call', () => {
     expect(told(pool, { modelId: 'demo-wordplai' })).toEqual([
@@ -45,7 +45,7 @@ describe('§3: model_not_found', () => {
       [foreign('hidden-one', { priced: true }), { ...anywhere, freeOnly: true }],
       [named('hidden-one', { nodeClass: 'slow' }), { account: { route_tiers: ['gpu'] } }],
       [named('hidden-one'), { nodeScope: ['node_qwen3-8b'] }],
-      [named('hidden-one', { modality: 'embedding' }), {}],
+      [named('hidden-one', { serves: ['embedding'] }), {}],
     ]
     for (const [hidden, asked] of others) {
       expect(told([hidden, named('qwen3-8b')], { ...asked, modelId: 'hidden-on' })).toEqual([

@@ -28,7 +28,7 @@ export function route(name: string, change: RouteChange = {}): Route {
     nodeId: `node_${name}` as NodeId,
     runtimeId: `rt_${name}` as RuntimeId,
     runtimeKind: 'openai',
-    modality: 'chat',
+    serves: ['chat'],
     loaded: null,
     file: null,
     memory: null,

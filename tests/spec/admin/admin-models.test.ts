@@ -43,6 +43,7 @@ const nothing = {
   prompt_token_price_wei: null,
   completion_token_price_wei: null,
   usd_prices: null,
+  serves: null,
 }
 const written = { updated_at: expect.any(String), etag: expect.stringMatching(/^"[0-9a-f-]{36}"$/) }
 
@@ -70,6 +71,7 @@ test('§9: an alias pools what nodes name differently; the entry is stored whole
     description: 'A small model.',
     input_modalities: ['text'],
     output_modalities: ['text'],
+    serves: ['chat', 'embedding'],
     context_length: 131_072,
     max_output_length: 4_096,
     prompt_token_price_wei: '0',

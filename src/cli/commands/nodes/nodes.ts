@@ -8,6 +8,7 @@ import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
 import type { GatewayClient } from '../../frame/gateway-client.ts'
 import { givenText, givenTextForm } from '../../frame/given-text.ts'
 import { nodeIdOf as idOf, oneNode, nodesPath as path } from '../../frame/node-id.ts'
+import { servesGiven, servesOption } from '../../frame/serves-option.ts'
 import type { Session } from '../../frame/session.ts'
 import { dataDirOption } from './node-keys.ts'
 import { enroll } from './nodes-enroll.ts'
@@ -90,12 +91,31 @@ async function lookFirst(gateway: GatewayClient, asked: object): Promise<void> {
   throw new CliFailure(found.says, notes, exitCodes.unanswered)
 }
 
+/**
+ * The models of a new node become entries of the catalogue that say what they are for; entries that are there keep what else
+ * they say. Resolves with what is left to do where it has named no model yet.
+ */
+async function declare(
+  gateway: GatewayClient,
+  node: Node,
+  serves: readonly string[],
+  reason: string | undefined,
+): Promise<string | null> {
+  const models = node.runtimes.flatMap((runtime) => runtime.models)
+  for (const { model: id } of models) {
+    await gateway.admin({ method: 'PATCH', path: '/v1/admin/models', body: { id, serves, ...reasonBody(reason) } })
+  }
+  if (models.length > 0) return null
+  return `Its models are not known yet, so what they are for was not written down. Then: ./penstock models set MODEL --serves ${serves.join(',')}`
+}
+
 const add = action({
   about: 'Register a model server by its URL: llama.cpp, vLLM, SGLang, Ollama, LM Studio or any that speaks OpenAI',
   operands: [{ name: 'URL', about: 'The URL of the model server, http://host:port, with or without /v1' }],
   options: {
     ...customerOption,
     ...nodeOptions,
+    serves: servesOption('What its models are for, where their names mislead, with commas between'),
     anyway: { kind: 'flag', about: 'Register it also where no model server answers yet' },
     ...reasonOption,
   },
@@ -104,6 +124,7 @@ const add = action({
     const url = withScheme(operands[0])
     const fields = await nodeFields(session, options)
     const customer = session.customer(options.customer)
+    const serves = servesGiven(options.serves)
     if (!options.anyway)
       await lookFirst(gateway, { url, ...(fields.api_key == null ? {} : { api_key: fields.api_key }) })
     const made = await gateway.admin<Node>({
@@ -120,13 +141,16 @@ const add = action({
       },
     })
     const node = await afterFirstAnswer(gateway, made)
+    const declared = serves == null ? null : await declare(gateway, node, serves, options.reason)
     const trouble = troubleOf(node)
     session.show(json, node, (shown) => nodeDetails(session.terminal, shown, Date.now()))
-    if (trouble === null) return undefined
+    if (trouble === null && declared === null) return undefined
+    if (trouble === null) throw new CliFailure(declared ?? '', [], exitCodes.unanswered)
     throw new CliFailure(
       trouble,
       [
         'The node is registered and will be used once it answers.',
+        ...(declared === null ? [] : [declared]),
         `Take it back: ./penstock nodes remove ${node.node_id}`,
       ],
       exitCodes.unanswered,

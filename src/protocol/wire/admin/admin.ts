@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
+import { modalities as kindsOfWork } from '../nodes/agent.ts'
 import { runtimeKinds } from '../nodes/node.ts'
 import {
   address,
@@ -200,6 +201,13 @@ export type NodeList = Static<typeof NodeList>
 
 const modality = literals(['text', 'image', 'file', 'audio'])
 const modalities = Type.Optional(nullable(Type.Array(modality, { maxItems: 4 })))
+const Serves = Type.Array(literals(kindsOfWork), {
+  minItems: 1,
+  maxItems: kindsOfWork.length,
+  uniqueItems: true,
+  description:
+    'Kinds of work that the model is for, the usual one first; null: what its nodes say. Agents go by their own word.',
+})
 const length = Type.Optional(nullable(Type.Integer({ minimum: 1, maximum: 100_000_000 })))
 const usd = Type.Optional(formed('^[0-9]{1,9}(\\.[0-9]{1,18})?$', 'dollars as a decimal text, such as "0.000002"'))
 export const UsdPrices = Type.Object(
@@ -225,6 +233,7 @@ export const ModelPut = Type.Object(
     description: optionalText(4_096),
     input_modalities: modalities,
     output_modalities: modalities,
+    serves: Type.Optional(nullable(Serves)),
     context_length: length,
     max_output_length: length,
     prompt_token_price_wei: Type.Optional(nullable(wei)),
@@ -245,6 +254,7 @@ const modelFields = {
   description: nullable(Type.String()),
   input_modalities: nullable(Type.Array(Type.String())),
   output_modalities: nullable(Type.Array(Type.String())),
+  serves: nullable(Type.Array(Type.String(), { description: 'Kinds of work; null: what its nodes say' })),
   context_length: nullableInteger,
   max_output_length: nullableInteger,
   prompt_token_price_wei: nullable(wei),
