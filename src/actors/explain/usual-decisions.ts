@@ -39,7 +39,7 @@ const costFields = [
   'fleetMs',
   'slotWaitMs',
   'coldMs',
-  'doubtMs',
+  'explorationMs',
   'matchedUnits',
   'matchedShare',
   'totalMs',

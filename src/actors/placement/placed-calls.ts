@@ -80,7 +80,7 @@ export class PlacedCalls {
     this.forget(emptied)
     for (const { profileId, upstreamModelId, model } of profiles) {
       const tokens = model?.cacheTokens ?? null
-      if (tokens !== null) this.caches.known(publicIdOf(upstreamModelId))?.told(profileId, tokens)
+      if (tokens !== null) this.caches.known(publicIdOf(upstreamModelId))?.reported(profileId, tokens)
     }
   }
 

@@ -161,7 +161,7 @@ const costView = (cost: RouteCost) => ({
   fleet_ms: cost.fleetMs,
   slot_wait_ms: cost.slotWaitMs,
   cold_ms: cost.coldMs,
-  doubt_ms: cost.doubtMs,
+  doubt_ms: cost.explorationMs,
   matched_share: cost.matchedShare,
   total_ms: cost.totalMs,
 })

@@ -152,7 +152,7 @@ export class CacheView {
   }
 
   /** Takes the size of the cache that the runtime reports, tokens. */
-  told(profileId: string, tokens: number): void {
+  reported(profileId: string, tokens: number): void {
     const seat = this.seatOf(profileId)
     const said = blocksOfTokens(tokens)
     if (seat.said === said) return

@@ -22,7 +22,7 @@ export interface RouteCost {
   readonly slotWaitMs: number
   readonly coldMs: number
   /** Taken off, since that much of its own time is doubted by now. */
-  readonly doubtMs: number
+  readonly explorationMs: number
   readonly matchedUnits: number
   /** Of the prompt, 0 to 1. */
   readonly matchedShare: number
@@ -103,10 +103,10 @@ export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUni
   const slotWaitMs = (over / slots) * Math.max(durationEwmaMs ?? fleet.durationMs, ageMs)
   const coldMs = reading.cold ? loadLeftMs(reading, nowMs) : 0
   // It may be as fast as the fastest, and no faster.
-  const doubtMs = Math.min(reading.doubtMs, Math.max(0, ownMs - unread / fleet.unitsPerMsMax))
+  const explorationMs = Math.min(reading.explorationMs, Math.max(0, ownMs - unread / fleet.unitsPerMsMax))
   const matchedShare = units === 0 ? 0 : matchedUnits / units
-  const totalMs = backlogMs + ownMs + fleetShare * fleetMs + slotWaitMs + coldMs - doubtMs
-  return { backlogMs, ownMs, fleetMs, slotWaitMs, coldMs, doubtMs, matchedUnits, matchedShare, totalMs }
+  const totalMs = backlogMs + ownMs + fleetShare * fleetMs + slotWaitMs + coldMs - explorationMs
+  return { backlogMs, ownMs, fleetMs, slotWaitMs, coldMs, explorationMs, matchedUnits, matchedShare, totalMs }
 }
 
 /** Highest-random-weight hashing: every gateway computes the same order without asking another. */
@@ -144,7 +144,7 @@ export function cheapest<R extends Candidate>(
     const cost = costOf(route, fleet, units, matches.unitsOf(route.profileId), nowMs)
     costs.push(cost)
     if (cost.totalMs < least) least = cost.totalMs
-    if (cost.totalMs + cost.doubtMs < leastBelieved) leastBelieved = cost.totalMs + cost.doubtMs
+    if (cost.totalMs + cost.explorationMs < leastBelieved) leastBelieved = cost.totalMs + cost.explorationMs
   }
   const held = matches.holder === null ? -1 : routes.findIndex(({ profileId }) => profileId === matches.holder)
   if (held !== -1 && (costs[held]?.totalMs ?? Number.POSITIVE_INFINITY) <= leastBelieved + sessionWithinMs) {

@@ -10,9 +10,9 @@ export interface Reading {
   /** Time of a first token besides reading: the network, and the server's own work before it reads. */
   lagMs: number
   /** How much too long its times may be thought to be by now, ms: grows while calls pass it by. */
-  doubtMs: number
+  explorationMs: number
   /** Unix ms when it grew last, or was settled by a call. */
-  doubtedAtMs: number
+  explorationAtMs: number
   /** Own time of calls that were placed and have no first token yet. */
   unseenMs: number
   /** The same for calls whose first token the gateway cannot observe, until they end. */
@@ -89,8 +89,8 @@ function saltOf(text: string): number {
 export const newReading = (profileId: string): Reading => ({
   unitsPerMs: null,
   lagMs: 0,
-  doubtMs: 0,
-  doubtedAtMs: 0,
+  explorationMs: 0,
+  explorationAtMs: 0,
   unseenMs: 0,
   unheardMs: 0,
   readUntilMs: 0,
@@ -120,29 +120,32 @@ export function workPlaced(reading: Reading, work: Work, timed: boolean): void {
   else reading.unheardMs += work.ownMs
   reading.readUntilMs = Math.max(work.atMs, reading.readUntilMs) + work.ownMs
   reading.ownEwmaMs = ewma(reading.ownEwmaMs, work.ownMs)
-  reading.doubtMs = 0
-  reading.doubtedAtMs = work.atMs
+  reading.explorationMs = 0
+  reading.explorationAtMs = work.atMs
   loadAwaited(reading, work.atMs)
   reading.openCalls++
   reading.openSinceSumMs += work.atMs
 }
 
 /** A call that goes past others adds so much to the doubt of one of them, ms. */
-const doubtMsPerCall = 1
+const explorationMsPerCall = 1
 /** And in each second at most so much, ms. */
-const doubtMsPerSecond = 10
-const doubtMsMax = 60_000
+const explorationMsPerSecond = 10
+const explorationMsMax = 60_000
 
 /**
  * A call could have gone here and went elsewhere. Without this doubt, one late first token or one slow hour would
  * exclude a route for ever, and it could never show that it is fast. Once a route's doubt reaches the time by which it
  * seems slower, a call explores it. Each call adds to one route, so exploration delays calls by at most
- * `doubtMsPerCall` on average.
+ * `explorationMsPerCall` on average.
  */
 export function workPassed(reading: Reading, nowMs: number): void {
-  const bySecondsMs = (Math.max(0, nowMs - reading.doubtedAtMs) * doubtMsPerSecond) / 1_000
-  reading.doubtMs = Math.min(doubtMsMax, reading.doubtMs + Math.min(doubtMsPerCall, bySecondsMs))
-  reading.doubtedAtMs = nowMs
+  const bySecondsMs = (Math.max(0, nowMs - reading.explorationAtMs) * explorationMsPerSecond) / 1_000
+  reading.explorationMs = Math.min(
+    explorationMsMax,
+    reading.explorationMs + Math.min(explorationMsPerCall, bySecondsMs),
+  )
+  reading.explorationAtMs = nowMs
 }
 
 /** The call has ended, however. `timed`: as it was placed. */

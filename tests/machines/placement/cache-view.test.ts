@@ -11,7 +11,7 @@ import {
 import { CacheView, capacityBlocksLeast, sessionsMax } from '../../../src/machines/placement/cache-view.ts'
 import { cheapest, fleetOf } from '../../../src/machines/placement/cost.ts'
 import { newReading } from '../../../src/machines/placement/reading.ts'
-import { worthAWait } from '../../../src/machines/placement/slot-line.ts'
+import { routeWorthWaitingFor } from '../../../src/machines/placement/slot-line.ts'
 import { route } from '../rules/routes.ts'
 
 const hash: BlockHash = (text, seed) => Bun.hash.wyhash(text, seed)
@@ -106,7 +106,7 @@ describe('§29 view of the caches', () => {
 
   test('what was not used for longest is forgotten first, the end of a prompt before its beginning', () => {
     const view = new CacheView()
-    view.told('a', 512)
+    view.reported('a', 512)
     expect(view.capacityOf('a')).toBe(4)
     view.record('a', of(1, 2))
     view.record('a', of(3, 4))
@@ -119,7 +119,7 @@ describe('§29 view of the caches', () => {
 
   test('a runtime that had less than thought has a smaller cache, though never smaller than it says', () => {
     const view = new CacheView()
-    view.told('a', 25_600)
+    view.reported('a', 25_600)
     view.record('a', of(1))
     const before = view.capacityOf('a')
     expect(before).toBe(200)
@@ -151,12 +151,12 @@ describe('§29 view of the caches', () => {
     const view = new CacheView()
     const long = of(...Array.from({ length: 200 }, (_, at) => at + 1))
     view.record('a', long)
-    view.told('a', 12_800)
+    view.reported('a', 12_800)
     expect(view.match(long).unitsOf('a')).toBe(100 * blockUnits)
     view.corrected('a', 8, 0)
-    view.told('a', 12_800)
+    view.reported('a', 12_800)
     expect(view.capacityOf('a')).toBe(90)
-    view.told('a', 262_144)
+    view.reported('a', 262_144)
     expect(view.capacityOf('a')).toBe(2_048)
   })
 
@@ -217,7 +217,7 @@ describe('§29 view of the caches', () => {
     const weighed = cpuMicroseconds(() => {
       const asking = { prompt: asked, matches: view.match(asked), nowMs: Date.now(), fleet: fleetOf(open, full) }
       const { costs, cost } = cheapest(open, { ...asked, first: 1 }, asking.matches, asking.nowMs, asking.fleet)
-      return worthAWait(full, { open, costs, totalMs: cost.totalMs }, { ...asking, waitMs: 10_000 })
+      return routeWorthWaitingFor(full, { open, costs, totalMs: cost.totalMs }, { ...asking, waitMs: 10_000 })
     })
     expect([decided < eachAsked, weighed < eachAsked]).toEqual([true, true])
   })

@@ -11,11 +11,11 @@ import {
   workPlaced,
 } from '../../../src/machines/placement/reading.ts'
 import {
+  joinQueue,
   type LinePlace,
-  lineEntered,
-  lineLeft,
+  leaveQueue,
   patienceMs,
-  worthAWait,
+  routeWorthWaitingFor,
 } from '../../../src/machines/placement/slot-line.ts'
 import { seeded } from '../rules/routes.ts'
 
@@ -218,7 +218,7 @@ export const rules = {
       const elsewhere = choice === null ? null : { open, costs: choice.costs, totalMs: choice.cost.totalMs }
       const isPatient = request.patientUntil === null || clock() < request.patientUntil
       const asking = { prompt, matches, nowMs, fleet, waitMs: queueWaitMs }
-      const awaited = isPatient ? worthAWait(full, elsewhere, asking) : null
+      const awaited = isPatient ? routeWorthWaitingFor(full, elsewhere, asking) : null
       if (awaited !== null) {
         const { profileId, load } = awaited.route
         request.awaits = { profileId, reading: load.reading, ownMs: awaited.cost.ownMs }
@@ -348,7 +348,7 @@ class Simulation {
     const speed = prefill * (mixed ? ([1, 1, 0.5, 2][at % 4] ?? 1) : 1)
     const reading = newReading(`mp_${at}`)
     reading.unitsPerMs = (speed * (1 + noise * (2 * random() - 1)) * unitsPerToken) / 1_000
-    this.brain.told(`mp_${at}`, (cacheTokens * viewFactor) / 2)
+    this.brain.reported(`mp_${at}`, (cacheTokens * viewFactor) / 2)
     return {
       profileId: `mp_${at}`,
       slotsTotal: slots,
@@ -408,12 +408,12 @@ class Simulation {
 
   /** False: it waits on. */
   private place(request: SimRequest): boolean {
-    if (request.awaits !== null) lineLeft(request.awaits)
+    if (request.awaits !== null) leaveQueue(request.awaits)
     request.awaits = null
     const wasPatient = request.patientUntil !== null
     const node = this.choose(request)
     if (node === null) {
-      if (request.awaits !== null) lineEntered(request.awaits)
+      if (request.awaits !== null) joinQueue(request.awaits)
       if (request.patientUntil !== null && !wasPatient) {
         this.agenda.at(request.patientUntil, () => {
           if (this.line.includes(request)) this.place(request)

@@ -480,13 +480,13 @@ describe('§29 choice: the least expected time to the first token', () => {
       const wanted = request({ prompt: { units: 100, blocks: [], first: 7_919_777 } })
       const doubtsAfter = (random: number) => {
         const pool = ['a', 'b', 'c'].map((name) =>
-          route(name, { reading: { unitsPerMs: name === 'a' ? 9 : 1, doubtedAtMs: nowMs - 60_000 } }),
+          route(name, { reading: { unitsPerMs: name === 'a' ? 9 : 1, explorationAtMs: nowMs - 60_000 } }),
         )
         const placed = decide(pool, wanted)
         if (placed.kind !== 'placed') throw new Error('nothing is open')
         expect(placed.route.nodeId).toBe('node_a')
         takePlace(placed, wanted, () => random)
-        return pool.map(({ load }) => load.reading.doubtMs > 0)
+        return pool.map(({ load }) => load.reading.explorationMs > 0)
       }
       expect(doubtsAfter(0.1)).toEqual([false, false, false])
       expect(doubtsAfter(0.5)).toEqual([false, true, false])
@@ -494,7 +494,7 @@ describe('§29 choice: the least expected time to the first token', () => {
     })
 
     test('it may be as fast as the fastest, and no faster: a backlog beside it still counts', () => {
-      const doubted = { unitsPerMs: 1, doubtMs: 60_000 }
+      const doubted = { unitsPerMs: 1, explorationMs: 60_000 }
       const fastest = route('b', { reading: { unitsPerMs: 2 } })
       expect(spread([route('a', { reading: doubted }), fastest], request())).toEqual(['node_a', 'node_b'])
       const behind = route('a', { reading: { ...doubted, readUntilMs: nowMs + 100 } })
@@ -503,7 +503,7 @@ describe('§29 choice: the least expected time to the first token', () => {
 
     test('a session stays where it was', () => {
       const stays = { unitsOf: () => 0, holder: 'mp_b' }
-      expect(pair({ reading: { lagMs: 300, doubtMs: 300 } }, {}, { matches: stays })).toBe('node_b')
+      expect(pair({ reading: { lagMs: 300, explorationMs: 300 } }, {}, { matches: stays })).toBe('node_b')
     })
   })
 
