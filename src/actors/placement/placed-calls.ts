@@ -90,7 +90,11 @@ export class PlacedCalls {
   }
 
   /** `answer`: what it has taught of reading there, and what stands behind its prompt in the cache now; null: it gave none. */
-  ended({ load: { reading, inFlight }, modelId, profileId }: Route, call: PlacedCall, answer: GoodAnswer | null): void {
+  ended(
+    { load: { reading, inFlight, durationEwmaMs }, modelId, profileId }: Route,
+    call: PlacedCall,
+    answer: GoodAnswer | null,
+  ): void {
     const { work, timed } = call
     const now = Date.now()
     const firstMs = answer === null || answer.ttftMs === null || !timed ? null : now - answer.durationMs + answer.ttftMs
@@ -103,7 +107,7 @@ export class PlacedCalls {
     if (answer === null) return
     const { completionTokens } = answer
     const cachedUnits = cachedUnitsOf(work.prompt, answer)
-    learnReading(reading, work, cachedUnits)
+    learnReading(reading, work, cachedUnits, durationEwmaMs ?? answer.durationMs)
     const view = this.caches.of(modelId)
     view.answered(profileId, work.prompt, completionTokens * unitsPerToken)
     if (cachedUnits !== null) view.corrected(profileId, work.matchedBlocks, cachedUnits)

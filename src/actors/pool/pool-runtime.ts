@@ -1,7 +1,6 @@
 import type { ProfileRow } from '../../db/queries/pool/pool.ts'
 import type { RuntimeId } from '../../ids.ts'
 import { failedPollsMax } from '../../machines/charts/node.ts'
-import { slotsAssumed } from '../../machines/placement/cost.ts'
 import { loadHeard, loadReported, memoryHeard, newReading } from '../../machines/placement/reading.ts'
 import { healthy } from '../../machines/rules/ejection.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
@@ -84,10 +83,9 @@ export class PoolRuntime implements RoutedRuntime {
 
   /** What the choice of a route reads of it. Slots and queue are the runtime's: all its models share them. */
   private heardOf({ load: { reading, inFlight }, model }: Profile, status: RuntimeStatus | null): void {
-    const { slotsTotal, slotsFree, queueDepth } = status ?? idleStatus(this.kind, 'down')
-    const slots = slotsTotal ?? slotsAssumed
-    const busy = slotsTotal === null || slotsFree === null ? 0 : slotsTotal - slotsFree
-    loadReported(reading, { busy, queued: queueDepth ?? 0, slots }, inFlight)
+    const { slotsTotal, slotsFree, queueDepth, running } = status ?? idleStatus(this.kind, 'down')
+    const taken = slotsTotal === null || slotsFree === null ? null : slotsTotal - slotsFree
+    loadReported(reading, { busy: running ?? taken, queued: queueDepth }, inFlight)
     loadHeard(reading, model?.loadingSinceMs, inFlight > 0)
     reading.evicts = reading.cold && (model?.evicts ?? (keepsFew.has(this.kind) && this.othersInUse(model?.id)))
   }

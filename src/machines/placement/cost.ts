@@ -37,8 +37,10 @@ export interface Fleet {
   readonly durationMs: number
 }
 
-/** Assumed for a runtime that does not report its slots; such a runtime queues by itself. */
-export const slotsAssumed = 4
+/** By which calls without a prompt are shared out among runtimes of unknown slots; no wait is charged by it. */
+const slotsAssumed = 4
+/** A first token that is late by this share of the mean wait for one of the slots tells of a queue at its server. */
+const overdueShare = 0.35
 /** Assumed for a node without measurements. */
 const unitsPerMsAssumed = 4
 const durationMsAssumed = 5_000
@@ -77,7 +79,9 @@ export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
   }
 }
 
-export const slotsOf = ({ slotsTotal }: Candidate) => slotsTotal ?? slotsAssumed
+/** The calls that it answers at once: as its server says, or fewer if first tokens have shown that. */
+export const slotsOf = ({ slotsTotal, load }: Candidate) =>
+  Math.min(slotsTotal ?? Number.POSITIVE_INFINITY, load.reading.concurrency.limit ?? Number.POSITIVE_INFINITY)
 
 /** This gateway's calls and, if the runtime reports them, those of others. */
 const inFlightOf = ({ load }: Candidate) => load.inFlight + load.reading.busyByOthers
@@ -89,18 +93,37 @@ export function loadLeftMs({ loadEwmaMs, loadStartedAtMs, evicts }: Reading, now
   return evicts ? 2 * loadMs : loadMs
 }
 
-export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUnits: number, nowMs: number): RouteCost {
+/**
+ * The wait in a queue that is there now: prompts that should have been read by now have no first token yet, so their
+ * calls wait for slots, and those that have one take all of them. 0 without a sign of it.
+ */
+function queueSeenMs({ unseenCalls, unseenMs, openCalls, readUntilMs, cold }: Reading, nowMs: number, lastsMs: number) {
+  if (unseenCalls === 0 || cold) return 0
+  if (nowMs - readUntilMs <= Math.max(unseenMs, (overdueShare * lastsMs) / openCalls)) return 0
+  return ((unseenCalls + 1) / Math.max(1, openCalls - unseenCalls)) * lastsMs
+}
+
+/** Of a new call: in the queue that is seen, or in the one that the number of slots makes. */
+function slotWaitOf(route: Candidate, fleet: Fleet, nowMs: number): number {
   const { reading, durationEwmaMs } = route.load
+  const lastsMs = durationEwmaMs ?? fleet.durationMs
+  const seenMs = queueSeenMs(reading, nowMs, lastsMs)
   const slots = slotsOf(route)
+  const over = inFlightOf(route) + reading.awaited + 1 - slots
+  if (over <= 0) return seenMs
+  // Calls that have been running for longer than calls took are no short ones.
+  const ageMs = reading.openCalls === 0 ? 0 : nowMs - reading.openSinceSumMs / reading.openCalls
+  return Math.max(seenMs, (over / slots) * Math.max(lastsMs, ageMs))
+}
+
+export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUnits: number, nowMs: number): RouteCost {
+  const { reading } = route.load
   const unread = units - matchedUnits
   const ownMs = unread / (reading.unitsPerMs ?? fleet.unitsPerMs) + reading.lagMs
   const fleetMs = unread / fleet.unitsPerMs
   const queuedMs = reading.awaitedMs + reading.queuedByOthers * (reading.ownEwmaMs ?? ownMs)
   const backlogMs = Math.max(0, reading.readUntilMs - nowMs) + queuedMs
-  const over = Math.max(0, inFlightOf(route) + reading.awaited + 1 - slots)
-  // Calls that have been running for longer than calls took are no short ones.
-  const ageMs = reading.openCalls === 0 ? 0 : nowMs - reading.openSinceSumMs / reading.openCalls
-  const slotWaitMs = (over / slots) * Math.max(durationEwmaMs ?? fleet.durationMs, ageMs)
+  const slotWaitMs = slotWaitOf(route, fleet, nowMs)
   const coldMs = reading.cold ? loadLeftMs(reading, nowMs) : 0
   // It may be as fast as the fastest, and no faster.
   const explorationMs = Math.min(reading.explorationMs, Math.max(0, ownMs - unread / fleet.unitsPerMsMax))
@@ -118,7 +141,11 @@ function weight(first: number, salt: number): number {
 }
 
 /** Without a prompt to name one: the least busy. */
-const ease = (route: Candidate | undefined) => (route === undefined ? 0 : slotsOf(route) / (route.load.inFlight + 1))
+const ease = (route: Candidate | undefined) => {
+  if (route === undefined) return 0
+  const slots = slotsOf(route)
+  return (slots === Number.POSITIVE_INFINITY ? slotsAssumed : slots) / (route.load.inFlight + 1)
+}
 
 export interface Choice<R extends Candidate> {
   readonly route: R
@@ -170,7 +197,8 @@ export function workOf(route: Candidate, cost: RouteCost, prompt: Prompt, nowMs:
     lagMs: route.load.reading.lagMs,
     unreadUnits: prompt.units - cost.matchedUnits,
     matchedBlocks: Math.floor(cost.matchedUnits / blockUnits),
-    atOnce: cost.coldMs === 0 && inFlightOf(route) < slotsOf(route),
+    atOnce: cost.coldMs === 0 && inFlightOf(route) < (route.slotsTotal ?? Number.POSITIVE_INFINITY),
+    concurrency: cost.coldMs === 0 ? inFlightOf(route) + 1 : 0,
     prompt,
     readMs: null,
   }

@@ -1,4 +1,5 @@
 import type { Prompt } from './blocks.ts'
+import { ConcurrencyLimit, isLate } from './concurrency.ts'
 
 /**
  * How fast a profile reads prompts and what still waits there to be read. One object per profile for the life of the
@@ -15,6 +16,8 @@ export interface Reading {
   explorationAtMs: number
   /** Own time of calls that were placed and have no first token yet. */
   unseenMs: number
+  /** How many these are. */
+  unseenCalls: number
   /** The same for calls whose first token the gateway cannot observe, until they end. */
   unheardMs: number
   /** Estimated time when all placed prompts are read, Unix ms. */
@@ -51,6 +54,8 @@ export interface Reading {
    */
   busyByOthers: number
   queuedByOthers: number
+  /** How many calls it answers at once, as learnt. */
+  readonly concurrency: ConcurrencyLimit
   /** Spreads equal prompts over equal profiles, the same on every gateway. */
   readonly salt: number
 }
@@ -63,8 +68,10 @@ export interface Work {
   readonly lagMs: number
   readonly unreadUnits: number
   readonly matchedBlocks: number
-  /** A slot was free, so that the time to the first token is not that of a queue. */
+  /** A slot was free by what its server says, so that the time to the first token is not that of a queue. */
   readonly atOnce: boolean
+  /** Calls at the route when this one was placed, itself included; 0: the model was not in memory. */
+  readonly concurrency: number
   readonly prompt: Prompt
   /** From the moment its reading began to its first token; null: none was seen. */
   readMs: number | null
@@ -92,6 +99,7 @@ export const newReading = (profileId: string): Reading => ({
   explorationMs: 0,
   explorationAtMs: 0,
   unseenMs: 0,
+  unseenCalls: 0,
   unheardMs: 0,
   readUntilMs: 0,
   firstTokenAtMs: 0,
@@ -111,13 +119,16 @@ export const newReading = (profileId: string): Reading => ({
   evicts: false,
   busyByOthers: 0,
   queuedByOthers: 0,
+  concurrency: new ConcurrencyLimit(),
   salt: saltOf(profileId),
 })
 
 /** Call when the work was placed. `timed`: its first token will be seen. */
 export function workPlaced(reading: Reading, work: Work, timed: boolean): void {
-  if (timed) reading.unseenMs += work.ownMs
-  else reading.unheardMs += work.ownMs
+  if (timed) {
+    reading.unseenMs += work.ownMs
+    reading.unseenCalls++
+  } else reading.unheardMs += work.ownMs
   reading.readUntilMs = Math.max(work.atMs, reading.readUntilMs) + work.ownMs
   reading.ownEwmaMs = ewma(reading.ownEwmaMs, work.ownMs)
   reading.explorationMs = 0
@@ -158,6 +169,7 @@ export function workEnded(reading: Reading, work: Work, timed: boolean, nowMs: n
 
 /** The first token of timed work was seen, or the call ended without one: corrects the estimate of unread work. */
 export function workSeen(reading: Reading, work: Work, nowMs: number): void {
+  reading.unseenCalls--
   reading.unseenMs = Math.max(0, reading.unseenMs - work.ownMs)
   reading.readUntilMs = nowMs + reading.unseenMs
 }
@@ -225,14 +237,19 @@ export function firstTokenSeen(reading: Reading, work: Work, nowMs: number): voi
   reading.firstTokenAtMs = nowMs
 }
 
-/** Learns from a good answer. `cachedUnits`: the part that the runtime found in its cache; null if not reported. */
-export function learnReading(reading: Reading, work: Work, cachedUnits: number | null): void {
+/**
+ * Learns from a good answer. `cachedUnits`: the part that the runtime found in its cache; null if not reported.
+ * `durationMs`: the mean length of a call there.
+ */
+export function learnReading(reading: Reading, work: Work, cachedUnits: number | null, durationMs: number): void {
   const { readMs, prompt, ownMs, lagMs } = work
   if (prompt.units > 0 && cachedUnits !== null) {
     reading.matchEwma = ewma(reading.matchEwma, Math.min(1, cachedUnits / prompt.units))
   }
-  if (readMs === null || readMs <= 0 || !work.atOnce) return
+  if (readMs === null || readMs <= 0) return
   const unread = cachedUnits === null ? work.unreadUnits : Math.max(0, prompt.units - cachedUnits)
+  learnConcurrency(reading, work, readMs, unread, durationMs)
+  if (!work.atOnce || work.concurrency > (reading.concurrency.limit ?? Number.POSITIVE_INFINITY)) return
   const unitsPerMs = unread / readMs
   // Even a short prompt can raise the estimate: a runtime cannot read uncached text faster than its true speed.
   const isFaster = cachedUnits !== null && reading.unitsPerMs !== null && unitsPerMs > reading.unitsPerMs
@@ -240,12 +257,28 @@ export function learnReading(reading: Reading, work: Work, cachedUnits: number |
   if (unread < unitsTimedMin) reading.lagMs = ewma(reading.lagMs, Math.max(0, readMs - Math.max(0, ownMs - lagMs)))
 }
 
-/** Its server says how many requests it works on and how many wait there; `ours`: of this gateway, now. */
-export function loadReported(
-  reading: Reading,
-  told: { busy: number; queued: number; slots: number },
-  ours: number,
+/** Nothing is late before it is known how fast the route reads. */
+function learnConcurrency(
+  { unitsPerMs, lagMs, concurrency: limit }: Reading,
+  { concurrency }: Work,
+  readMs: number,
+  unread: number,
+  durationMs: number,
 ): void {
-  reading.busyByOthers = Math.max(0, told.busy - Math.min(ours, told.slots))
-  reading.queuedByOthers = Math.max(0, told.queued - Math.max(0, ours - told.slots))
+  if (concurrency === 0 || unitsPerMs === null) return
+  limit.learn(concurrency, isLate(readMs, unread / unitsPerMs + lagMs, durationMs, concurrency))
+}
+
+/** A report of its server: the requests that it works on, and those that wait there; null: it does not say. */
+export interface ReportedLoad {
+  readonly busy: number | null
+  readonly queued: number | null
+}
+
+/** Its server says how much it has to do; `ours`: requests of this gateway, now. */
+export function loadReported(reading: Reading, { busy, queued }: ReportedLoad, ours: number): void {
+  const others = Math.max(0, (busy ?? 0) + (queued ?? 0) - ours)
+  reading.queuedByOthers = Math.min(queued ?? 0, others)
+  reading.busyByOthers = others - reading.queuedByOthers
+  if (busy !== null && queued !== null) reading.concurrency.reported(busy, queued)
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { ConcurrencyLimit } from '../../../src/machines/placement/concurrency.ts'
 import {
   firstTokenSeen,
   learnReading,
@@ -381,6 +382,13 @@ describe('§29 a full route whose cache has the prompt', () => {
   })
 })
 
+/** A route that answered so many calls at once, and those beyond late. */
+function learnt(limit: number): ConcurrencyLimit {
+  const concurrency = new ConcurrencyLimit()
+  for (let at = 1; at <= 2 * limit; at++) concurrency.learn(at, at > limit)
+  return concurrency
+}
+
 describe('§29 choice: the least expected time to the first token', () => {
   const prompt = { units: 8_000, blocks: [1, 2, 3, 4, 5, 6, 7], first: 1 }
   const pair = (a: RouteChange, b: RouteChange, change = {}) =>
@@ -423,7 +431,7 @@ describe('§29 choice: the least expected time to the first token', () => {
         const tookMs = asked.units / (speeds[placed.route.nodeId] ?? 1)
         workPlaced(reading, work, true)
         firstTokenSeen(reading, work, atMs + tookMs)
-        learnReading(reading, work, null)
+        learnReading(reading, work, null, 5_000)
         workEnded(reading, work, true, atMs + tookMs)
         return { nodeId: placed.route.nodeId, tookMs }
       })
@@ -507,25 +515,48 @@ describe('§29 choice: the least expected time to the first token', () => {
     })
   })
 
-  test('beyond its slots a machine makes calls wait; an unknown number counts as four', () => {
-    expect(pair({ inFlight: 4 }, { inFlight: 3 })).toBe('node_b')
-    expect(pair({ inFlight: 4, reading: { unitsPerMs: 40 } }, { inFlight: 3, reading: { unitsPerMs: 20 } })).toBe(
-      'node_b',
-    )
+  test('§37: beyond its slots a machine makes calls wait; of an unknown number no wait is charged before one was seen', () => {
+    const slots = { slotsTotal: 4 }
+    expect(pair({ ...slots, inFlight: 4 }, { ...slots, inFlight: 3 })).toBe('node_b')
+    const [fast, slow] = [{ reading: { unitsPerMs: 40 } }, { reading: { unitsPerMs: 20 } }]
+    expect(pair({ ...slots, inFlight: 4, ...fast }, { ...slots, inFlight: 3, ...slow })).toBe('node_b')
+    expect(pair({ inFlight: 60, ...fast }, { inFlight: 3, ...slow })).toBe('node_a')
+    expect(pair({ inFlight: 60, reading: { ...fast.reading, concurrency: learnt(12) } }, slow)).toBe('node_b')
+    expect(pair({ inFlight: 11, reading: { ...fast.reading, concurrency: learnt(12) } }, slow)).toBe('node_a')
     // However short calls were: these have been running for a minute.
-    const stuck = { inFlight: 8, durationEwmaMs: 5, reading: { openCalls: 8, openSinceSumMs: 8 * (nowMs - 60_000) } }
+    const stuck = {
+      ...slots,
+      inFlight: 8,
+      durationEwmaMs: 5,
+      reading: { openCalls: 8, openSinceSumMs: 8 * (nowMs - 60_000) },
+    }
     expect(pair(stuck, {}, holding({ mp_a: 7_168 }))).toBe('node_b')
-    expect(pair({ inFlight: 9, slotsTotal: 16 }, { inFlight: 4 })).toBe('node_a')
+    expect(pair({ inFlight: 9, slotsTotal: 16 }, { ...slots, inFlight: 4 })).toBe('node_a')
+  })
+
+  test('§37: slots that a server says and that first tokens disprove count as learnt', () => {
+    const says64 = { slotsTotal: 64, inFlight: 20, reading: { concurrency: learnt(8) } }
+    expect(pair(says64, {}, holding({ mp_a: 7_168 }))).toBe('node_b')
+    expect(pair({ ...says64, inFlight: 7 }, {}, holding({ mp_a: 7_168 }))).toBe('node_a')
+  })
+
+  test('§37: a queue is seen where prompts that should have been read have no first token yet', () => {
+    const running = { openCalls: 6, openSinceSumMs: 6 * nowMs, unseenCalls: 2, unseenMs: 100 }
+    const late = (ms: number) =>
+      pair({ reading: { ...running, readUntilMs: nowMs - ms } }, {}, holding({ mp_a: 7_168 }))
+    expect(late(5_000)).toBe('node_b')
+    expect(late(50)).toBe('node_a')
   })
 
   test('what others sent counts: the runtime reports it', () => {
-    expect(pair({ reading: { busyByOthers: 8 } }, {})).toBe('node_b')
+    expect(pair({ slotsTotal: 4, reading: { busyByOthers: 8 } }, {})).toBe('node_b')
     expect(pair({ reading: { queuedByOthers: 3 } }, {})).toBe('node_b')
   })
 
   test('a model in memory before one that must be loaded, and that before one that pushes out another', () => {
-    expect(pair({ reading: { cold: true } }, { inFlight: 4 })).toBe('node_b')
-    expect(pair({ reading: { cold: true } }, { inFlight: 30 })).toBe('node_a')
+    const busy = (inFlight: number) => ({ inFlight, reading: { concurrency: learnt(4) } })
+    expect(pair({ reading: { cold: true } }, busy(4))).toBe('node_b')
+    expect(pair({ reading: { cold: true } }, busy(30))).toBe('node_a')
     expect(pair({ reading: { cold: true, evicts: true } }, { reading: { cold: true } })).toBe('node_b')
     const loading = { cold: true, loadStartedAtMs: nowMs - 5_000 }
     expect(pair({ reading: { cold: true } }, { inFlight: 1, reading: loading })).toBe('node_b')
