@@ -38,6 +38,7 @@ const costFields = [
   'ownMs',
   'fleetMs',
   'slotWaitMs',
+  'slots',
   'coldMs',
   'explorationMs',
   'matchedUnits',

@@ -20,6 +20,8 @@ export interface RouteCost {
   readonly ownMs: number
   readonly fleetMs: number
   readonly slotWaitMs: number
+  /** Calls that it was thought to answer at once, told or learnt; infinite: neither. */
+  readonly slots: number
   readonly coldMs: number
   /** Taken off, since that much of its own time is doubted by now. */
   readonly explorationMs: number
@@ -104,11 +106,10 @@ function queueSeenMs({ unseenCalls, unseenMs, openCalls, readUntilMs, cold }: Re
 }
 
 /** Of a new call: in the queue that is seen, or in the one that the number of slots makes. */
-function slotWaitOf(route: Candidate, fleet: Fleet, nowMs: number): number {
+function slotWaitOf(route: Candidate, slots: number, fleet: Fleet, nowMs: number): number {
   const { reading, durationEwmaMs } = route.load
   const lastsMs = durationEwmaMs ?? fleet.durationMs
   const seenMs = queueSeenMs(reading, nowMs, lastsMs)
-  const slots = slotsOf(route)
   const over = inFlightOf(route) + reading.awaited + 1 - slots
   if (over <= 0) return seenMs
   // Calls that have been running for longer than calls took are no short ones.
@@ -123,13 +124,14 @@ export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUni
   const fleetMs = unread / fleet.unitsPerMs
   const queuedMs = reading.awaitedMs + reading.queuedByOthers * (reading.ownEwmaMs ?? ownMs)
   const backlogMs = Math.max(0, reading.readUntilMs - nowMs) + queuedMs
-  const slotWaitMs = slotWaitOf(route, fleet, nowMs)
+  const slots = slotsOf(route)
+  const slotWaitMs = slotWaitOf(route, slots, fleet, nowMs)
   const coldMs = reading.cold ? loadLeftMs(reading, nowMs) : 0
   // It may be as fast as the fastest, and no faster.
   const explorationMs = Math.min(reading.explorationMs, Math.max(0, ownMs - unread / fleet.unitsPerMsMax))
   const matchedShare = units === 0 ? 0 : matchedUnits / units
   const totalMs = backlogMs + ownMs + fleetShare * fleetMs + slotWaitMs + coldMs - explorationMs
-  return { backlogMs, ownMs, fleetMs, slotWaitMs, coldMs, explorationMs, matchedUnits, matchedShare, totalMs }
+  return { backlogMs, ownMs, fleetMs, slotWaitMs, slots, coldMs, explorationMs, matchedUnits, matchedShare, totalMs }
 }
 
 /** Highest-random-weight hashing: every gateway computes the same order without asking another. */
