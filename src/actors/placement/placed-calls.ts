@@ -1,13 +1,10 @@
 import type { Prompt } from '../../machines/placement/blocks.ts'
 import { unitsPerToken } from '../../machines/placement/cache-view.ts'
 import { CacheViews } from '../../machines/placement/cache-views.ts'
+import { loadAwaited, loadGivenUp, loadProved, loadSeen } from '../../machines/placement/loads.ts'
 import {
   firstTokenSeen,
   learnReading,
-  loadAwaited,
-  loadGivenUp,
-  loadProved,
-  loadSeen,
   type Reading,
   type Work,
   workEnded,

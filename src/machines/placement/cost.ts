@@ -1,5 +1,6 @@
 import { blockUnits, type Prompt } from './blocks.ts'
 import type { Matches } from './cache-view.ts'
+import { loadLeftMs } from './loads.ts'
 import type { Reading, Work } from './reading.ts'
 
 /** The inputs of the choice. */
@@ -37,6 +38,8 @@ export interface Fleet {
   /** Of the fastest of them. */
   readonly unitsPerMsMax: number
   readonly durationMs: number
+  /** Of a load of the model; null: none was measured. */
+  readonly loadMs: number | null
 }
 
 /** By which calls without a prompt are shared out among runtimes of unknown slots; no wait is charged by it. */
@@ -46,7 +49,6 @@ const overdueShare = 0.35
 /** Assumed for a node without measurements. */
 const unitsPerMsAssumed = 4
 const durationMsAssumed = 5_000
-const loadMsAssumed = 15_000
 /** A copy of a prefix elsewhere is work that others wait for. */
 const fleetShare = 0.5
 /** Routes that are so much dearer are as good: the prompt's beginning decides between them. */
@@ -61,6 +63,8 @@ export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
   let timed = 0
   let durations = 0
   let measured = 0
+  let loads = 0
+  let loaded = 0
   for (const routes of lists) {
     for (const { load } of routes) {
       if (load.reading.unitsPerMs !== null) {
@@ -72,12 +76,17 @@ export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
         durations += load.durationEwmaMs
         measured++
       }
+      if (load.reading.loadEwmaMs !== null) {
+        loads += load.reading.loadEwmaMs
+        loaded++
+      }
     }
   }
   return {
     unitsPerMs: timed === 0 ? unitsPerMsAssumed : speeds / timed,
     unitsPerMsMax: timed === 0 ? unitsPerMsAssumed : fastest,
     durationMs: measured === 0 ? durationMsAssumed : durations / measured,
+    loadMs: loaded === 0 ? null : loads / loaded,
   }
 }
 
@@ -87,13 +96,6 @@ export const slotsOf = ({ slotsTotal, load }: Candidate) =>
 
 /** This gateway's calls and, if the runtime reports them, those of others. */
 const inFlightOf = ({ load }: Candidate) => load.inFlight + load.reading.busyByOthers
-
-/** Only the rest of a load that is under way counts. */
-export function loadLeftMs({ loadEwmaMs, loadStartedAtMs, evicts }: Reading, nowMs: number): number {
-  const loadMs = loadEwmaMs ?? loadMsAssumed
-  if (loadStartedAtMs !== null) return Math.max(loadMs - (nowMs - loadStartedAtMs), 0)
-  return evicts ? 2 * loadMs : loadMs
-}
 
 /**
  * The wait in a queue that is there now: prompts that should have been read by now have no first token yet, so their
@@ -126,9 +128,10 @@ export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUni
   const backlogMs = Math.max(0, reading.readUntilMs - nowMs) + queuedMs
   const slots = slotsOf(route)
   const slotWaitMs = slotWaitOf(route, slots, fleet, nowMs)
-  const coldMs = reading.cold ? loadLeftMs(reading, nowMs) : 0
-  // It may be as fast as the fastest, and no faster.
-  const explorationMs = Math.min(reading.explorationMs, Math.max(0, ownMs - unread / fleet.unitsPerMsMax))
+  const coldMs = reading.cold ? loadLeftMs(reading, fleet.loadMs, nowMs) : 0
+  // It may be as fast as the fastest, and no faster; and a load that was never seen may take no time.
+  const unprovenMs = Math.max(0, ownMs - unread / fleet.unitsPerMsMax) + (reading.loadEwmaMs === null ? coldMs : 0)
+  const explorationMs = Math.min(reading.explorationMs, unprovenMs)
   const matchedShare = units === 0 ? 0 : matchedUnits / units
   const totalMs = backlogMs + ownMs + fleetShare * fleetMs + slotWaitMs + coldMs - explorationMs
   return { backlogMs, ownMs, fleetMs, slotWaitMs, slots, coldMs, explorationMs, matchedUnits, matchedShare, totalMs }

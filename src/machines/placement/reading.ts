@@ -1,11 +1,13 @@
 import type { Prompt } from './blocks.ts'
 import { ConcurrencyLimit, isLate } from './concurrency.ts'
+import { LoadTimes, loadAwaited, loadSeen, type ModelLoad, newModelLoad } from './loads.ts'
+import { ewma } from './moving-mean.ts'
 
 /**
  * How fast a profile reads prompts and what still waits there to be read. One object per profile for the life of the
  * process, written by the router alone.
  */
-export interface Reading {
+export interface Reading extends ModelLoad {
   /** UTF-16 units; null: no call of enough text was timed. */
   unitsPerMs: number | null
   /** Time of a first token besides reading: the network, and the server's own work before it reads. */
@@ -34,20 +36,6 @@ export interface Reading {
   matchEwma: number | null
   /** Exponentially weighted own time of the calls placed. */
   ownEwmaMs: number | null
-  /** Exponentially weighted length of a load of the model; null: none was measured. */
-  loadEwmaMs: number | null
-  /** Unix ms since when a call waits for the model to be loaded; null: none does. */
-  loadStartedAtMs: number | null
-  /** Unix ms when the model was last seen to have come into memory; 0: never. */
-  loadedAtMs: number
-  /** How often it was seen to come into memory and to leave it, and how long calls waited for it, ms. */
-  loads: number
-  unloads: number
-  loadMsSum: number
-  /** The runtime says that the model is not in memory. */
-  cold: boolean
-  /** To load the model, the runtime would throw out another one that is in use. */
-  evicts: boolean
   /**
    * Running and waiting requests of others, by the runtime's last report. The report is seconds old, and some of this
    * gateway's requests in it may have ended since.
@@ -79,13 +67,6 @@ export interface Work {
 
 /** Calls with less to read say nothing of a profile's speed, units. */
 export const unitsTimedMin = 1_024
-/** A load that seems to take longer was not watched all the time. */
-const loadMsMax = 600_000
-/** Weight of the newest call in the moving means. */
-const ewmaWeight = 0.2
-
-export const ewma = (old: number | null, fresh: number) => (old === null ? fresh : old + ewmaWeight * (fresh - old))
-
 /** FNV-1a. */
 function saltOf(text: string): number {
   let hash = 0x81_1c_9d_c5
@@ -93,7 +74,7 @@ function saltOf(text: string): number {
   return hash >>> 0
 }
 
-export const newReading = (profileId: string): Reading => ({
+export const newReading = (profileId: string, loadTimes = new LoadTimes(null)): Reading => ({
   unitsPerMs: null,
   lagMs: 0,
   explorationMs: 0,
@@ -109,14 +90,7 @@ export const newReading = (profileId: string): Reading => ({
   awaitedMs: 0,
   matchEwma: null,
   ownEwmaMs: null,
-  loadEwmaMs: null,
-  loadStartedAtMs: null,
-  loadedAtMs: 0,
-  loads: 0,
-  unloads: 0,
-  loadMsSum: 0,
-  cold: false,
-  evicts: false,
+  ...newModelLoad(loadTimes),
   busyByOthers: 0,
   queuedByOthers: 0,
   concurrency: new ConcurrencyLimit(),
@@ -174,59 +148,10 @@ export function workSeen(reading: Reading, work: Work, nowMs: number): void {
   reading.readUntilMs = nowMs + reading.unseenMs
 }
 
-/** A call was placed: where the model is not in memory, its server loads it now. */
-export function loadAwaited(reading: Reading, nowMs: number): void {
-  if (reading.cold) reading.loadStartedAtMs ??= nowMs
-}
-
 /** A call without a first token has ended: its prompt was read at some time, so at most the others' work is left. */
 function workHeard(reading: Reading, work: Work, nowMs: number): void {
   reading.unheardMs = Math.max(0, reading.unheardMs - work.ownMs)
   reading.readUntilMs = Math.min(reading.readUntilMs, nowMs + reading.unseenMs + reading.unheardMs)
-}
-
-/** A call got an answer, so the model is in memory; the load's time is unknown. */
-export function loadProved(reading: Reading): void {
-  if (reading.cold) reading.loads++
-  reading.cold = false
-  reading.evicts = false
-  reading.loadStartedAtMs = null
-}
-
-/** All waiting calls gave up before the load ended. */
-export function loadGivenUp(reading: Reading): void {
-  if (reading.cold) reading.loadStartedAtMs = null
-}
-
-/** What its server says of a load. null: none is under way; undefined: it does not say. */
-export function loadHeard(reading: Reading, sinceMs: number | null | undefined, anyWaits: boolean): void {
-  if (!reading.cold || sinceMs === undefined) return
-  if (sinceMs !== null) reading.loadStartedAtMs = sinceMs
-  else if (!anyWaits) reading.loadStartedAtMs = null
-}
-
-/** A waiting call saw the model come into memory, so the load's time is known. */
-export function loadSeen(reading: Reading, nowMs: number): void {
-  const { loadStartedAtMs } = reading
-  if (loadStartedAtMs !== null) {
-    // A first token is dated from its answer's end: by whole milliseconds that can lie before the start.
-    const loadMs = Math.min(Math.max(0, nowMs - loadStartedAtMs), loadMsMax)
-    reading.loadEwmaMs = ewma(reading.loadEwmaMs, loadMs)
-    reading.loadMsSum += loadMs
-  }
-  reading.loads++
-  reading.loadedAtMs = nowMs
-  reading.cold = false
-  reading.evicts = false
-  reading.loadStartedAtMs = null
-}
-
-/** The server reports whether the model is in memory. `before`: its last report; null if it does not report this. */
-export function memoryHeard(reading: Reading, loaded: boolean | null, before: boolean | null, nowMs: number): void {
-  if (loaded === true && reading.cold) loadSeen(reading, nowMs)
-  if (loaded === false && before === true) reading.unloads++
-  reading.cold = loaded === false
-  if (!reading.cold) reading.loadStartedAtMs = null
 }
 
 /** Reading began when the call was placed, or when the one before it had its first token. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { ConcurrencyLimit } from '../../../src/machines/placement/concurrency.ts'
+import { LoadTimes } from '../../../src/machines/placement/loads.ts'
 import {
   firstTokenSeen,
   learnReading,
@@ -557,10 +558,29 @@ describe('§29 choice: the least expected time to the first token', () => {
     const busy = (inFlight: number) => ({ inFlight, reading: { concurrency: learnt(4) } })
     expect(pair({ reading: { cold: true } }, busy(4))).toBe('node_b')
     expect(pair({ reading: { cold: true } }, busy(30))).toBe('node_a')
-    expect(pair({ reading: { cold: true, evicts: true } }, { reading: { cold: true } })).toBe('node_b')
+    expect(pair({ reading: { cold: true, evictedWaitMs: 5_000 } }, { reading: { cold: true } })).toBe('node_b')
     const loading = { cold: true, loadStartedAtMs: nowMs - 5_000 }
     expect(pair({ reading: { cold: true } }, { inFlight: 1, reading: loading })).toBe('node_b')
-    expect(pair({ reading: { cold: true, loadEwmaMs: 2_000 } }, { reading: { cold: true } })).toBe('node_a')
+    const measured = (loadEwmaMs: number) => ({ reading: { cold: true, loadEwmaMs } })
+    expect(pair(measured(2_000), measured(8_000))).toBe('node_a')
+  })
+
+  test('§37: a load that was never measured takes as long as others, so that the free place beside is tried', () => {
+    const thrown = { cold: true, loadEwmaMs: 3_000, evictedWaitMs: 1_500 }
+    expect(pair({ reading: thrown }, { reading: { cold: true } })).toBe('node_b')
+    const slow = new LoadTimes(null)
+    slow.measured(60_000)
+    expect(pair({ reading: thrown }, { reading: { cold: true, loadTimes: slow } })).toBe('node_a')
+  })
+
+  test('§37: a load that was never seen is doubted like a route that was never asked', () => {
+    const slow = { cold: true, loadEwmaMs: 5_000 }
+    const guess = new LoadTimes(null)
+    guess.measured(6_000)
+    const unseen = (explorationMs: number) => ({ reading: { cold: true, loadTimes: guess, explorationMs } })
+    expect(pair({ reading: slow }, unseen(900))).toBe('node_a')
+    expect(pair({ reading: slow }, unseen(1_100))).toBe('node_b')
+    expect(pair({ reading: slow }, { reading: { ...slow, loadEwmaMs: 6_000, explorationMs: 60_000 } })).toBe('node_a')
   })
 
   test('equal prompts go to the same of equal machines, different ones to all; every gateway agrees', () => {
