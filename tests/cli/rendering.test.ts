@@ -164,7 +164,7 @@ test('a failure is told in words, with its request id, and never as a stack', ()
   expect(reportFailure(kept().terminal, new CliFailure('x', [], 130), false)).toBe(130)
 })
 
-test('§37: explain says whether slots are told, learnt or neither', () => {
+test('§29: explain says whether slots are told, learnt or neither', () => {
   const cost = (slots: number | null) => ({
     ...{ backlog_ms: 0, own_ms: 0, fleet_ms: 0, slot_wait_ms: 0, cold_ms: 0, matched_share: 0, total_ms: 0 },
     slots,

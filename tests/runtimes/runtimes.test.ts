@@ -80,7 +80,7 @@ test('§22: a sleeping llama.cpp is not woken: neither its slots nor a completio
     expect([...new Set(asked)].toSorted()).toEqual(['/health', '/props', '/v1/models'])
   }))
 
-test('§37: vLLM, SGLang and Text Generation Inference say at each poll what they work on and what waits, in one GET', async () => {
+test('§29: vLLM, SGLang and Text Generation Inference say at each poll what they work on and what waits, in one GET', async () => {
   for (const [name, load] of [
     ['vllm-ready', { running: 3, queueDepth: 1, slotsTotal: null }],
     ['vllm-all-routes', { running: undefined, queueDepth: null }],
@@ -98,7 +98,7 @@ test('§37: vLLM, SGLang and Text Generation Inference say at each poll what the
   }
 })
 
-test('§37: no other server with a list of models is asked for metrics', async () => {
+test('§29: no other server with a list of models is asked for metrics', async () => {
   for (const name of ['openai-ready', 'openai-mlx', 'openai-named'])
     await replay(name, async ({ get, asked }) => {
       await (await detectRuntime(get))?.probe(get, null)
@@ -106,7 +106,7 @@ test('§37: no other server with a list of models is asked for metrics', async (
     })
 })
 
-test('§37: a gauge is the sum over the engines of a server, and what is no number of requests is none', () => {
+test('§29: a gauge is the sum over the engines of a server, and what is no number of requests is none', () => {
   const name = 'vllm:num_requests_running'
   for (const [metrics, value] of [
     [`${name}{engine="0",model_name="m"} 3.0\n${name}{engine="1",model_name="m"} 2.0\n`, 5],

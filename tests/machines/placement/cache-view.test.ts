@@ -134,7 +134,7 @@ describe('§29 view of the caches', () => {
     expect(view.capacityOf('a')).toBeWithin(100, 103)
   })
 
-  test('§37: after three misses in a row of what was thought cached, the view is smaller than what it held', () => {
+  test('§29: after three misses in a row of what was thought cached, the view is smaller than what it held', () => {
     const view = new CacheView()
     view.reported('a', 25_600)
     const long = of(...Array.from({ length: 100 }, (_, at) => at + 1))
@@ -150,7 +150,7 @@ describe('§29 view of the caches', () => {
     expect(view.capacityOf('a')).toBe(Math.floor(capacityBlocksLeast * 1.02))
   })
 
-  test('§37: answers and the ends of prompts take room in a cache, too', () => {
+  test('§29: answers and the ends of prompts take room in a cache, too', () => {
     const view = new CacheView()
     view.reported('a', 512)
     view.record('a', of(1, 2))

@@ -13,7 +13,7 @@ function learnt(slots: number, { most = 16, calls = 400, lateByChance = 0, onTim
   return concurrency
 }
 
-describe('§37 how many calls a server answers at once', () => {
+describe('§29 how many calls a server answers at once', () => {
   test('none is assumed before first tokens are late', () => {
     expect(new ConcurrencyLimit().limit).toBeNull()
     expect(learnt(64, { most: 48 }).limit).toBeNull()

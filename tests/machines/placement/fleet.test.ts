@@ -48,16 +48,16 @@ const quickLoads: readonly LoadName[] = [
   '64 slots',
 ]
 
-describe('§37 nodes that hide their slots', () => {
+describe('§29 nodes that hide their slots', () => {
   for (const load of quickLoads)
-    test(`§37: ${load}: never worse than the best of what others do`, () => {
+    test(`§29: ${load}: never worse than the best of what others do`, () => {
       const best = Math.min(
         ...(['sticky', 'least in flight', 'P2C', 'llm-d'] as const).map((rule) => run(rule, load).mean),
       )
       expect(run('Penstock', load).mean).toBeLessThan(1.05 * best)
     })
 
-  test('§37: a hidden number of slots costs less than a tenth more than a told one', () => {
+  test('§29: a hidden number of slots costs less than a tenth more than a told one', () => {
     expect(run('Penstock', 'three quarters').mean).toBeLessThan(
       1.1 * run('Penstock', 'three quarters, slots told').mean,
     )

@@ -9,7 +9,7 @@ import {
 } from '../../../src/machines/placement/loads.ts'
 import { newReading } from '../../../src/machines/placement/reading.ts'
 
-describe('§37 what a load costs', () => {
+describe('§29 what a load costs', () => {
   test('as measured, else as other models take there, as it takes elsewhere, as any takes anywhere, else by its size', () => {
     const all = new LoadTimes(null)
     const [here, there] = [new LoadTimes(all), new LoadTimes(all)]

@@ -516,7 +516,7 @@ describe('§29 choice: the least expected time to the first token', () => {
     })
   })
 
-  test('§37: beyond its slots a machine makes calls wait; of an unknown number no wait is charged before one was seen', () => {
+  test('§29: beyond its slots a machine makes calls wait; of an unknown number no wait is charged before one was seen', () => {
     const slots = { slotsTotal: 4 }
     expect(pair({ ...slots, inFlight: 4 }, { ...slots, inFlight: 3 })).toBe('node_b')
     const [fast, slow] = [{ reading: { unitsPerMs: 40 } }, { reading: { unitsPerMs: 20 } }]
@@ -535,13 +535,13 @@ describe('§29 choice: the least expected time to the first token', () => {
     expect(pair({ inFlight: 9, slotsTotal: 16 }, { ...slots, inFlight: 4 })).toBe('node_a')
   })
 
-  test('§37: slots that a server says and that first tokens disprove count as learnt', () => {
+  test('§29: slots that a server says and that first tokens disprove count as learnt', () => {
     const says64 = { slotsTotal: 64, inFlight: 20, reading: { concurrency: learnt(8) } }
     expect(pair(says64, {}, holding({ mp_a: 7_168 }))).toBe('node_b')
     expect(pair({ ...says64, inFlight: 7 }, {}, holding({ mp_a: 7_168 }))).toBe('node_a')
   })
 
-  test('§37: a queue is seen where prompts that should have been read have no first token yet', () => {
+  test('§29: a queue is seen where prompts that should have been read have no first token yet', () => {
     const running = { openCalls: 6, openSinceSumMs: 6 * nowMs, unseenCalls: 2, unseenMs: 100 }
     const late = (ms: number) =>
       pair({ reading: { ...running, readUntilMs: nowMs - ms } }, {}, holding({ mp_a: 7_168 }))
@@ -565,7 +565,7 @@ describe('§29 choice: the least expected time to the first token', () => {
     expect(pair(measured(2_000), measured(8_000))).toBe('node_a')
   })
 
-  test('§37: a load that was never measured takes as long as others, so that the free place beside is tried', () => {
+  test('§29: a load that was never measured takes as long as others, so that the free place beside is tried', () => {
     const thrown = { cold: true, loadEwmaMs: 3_000, evictedWaitMs: 1_500 }
     expect(pair({ reading: thrown }, { reading: { cold: true } })).toBe('node_b')
     const slow = new LoadTimes(null)
@@ -573,7 +573,7 @@ describe('§29 choice: the least expected time to the first token', () => {
     expect(pair({ reading: thrown }, { reading: { cold: true, loadTimes: slow } })).toBe('node_a')
   })
 
-  test('§37: a load that was never seen is doubted like a route that was never asked', () => {
+  test('§29: a load that was never seen is doubted like a route that was never asked', () => {
     const slow = { cold: true, loadEwmaMs: 5_000 }
     const guess = new LoadTimes(null)
     guess.measured(6_000)

@@ -57,7 +57,7 @@ test('§29: the gateway hears through the agent how many tokens the cache of its
   expect(await heard([agentRuntime(runtime, false)])).toEqual([3 * 4_096])
 })
 
-test('§37: and how many requests it works on, whoever sent them', async () => {
+test('§29: and how many requests it works on, whoever sent them', async () => {
   const answers: Record<string, unknown> = {
     '/v1/models': { object: 'list', data: [{ id: 'm', object: 'model', owned_by: 'vllm' }] },
     '/health': {},
