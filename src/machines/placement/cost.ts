@@ -90,9 +90,12 @@ export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
   }
 }
 
-/** The calls that it answers at once: as its server says, or fewer if first tokens have shown that. */
-export const slotsOf = ({ slotsTotal, load }: Candidate) =>
-  Math.min(slotsTotal ?? Number.POSITIVE_INFINITY, load.reading.concurrency.limit ?? Number.POSITIVE_INFINITY)
+/** The calls that it answers at once: as its server says, or fewer if first tokens have shown that; infinite if neither. */
+function slotsOf({ slotsTotal, load }: Candidate): number {
+  const { limit } = load.reading.concurrency
+  if (slotsTotal === null) return limit ?? Number.POSITIVE_INFINITY
+  return limit === null || limit > slotsTotal ? slotsTotal : limit
+}
 
 /** This gateway's calls and, if the runtime reports them, those of others. */
 const inFlightOf = ({ load }: Candidate) => load.inFlight + load.reading.busyByOthers
@@ -102,21 +105,25 @@ const inFlightOf = ({ load }: Candidate) => load.inFlight + load.reading.busyByO
  * calls wait for slots, and those that have one take all of them. 0 without a sign of it.
  */
 function queueSeenMs({ unseenCalls, unseenMs, openCalls, readUntilMs, cold }: Reading, nowMs: number, lastsMs: number) {
-  if (unseenCalls === 0 || cold) return 0
-  if (nowMs - readUntilMs <= Math.max(unseenMs, (overdueShare * lastsMs) / openCalls)) return 0
+  if (cold || nowMs - readUntilMs <= Math.max(unseenMs, (overdueShare * lastsMs) / openCalls)) return 0
   return ((unseenCalls + 1) / Math.max(1, openCalls - unseenCalls)) * lastsMs
 }
 
-/** Of a new call: in the queue that is seen, or in the one that the number of slots makes. */
-function slotWaitOf(route: Candidate, slots: number, fleet: Fleet, nowMs: number): number {
+/** Of a new call: in the queue that is seen, or in the one that the number of slots makes. `over`: calls beyond the slots. */
+function slotWaitOf(route: Candidate, slots: number, over: number, fleet: Fleet, nowMs: number): number {
   const { reading, durationEwmaMs } = route.load
   const lastsMs = durationEwmaMs ?? fleet.durationMs
-  const seenMs = queueSeenMs(reading, nowMs, lastsMs)
-  const over = inFlightOf(route) + reading.awaited + 1 - slots
+  const seenMs = reading.unseenCalls === 0 ? 0 : queueSeenMs(reading, nowMs, lastsMs)
   if (over <= 0) return seenMs
   // Calls that have been running for longer than calls took are no short ones.
   const ageMs = reading.openCalls === 0 ? 0 : nowMs - reading.openSinceSumMs / reading.openCalls
   return Math.max(seenMs, (over / slots) * Math.max(lastsMs, ageMs))
+}
+
+/** What it may be faster by than it is thought to be: as fast as the fastest; and a load that was never seen may take no time. */
+function explorationOf(reading: Reading, fleet: Fleet, unread: number, ownMs: number, coldMs: number): number {
+  const unprovenMs = Math.max(0, ownMs - unread / fleet.unitsPerMsMax) + (reading.loadEwmaMs === null ? coldMs : 0)
+  return Math.min(reading.explorationMs, unprovenMs)
 }
 
 export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUnits: number, nowMs: number): RouteCost {
@@ -127,11 +134,11 @@ export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUni
   const queuedMs = reading.awaitedMs + reading.queuedByOthers * (reading.ownEwmaMs ?? ownMs)
   const backlogMs = Math.max(0, reading.readUntilMs - nowMs) + queuedMs
   const slots = slotsOf(route)
-  const slotWaitMs = slotWaitOf(route, slots, fleet, nowMs)
+  const over = inFlightOf(route) + reading.awaited + 1 - slots
+  const isAtOnce = over <= 0 && reading.unseenCalls === 0
+  const slotWaitMs = isAtOnce ? 0 : slotWaitOf(route, slots, over, fleet, nowMs)
   const coldMs = reading.cold ? loadLeftMs(reading, fleet.loadMs, nowMs) : 0
-  // It may be as fast as the fastest, and no faster; and a load that was never seen may take no time.
-  const unprovenMs = Math.max(0, ownMs - unread / fleet.unitsPerMsMax) + (reading.loadEwmaMs === null ? coldMs : 0)
-  const explorationMs = Math.min(reading.explorationMs, unprovenMs)
+  const explorationMs = reading.explorationMs === 0 ? 0 : explorationOf(reading, fleet, unread, ownMs, coldMs)
   const matchedShare = units === 0 ? 0 : matchedUnits / units
   const totalMs = backlogMs + ownMs + fleetShare * fleetMs + slotWaitMs + coldMs - explorationMs
   return { backlogMs, ownMs, fleetMs, slotWaitMs, slots, coldMs, explorationMs, matchedUnits, matchedShare, totalMs }
