@@ -1,4 +1,4 @@
-import { type LinePlace, lineEntered, lineLeft } from '../../machines/placement/slot-line.ts'
+import { joinQueue, type LinePlace, leaveQueue } from '../../machines/placement/slot-line.ts'
 import { Turns } from '../../machines/rules/turns.ts'
 import { Roster } from '../../roster.ts'
 import type { Config } from '../../settings/config.ts'
@@ -106,7 +106,7 @@ class Line {
   add(waiter: Waiter): void {
     waiter.ticket.tags ??= this.tagsFor(waiter.ticket)
     waiter.ticket.line = this
-    if (waiter.ticket.awaits !== null) lineEntered(waiter.ticket.awaits)
+    if (waiter.ticket.awaits !== null) joinQueue(waiter.ticket.awaits)
     this.waiters.add(waiter)
     this.waitingOf.set(waiter.ticket.keyId, this.ofKey(waiter.ticket) + 1)
     this.ordered = null
@@ -115,7 +115,7 @@ class Line {
   remove(waiter: Waiter): void {
     const { ticket } = waiter
     ticket.line = null
-    if (ticket.awaits !== null) lineLeft(ticket.awaits)
+    if (ticket.awaits !== null) leaveQueue(ticket.awaits)
     this.waiters.delete(waiter)
     const left = this.ofKey(ticket) - 1
     if (left === 0) this.waitingOf.delete(ticket.keyId)

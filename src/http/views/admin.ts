@@ -162,8 +162,9 @@ const costView = (cost: RouteCost) => ({
   own_ms: cost.ownMs,
   fleet_ms: cost.fleetMs,
   slot_wait_ms: cost.slotWaitMs,
+  slots: Number.isFinite(cost.slots) ? cost.slots : null,
   cold_ms: cost.coldMs,
-  doubt_ms: cost.doubtMs,
+  doubt_ms: cost.explorationMs,
   matched_share: cost.matchedShare,
   total_ms: cost.totalMs,
 })

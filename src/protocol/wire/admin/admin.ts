@@ -318,6 +318,14 @@ export const Explanation = Type.Object({
                 own_ms: Type.Number(),
                 fleet_ms: Type.Number(),
                 slot_wait_ms: Type.Number(),
+                slots: Type.Optional(
+                  nullable(
+                    Type.Integer({
+                      description:
+                        'calls that it was thought to answer at once: told by its server, or fewer as learnt from first tokens. null: neither. Absent: of an earlier version',
+                    }),
+                  ),
+                ),
                 cold_ms: Type.Number(),
                 doubt_ms: Type.Optional(
                   Type.Number({

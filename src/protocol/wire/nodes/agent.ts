@@ -162,6 +162,12 @@ export const AgentRuntime = Type.Object(
     slots_total: nullableInteger,
     slots_free: nullableInteger,
     queue_depth: nullable(count),
+    running: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        description: 'Requests that it works on. Absent: its slots say so, or it does not say',
+      }),
+    ),
   },
   strict,
 )
