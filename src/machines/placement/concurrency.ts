@@ -10,6 +10,8 @@ const growthShare = 0.25
 const concurrencyMax = 4_095
 /** Stands beside the concurrency of a call that was late. */
 const lateBit = 4_096
+/** By concurrency, while one route is judged: how many more calls were late than on time. Empty between. */
+const excessAt = new Int16Array(concurrencyMax + 1)
 
 /**
  * True if a first token came so late that its call must have waited for a slot. `expectedMs`: to read its prompt.
@@ -66,7 +68,6 @@ export class ConcurrencyLimit {
   }
 
   private judge(calls: Uint16Array): void {
-    const excessAt: number[] = []
     let most = 1
     for (let at = 0; at < this.kept; at++) {
       const call = calls[at] ?? 0
@@ -82,6 +83,7 @@ export class ConcurrencyLimit {
       greatest = excess
       limit = concurrency - 1
     }
+    excessAt.fill(0, 0, most + 1)
     if (greatest >= excessMin) {
       if (this.limit === null) this.within = 0
       this.limit = limit
