@@ -23,6 +23,7 @@ import {
   thoughtPart,
 } from './answer.ts'
 import type { Echo } from './echo.ts'
+import { probabilitiesText } from './probabilities.ts'
 import { type CalledFunction, calledFunction, type Namespaced, namespaced } from './tools.ts'
 
 const nothing: Accepted = { kind: 'nothing' }
@@ -42,11 +43,15 @@ interface OpenItem {
   readonly callId: string
   readonly called: CalledFunction
   readonly written: GrowingText
+  /** Of its tokens, as JSON with commas between; empty where the node gives none. */
+  readonly probabilities: GrowingText
 }
 
-/** The JSON of a part with this text, which is JSON already. */
-function partText(kind: OpenItem['kind'], quoted: string): string {
-  return JSON.stringify(kind === 'text' ? textPart('') : thoughtPart('')).replace('""', () => quoted)
+/** The JSON of a part with this text and these probabilities, which are JSON already. */
+function partText(kind: OpenItem['kind'], quoted: string, probabilities: string): string {
+  const [before = '', behind = ''] = JSON.stringify(kind === 'text' ? textPart('') : thoughtPart('')).split('""')
+  const [annotated = '', end = ''] = behind.split('"logprobs":[')
+  return before + quoted + annotated + (end === '' ? '' : `"logprobs":[${probabilities}${end}`)
 }
 
 /** A node's chat chunks as the typed events of a response, in their order and numbered. */
@@ -84,7 +89,7 @@ export class ResponsesStream extends ChunkReader {
     const [choice] = choices
     // Some nodes put their last words into the chunk that ends them.
     if (choice === undefined || (choice.finish_reason !== null && saysNothing(choice))) return nothing
-    const text = this.said(choice.delta as Json)
+    const text = this.said(choice.delta as Json, choice.logprobs)
     return this.keptUnits > keptUnitsMax ? failed : { kind: 'chunk', text }
   }
 
@@ -106,12 +111,12 @@ export class ResponsesStream extends ChunkReader {
     return this.eventOf('response.created', text) + this.eventOf('response.in_progress', text)
   }
 
-  private said(delta: Json): string {
+  private said(delta: Json, logprobs: unknown): string {
     let out = this.start()
     const thought = thoughtOf(delta)
-    if (thought !== '') out += this.speak('thought', thought)
+    if (thought !== '') out += this.speak('thought', thought, '')
     const text = delta.content ?? delta.refusal
-    if (typeof text === 'string' && text !== '') out += this.speak('text', text)
+    if (typeof text === 'string' && text !== '') out += this.speak('text', text, probabilitiesText(logprobs))
     const calls = Array.isArray(delta.tool_calls) ? delta.tool_calls : []
     for (const [at, call] of calls.entries()) if (isObject(call)) out += this.call(call, at)
     return out
@@ -121,10 +126,19 @@ export class ResponsesStream extends ChunkReader {
     const index = this.items++
     this.keptUnits += callId.length + called.name.length
     const id = itemId(kind === 'text' ? 'msg' : kind === 'thought' ? 'rs' : 'fc', this.identity, index)
-    return { kind, id, index, callId: callId === '' ? id : callId, called, written: new GrowingText() }
+    return {
+      kind,
+      id,
+      index,
+      callId: callId === '' ? id : callId,
+      called,
+      written: new GrowingText(),
+      probabilities: new GrowingText(),
+    }
   }
 
-  private speak(kind: 'text' | 'thought', delta: string): string {
+  /** `probabilities`: of the tokens of this piece, as JSON with commas between. */
+  private speak(kind: 'text' | 'thought', delta: string, probabilities: string): string {
     let out = ''
     if (this.spoken?.kind !== kind) {
       out += this.endSpoken('completed')
@@ -132,8 +146,10 @@ export class ResponsesStream extends ChunkReader {
       out += this.added(this.spoken) + this.partEvent('response.content_part.added', this.spoken, '""')
     }
     this.write(this.spoken, delta)
-    const type = kind === 'text' ? 'response.output_text.delta' : 'response.reasoning_text.delta'
-    return out + this.event(type, { ...this.place(this.spoken), delta, ...(kind === 'text' ? { logprobs: [] } : {}) })
+    const members = JSON.stringify({ ...this.place(this.spoken), delta }).slice(1, -1)
+    if (kind === 'thought') return out + this.eventOf('response.reasoning_text.delta', members)
+    if (probabilities !== '') this.keep(this.spoken, probabilities)
+    return out + this.eventOf('response.output_text.delta', `${members},"logprobs":[${probabilities}]`)
   }
 
   private call(call: Json, at: number): string {
@@ -160,23 +176,33 @@ export class ResponsesStream extends ChunkReader {
     this.keptUnits += delta.length
   }
 
+  private keep({ probabilities }: OpenItem, more: string): void {
+    const text = probabilities.text === '' ? more : `,${more}`
+    probabilities.add(text)
+    this.keptUnits += text.length
+  }
+
   private place({ id, index }: OpenItem) {
     return { item_id: id, output_index: index, content_index: 0 }
   }
 
   private partEvent(type: string, item: OpenItem, quoted: string): string {
     const place = JSON.stringify(this.place(item)).slice(1, -1)
-    return this.eventOf(type, `${place},"part":${partText(item.kind, quoted)}`)
+    return this.eventOf(type, `${place},"part":${partText(item.kind, quoted, item.probabilities.text)}`)
   }
 
   /** Its JSON. `quoted`: the written text, as JSON; null if it has only begun. */
-  private itemText({ kind, id, callId, called }: OpenItem, status: ItemStatus, quoted: string | null): string {
+  private itemText(
+    { kind, id, callId, called, probabilities }: OpenItem,
+    status: ItemStatus,
+    quoted: string | null,
+  ): string {
     if (kind === 'call') {
       const begun = JSON.stringify(callItem(id, status, { call_id: callId, ...called, arguments: '' }))
       return quoted === null ? begun : `${begun.slice(0, -3)}${quoted}}`
     }
     const begun = JSON.stringify(kind === 'text' ? messageItem(id, status, []) : reasoningItem(id, status, []))
-    return quoted === null ? begun : `${begun.slice(0, -2)}${partText(kind, quoted)}]}`
+    return quoted === null ? begun : `${begun.slice(0, -2)}${partText(kind, quoted, probabilities.text)}]}`
   }
 
   private added(item: OpenItem): string {
@@ -199,7 +225,10 @@ export class ResponsesStream extends ChunkReader {
     const quoted = jsonString(item.written.text)
     const place = JSON.stringify(this.place(item)).slice(1, -1)
     // In this order: each event takes the next number.
-    const said = this.eventOf(type, `${place},"text":${quoted}${isText ? ',"logprobs":[]' : ''}`)
+    const said = this.eventOf(
+      type,
+      `${place},"text":${quoted}${isText ? `,"logprobs":[${item.probabilities.text}]` : ''}`,
+    )
     return said + this.partEvent('response.content_part.done', item, quoted) + this.ended(item, status, quoted)
   }
 
