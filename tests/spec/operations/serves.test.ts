@@ -94,6 +94,25 @@ test('§35: a name that misleads counts no more; a model may be for several kind
   await waitFor('the name to count again', async () => (await chat(chatting)).status === 400)
 })
 
+test('§34: an edit of what was read before another changed what the model is for is refused', async () => {
+  await declare(ranking, ['chat'])
+  const { models } = await gateway.admin<AdminModelList>('GET', '/v1/admin/models')
+  const etag = models.find(({ id }) => id === ranking)?.etag ?? ''
+  const edit = () =>
+    fetch(`${gateway.url}/v1/admin/models`, {
+      method: 'PATCH',
+      headers: {
+        'x-svc-admin-token': gateway.tokens.operator,
+        'content-type': 'application/json',
+        'if-match': etag,
+      },
+      body: JSON.stringify({ id: ranking, serves: ['embedding'] }),
+    })
+  await declare(ranking, ['rerank'])
+  expect((await edit()).status).toBe(412)
+  expect((await rank(ranking)).status).toBe(200)
+})
+
 test('§35: what a model is for stands in its entry; a word that is none is refused, and nothing changes', async () => {
   await declare(ranking, ['rerank'])
   const entry = async () => {
