@@ -47,6 +47,9 @@ interface OpenItem {
   readonly probabilities: GrowingText
 }
 
+/** Without the comma before the first. */
+const joined = (probabilities: GrowingText): string => probabilities.text.slice(1)
+
 /** The JSON of a part with this text and these probabilities, which are JSON already. */
 function partText(kind: OpenItem['kind'], quoted: string, probabilities: string): string {
   const [before = '', behind = ''] = JSON.stringify(kind === 'text' ? textPart('') : thoughtPart('')).split('""')
@@ -176,10 +179,10 @@ export class ResponsesStream extends ChunkReader {
     this.keptUnits += delta.length
   }
 
+  /** A comma before each: to look whether it is the first would join what has come, for every piece. */
   private keep({ probabilities }: OpenItem, more: string): void {
-    const text = probabilities.text === '' ? more : `,${more}`
-    probabilities.add(text)
-    this.keptUnits += text.length
+    probabilities.add(`,${more}`)
+    this.keptUnits += more.length + 1
   }
 
   private place({ id, index }: OpenItem) {
@@ -188,7 +191,7 @@ export class ResponsesStream extends ChunkReader {
 
   private partEvent(type: string, item: OpenItem, quoted: string): string {
     const place = JSON.stringify(this.place(item)).slice(1, -1)
-    return this.eventOf(type, `${place},"part":${partText(item.kind, quoted, item.probabilities.text)}`)
+    return this.eventOf(type, `${place},"part":${partText(item.kind, quoted, joined(item.probabilities))}`)
   }
 
   /** Its JSON. `quoted`: the written text, as JSON; null if it has only begun. */
@@ -202,7 +205,7 @@ export class ResponsesStream extends ChunkReader {
       return quoted === null ? begun : `${begun.slice(0, -3)}${quoted}}`
     }
     const begun = JSON.stringify(kind === 'text' ? messageItem(id, status, []) : reasoningItem(id, status, []))
-    return quoted === null ? begun : `${begun.slice(0, -2)}${partText(kind, quoted, probabilities.text)}]}`
+    return quoted === null ? begun : `${begun.slice(0, -2)}${partText(kind, quoted, joined(probabilities))}]}`
   }
 
   private added(item: OpenItem): string {
@@ -227,7 +230,7 @@ export class ResponsesStream extends ChunkReader {
     // In this order: each event takes the next number.
     const said = this.eventOf(
       type,
-      `${place},"text":${quoted}${isText ? `,"logprobs":[${item.probabilities.text}]` : ''}`,
+      `${place},"text":${quoted}${isText ? `,"logprobs":[${joined(item.probabilities)}]` : ''}`,
     )
     return said + this.partEvent('response.content_part.done', item, quoted) + this.ended(item, status, quoted)
   }
