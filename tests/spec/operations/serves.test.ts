@@ -94,7 +94,7 @@ test('§35: a name that misleads counts no more; a model may be for several kind
   await waitFor('the name to count again', async () => (await chat(chatting)).status === 400)
 })
 
-test('§34: an edit of what was read before another changed what the model is for is refused', async () => {
+test('§23: an edit of what was read before another changed what the model is for is refused', async () => {
   await declare(ranking, ['chat'])
   const { models } = await gateway.admin<AdminModelList>('GET', '/v1/admin/models')
   const etag = models.find(({ id }) => id === ranking)?.etag ?? ''
