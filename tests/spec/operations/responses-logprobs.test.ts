@@ -63,6 +63,7 @@ test.each([
   ['by their number', { top_logprobs: 2 }, { logprobs: true, top_logprobs: 2 }],
   ['by both', { include: ['message.output_text.logprobs'], top_logprobs: 0 }, { logprobs: true, top_logprobs: 0 }],
   ['not', { include: ['reasoning.encrypted_content'] }, {}],
+  ['not, where a client sends the default number', { top_logprobs: 0 }, {}],
 ])('§35: a whole response has the probabilities that its node gives, asked for %s', async (_, more, sent) => {
   const asked = answerWhole({ content, refusal: null })
   const response = await client.responses.create({ model, input: 'hi', ...more } as never)
@@ -70,6 +71,7 @@ test.each([
   expect(JSON.parse(JSON.stringify({ logprobs, top_logprobs }))).toEqual(sent)
   const [item] = (response as OpenAI.Responses.Response).output
   expect(item).toMatchObject({ content: [{ type: 'output_text', text: said, logprobs: expected }] })
+  expect(response).toMatchObject({ top_logprobs: top_logprobs ?? 0 })
 })
 
 test('§35: what a node calls probabilities and is none does not pass, nor anything beside them', async () => {

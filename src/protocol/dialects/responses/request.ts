@@ -35,10 +35,10 @@ const probabilities = 'message.output_text.logprobs'
 /** Reasoning is never encrypted here, so a client that asks for it loses nothing. */
 const includable: readonly unknown[] = ['reasoning.encrypted_content', probabilities]
 
-/** Chat asks for probabilities and for how many; here either asks for both. */
+/** Chat asks for probabilities and for how many; here either asks for both, but not the default number, 0. */
 function probabilitiesAsked({ include, top_logprobs: top }: ResponsesRequest): Json {
   const included = Array.isArray(include) && include.includes(probabilities)
-  if (top == null && !included) return {}
+  if ((top ?? 0) === 0 && !included) return {}
   return { logprobs: true, ...given({ top_logprobs: top }) }
 }
 
