@@ -131,6 +131,31 @@ test('§35: a stream has them with each piece, and all of them where its text is
   expect(of('response.content_part.added')).toMatchObject([{ part: { text: '', logprobs: [] } }])
 })
 
+test('§35: those of a text that its node holds back go with the text, and those of thoughts go nowhere', async () => {
+  node.answer(async (call) => {
+    call.open()
+    const chunk = (delta: object, at: number, finish: 'stop' | null = null) => {
+      const made = nodeChunk(delta, finish) as unknown as { choices: Record<string, unknown>[] }
+      Object.assign(made.choices[0] ?? {}, { logprobs: { content: [content[at]] } })
+      return call.event(made)
+    }
+    await chunk({ reasoning_content: 'so' }, 0)
+    await chunk({ content: '' }, 0)
+    await chunk({ content: 'ü' }, 1)
+    await chunk({}, 0, 'stop')
+    await call.event({ ...nodeChunk({}), choices: [], usage })
+    await call.event('[DONE]')
+    call.end()
+  })
+  const events: OpenAI.Responses.ResponseStreamEvent[] = []
+  const stream = await client.responses.create({ model, input: 'hi', stream: true, top_logprobs: 2 })
+  for await (const event of stream) events.push(event)
+  const [zero, one] = expected
+  expect(events.find(({ type }) => type === 'response.output_text.delta')).toMatchObject({ logprobs: [zero, one] })
+  const done = events.find(({ type }) => type === 'response.completed') as OpenAI.Responses.ResponseCompletedEvent
+  expect(done.response.output.at(-1)).toMatchObject({ content: [{ text: 'ü', logprobs: [zero, one, zero] }] })
+})
+
 test('§35: more than twenty beside each token are refused', async () => {
   const failure = await client.responses
     .create({ model, input: 'hi', top_logprobs: 21 })

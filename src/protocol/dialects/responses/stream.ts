@@ -23,7 +23,7 @@ import {
   thoughtPart,
 } from './answer.ts'
 import type { Echo } from './echo.ts'
-import { probabilitiesText } from './probabilities.ts'
+import { ComingProbabilities } from './probabilities.ts'
 import { type CalledFunction, calledFunction, type Namespaced, namespaced } from './tools.ts'
 
 const nothing: Accepted = { kind: 'nothing' }
@@ -43,7 +43,7 @@ interface OpenItem {
   readonly callId: string
   readonly called: CalledFunction
   readonly written: GrowingText
-  /** Of its tokens, as JSON with commas between; empty where the node gives none. */
+  /** Of its tokens, as JSON with a comma before each; empty where the node gives none. */
   readonly probabilities: GrowingText
 }
 
@@ -65,6 +65,7 @@ export class ResponsesStream extends ChunkReader {
   /** The first two events and the last one repeat the request. */
   repeatedBytes = 0
   private keptUnits = 0
+  private readonly probabilities = new ComingProbabilities()
   private items = 0
   /** Text or thoughts: one follows the other. */
   private spoken: OpenItem | null = null
@@ -83,17 +84,20 @@ export class ResponsesStream extends ChunkReader {
   }
 
   override get keptBytes(): number {
-    return textBytes(this.keptUnits)
+    return textBytes(this.keptUnits + this.probabilities.units)
   }
 
   accept(data: string): Accepted {
     const choices = this.read(data)
     if (typeof choices === 'string') return { kind: choices }
     const [choice] = choices
+    if (choice === undefined) return nothing
+    this.probabilities.hold(choice)
     // Some nodes put their last words into the chunk that ends them.
-    if (choice === undefined || (choice.finish_reason !== null && saysNothing(choice))) return nothing
-    const text = this.said(choice.delta as Json, choice.logprobs)
-    return this.keptUnits > keptUnitsMax ? failed : { kind: 'chunk', text }
+    const isEnd = choice.finish_reason !== null && saysNothing(choice)
+    const text = isEnd ? '' : this.said(choice.delta as Json)
+    if (this.keptUnits > keptUnitsMax || this.probabilities.tooMany) return failed
+    return isEnd ? nothing : { kind: 'chunk', text }
   }
 
   private event(type: string, members: object): string {
@@ -114,12 +118,12 @@ export class ResponsesStream extends ChunkReader {
     return this.eventOf('response.created', text) + this.eventOf('response.in_progress', text)
   }
 
-  private said(delta: Json, logprobs: unknown): string {
+  private said(delta: Json): string {
     let out = this.start()
     const thought = thoughtOf(delta)
-    if (thought !== '') out += this.speak('thought', thought, '')
+    if (thought !== '') out += this.speak('thought', thought)
     const text = delta.content ?? delta.refusal
-    if (typeof text === 'string' && text !== '') out += this.speak('text', text, probabilitiesText(logprobs))
+    if (typeof text === 'string' && text !== '') out += this.speak('text', text)
     const calls = Array.isArray(delta.tool_calls) ? delta.tool_calls : []
     for (const [at, call] of calls.entries()) if (isObject(call)) out += this.call(call, at)
     return out
@@ -140,8 +144,7 @@ export class ResponsesStream extends ChunkReader {
     }
   }
 
-  /** `probabilities`: of the tokens of this piece, as JSON with commas between. */
-  private speak(kind: 'text' | 'thought', delta: string, probabilities: string): string {
+  private speak(kind: 'text' | 'thought', delta: string): string {
     let out = ''
     if (this.spoken?.kind !== kind) {
       out += this.endSpoken('completed')
@@ -151,7 +154,7 @@ export class ResponsesStream extends ChunkReader {
     this.write(this.spoken, delta)
     const members = JSON.stringify({ ...this.place(this.spoken), delta }).slice(1, -1)
     if (kind === 'thought') return out + this.eventOf('response.reasoning_text.delta', members)
-    if (probabilities !== '') this.keep(this.spoken, probabilities)
+    const probabilities = this.probabilities.take(this.spoken.probabilities)
     return out + this.eventOf('response.output_text.delta', `${members},"logprobs":[${probabilities}]`)
   }
 
@@ -177,12 +180,6 @@ export class ResponsesStream extends ChunkReader {
   private write(item: OpenItem, delta: string): void {
     item.written.add(delta)
     this.keptUnits += delta.length
-  }
-
-  /** A comma before each: to look whether it is the first would join what has come, for every piece. */
-  private keep({ probabilities }: OpenItem, more: string): void {
-    probabilities.add(`,${more}`)
-    this.keptUnits += more.length + 1
   }
 
   private place({ id, index }: OpenItem) {
@@ -224,6 +221,7 @@ export class ResponsesStream extends ChunkReader {
     if (item === null) return ''
     this.spoken = null
     const isText = item.kind === 'text'
+    if (isText) this.probabilities.take(item.probabilities)
     const type = isText ? 'response.output_text.done' : 'response.reasoning_text.done'
     const quoted = jsonString(item.written.text)
     const place = JSON.stringify(this.place(item)).slice(1, -1)
