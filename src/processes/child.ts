@@ -71,7 +71,7 @@ export class Child {
       closed.resolve()
     }
     this.heed({ ready: ready.resolve, failed: ready.reject, closed: closed.resolve }).then(over, over)
-    // A caller that waits hears of it; no caller need wait.
+    // A caller that waits gets the rejection; without one it must not count as unhandled.
     this.ready.then(
       () => {
         this.serves = true

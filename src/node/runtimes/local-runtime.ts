@@ -23,7 +23,7 @@ export interface LocalRuntime {
   readonly slotsTotal: number | null
   readonly slotsFree: number | null
   readonly queueDepth: number | null
-  /** Requests that the server works on, of whoever sent them; undefined: it says so by its slots, or not at all. */
+  /** Requests that the server works on, from every sender; undefined: it says so by its slots, or not at all. */
   readonly running?: number | undefined
   /** Why it serves nothing, in a sentence for its operator alone, since it names an address; null: it does. */
   readonly trouble: string | null

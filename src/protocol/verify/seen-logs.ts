@@ -27,7 +27,7 @@ export const seenOfLog = ({ checkpoints }: SeenLogs, origin: string): readonly C
     .map((text) => parseCheckpoint(textOf(text) ?? ''))
     .flatMap((one) => (one !== null && lineageOf(one.origin) === lineageOf(origin) ? [one] : []))
 
-/** Of these names the newest; null: there is none. */
+/** The one with the newest name; null: the list is empty. */
 const newestOf = (seen: readonly Checkpoint[]) =>
   seen.reduce<Checkpoint | null>(
     (best, one) => (best === null || isEarlier(best.origin, one.origin) ? one : best),
