@@ -1,8 +1,8 @@
 import { Type } from '@sinclair/typebox'
 import type { Role } from '../../actors/accounts/access.ts'
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
-import { Explanation } from '../../protocol/wire/admin/admin.ts'
 import { RecentMixture } from '../../protocol/wire/admin/admin-mixtures.ts'
+import { Explanation } from '../../protocol/wire/admin/explanation.ts'
 import type { Transition } from '../../protocol/wire/admin/inspect.ts'
 import { explanationView, mixtureView } from './admin.ts'
 

@@ -1,4 +1,4 @@
-import type { Explanation } from '../../../protocol/wire/admin/admin.ts'
+import type { Explanation } from '../../../protocol/wire/admin/explanation.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { rounded, shortTime, table } from '../../frame/table.ts'
 

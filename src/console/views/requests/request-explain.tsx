@@ -1,4 +1,4 @@
-import type { Explanation } from '../../../protocol/wire/admin/admin.ts'
+import type { Explanation } from '../../../protocol/wire/admin/explanation.ts'
 import { amount, clockTime, duration, nothing, percent } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
 import { Pill } from '../../parts/small.tsx'

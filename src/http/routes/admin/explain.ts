@@ -1,5 +1,5 @@
 import { Problem } from '../../../errors.ts'
-import { Explanation } from '../../../protocol/wire/admin/admin.ts'
+import { Explanation } from '../../../protocol/wire/admin/explanation.ts'
 import { text } from '../../../protocol/wire/query.ts'
 import { report } from '../../reports/report.ts'
 import { explanationOf } from '../../views/own.ts'
