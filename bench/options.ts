@@ -23,6 +23,7 @@ npm run bench -- processes [--write]   two processes of one gateway against one
 npm run bench -- gateways [--write]    one, two and three gateways on one PostgreSQL behind nginx
 npm run bench -- affinity [--write]    prefix affinity against round robin and least in flight
 npm run bench -- decision [--write]    the choice of a node: µs for a decision, µs for a hashed block
+npm run bench -- fleet [--write]       rules for the choice of a node, in virtual time
 npm run bench -- mixture [--write]     what a mixture adds to its slowest expert
 npm run bench -- tunnel [--write]      a node agent over its tunnel against the same agent reached directly
 npm run bench -- consoles [--write]    chat with 50 consoles open against none
@@ -81,6 +82,7 @@ const benches = [
   'gateways',
   'affinity',
   'decision',
+  'fleet',
   'mixture',
   'tunnel',
   'consoles',

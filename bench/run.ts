@@ -8,6 +8,7 @@ import { benchDecision } from './decision.ts'
 import { compareDialects } from './dialects.ts'
 import { benchDrains } from './drains.ts'
 import { benchEmbeddings } from './embeddings.ts'
+import { benchFleet } from './fleet.ts'
 import { compareGateways } from './gateways.ts'
 import { benchLedger } from './ledger.ts'
 import { benchMemory } from './memory.ts'
@@ -34,6 +35,7 @@ const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = 
   gateways: compareGateways,
   affinity: compareAffinity,
   decision: benchDecision,
+  fleet: benchFleet,
   mixture: benchMixture,
   tunnel: compareTunnel,
   consoles: compareConsoles,

@@ -31,6 +31,8 @@ export const headers = {
   /** The keys of the log, which the gateway sends to a witness, and the checkpoint that the witness signed before. */
   logKeys: `x-${brand}-log-keys`,
   logSeen: `x-${brand}-log-seen`,
+  /** Sent to a witness that signed the log under an earlier name: the proof that its fork is in the log. */
+  logFork: `x-${brand}-log-fork`,
   /** The gateway's nonce for one signed status. */
   statusNonce: `x-${brand}-status-nonce`,
   /** The signature by which an agent recognizes the gateway (§22). */

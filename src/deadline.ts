@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from './clock.ts'
 
-/** Thrown when an answer did not come in time. Nobody waits for it any more. */
+/** Thrown when an answer did not come in time. The caller no longer waits for it. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer'
   constructor() {

@@ -169,6 +169,9 @@ export const problemKinds = {
 
 export type ProblemCode = keyof typeof problemKinds
 
+/** Codes in the database may be of another version. */
+export const isProblemCode = (code: string): code is ProblemCode => Object.hasOwn(problemKinds, code)
+
 export function problemKind(code: ProblemCode): ProblemKind {
   return problemKinds[code]
 }

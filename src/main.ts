@@ -95,7 +95,7 @@ function credentialsState({ SVC_ADMIN_TOKENS: given }: Config, kept: Credentials
   return given.length > 0 ? 'absent' : 'gone'
 }
 
-/** Everything serves: the local network may know, and whoever has started it is told. */
+/** Everything serves: the local network may know, and the person who started it is told. */
 async function greet(all: Start, place: CredentialsPlace | null, facts: Greeted): Promise<void> {
   const { config, env, log, cleanup, quiet = false } = all
   const { baseUrl, port, models, newKey } = facts

@@ -32,7 +32,7 @@ const trustIn = ({ receipt }: Vectors) => ({
   auditKeys: [],
   witnessesMin: 1,
   logNeeded: true,
-  remembered: () => null,
+  remembered: () => [],
   verify: verifyEd25519,
 })
 

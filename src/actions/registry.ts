@@ -3,19 +3,28 @@ import { purgeAudit } from './audit/purge.ts'
 import { createCustomer } from './customers/create.ts'
 import { creditCustomer } from './customers/credit.ts'
 import { debitCustomer } from './customers/debit.ts'
+import { customerList } from './customers/list.ts'
 import { rotateWebhookSecret } from './customers/rotate-secret.ts'
 import { rotateCustomerToken } from './customers/rotate-token.ts'
 import { updateCustomer } from './customers/update.ts'
 import type { Action } from './frame/define-action.ts'
+import type { List } from './frame/define-list.ts'
 import { exported, read } from './frame/policy.ts'
 import { cancelJob } from './jobs/cancel.ts'
+import { jobList } from './jobs/list.ts'
 import { redeliverWebhook } from './jobs/redeliver.ts'
+import { webhookList } from './jobs/webhooks.ts'
 import { issueKey } from './keys/issue.ts'
+import { keyList } from './keys/list.ts'
 import { revokeKey } from './keys/revoke.ts'
 import { rotateKey } from './keys/rotate.ts'
 import { deleteModel } from './models/delete.ts'
 import { editModel } from './models/edit.ts'
+import { modelList } from './models/list.ts'
+import { mixtureList } from './models/mixtures.ts'
 import { putModel } from './models/put.ts'
+import { batchProofs } from './money/batch-proofs.ts'
+import { batchList } from './money/batches.ts'
 import { createBatch } from './money/create-batch.ts'
 import { nameFork } from './money/name-fork.ts'
 import { rejectReceipt } from './money/reject-receipt.ts'
@@ -25,11 +34,13 @@ import { submitBatch } from './money/submit-batch.ts'
 import { deleteNode } from './nodes/delete.ts'
 import { drainNode } from './nodes/drain.ts'
 import { enrollNode } from './nodes/enroll.ts'
+import { nodeList } from './nodes/list.ts'
 import { loadModel } from './nodes/load.ts'
 import { probeNode } from './nodes/probe.ts'
 import { registerNode } from './nodes/register.ts'
 import { resumeNode } from './nodes/resume.ts'
 import { revokeNode } from './nodes/revoke.ts'
+import { tokenList } from './nodes/tokens.ts'
 import { unloadModel } from './nodes/unload.ts'
 import { updateNode } from './nodes/update.ts'
 import { withdrawToken } from './nodes/withdraw.ts'
@@ -58,16 +69,16 @@ const registry = [
   issueKey,
   rotateKey,
   revokeKey,
-  read('gateway_key.list', 'operator', 'key_management', '/v1/admin/customers/:customer_id/keys'),
+  keyList,
   createCustomer,
   updateCustomer,
   rotateCustomerToken,
   rotateWebhookSecret,
-  read('customer.list', 'operator', 'observability', '/v1/admin/customers'),
+  customerList,
   read('customer.read', 'operator', 'observability', '/v1/admin/customers/:customer_id'),
   enrollNode,
   withdrawToken,
-  read('node.enroll.list', 'operator', 'node_control', '/v1/admin/enrollment-tokens'),
+  tokenList,
   registerNode,
   updateNode,
   deleteNode,
@@ -77,22 +88,22 @@ const registry = [
   loadModel,
   unloadModel,
   probeNode,
-  read('node.list', 'viewer', 'node_control', '/v1/admin/nodes'),
+  nodeList,
   read('node.read', 'viewer', 'node_control', '/v1/admin/nodes/:node_id'),
   putModel,
   editModel,
   deleteModel,
-  read('model.list', 'viewer', 'catalogue', '/v1/admin/models'),
+  modelList,
   cancelJob,
   read('command.read', 'viewer', 'node_control', '/v1/admin/commands/:command_id'),
-  read('job.list', 'viewer', 'private_jobs', '/v1/admin/jobs'),
+  jobList,
   redeliverWebhook,
-  read('webhook.list', 'viewer', 'private_jobs', '/v1/admin/webhooks'),
+  webhookList,
   createBatch,
   submitBatch,
   retryBatch,
-  read('payout.batch.list', 'viewer', 'settlement', '/v1/admin/payout-batches'),
-  read('payout.batch.proofs', 'viewer', 'settlement', '/v1/admin/payout-batches/:batch_id/proofs'),
+  batchList,
+  batchProofs,
   releaseReceipt,
   rejectReceipt,
   nameFork,
@@ -100,10 +111,11 @@ const registry = [
   read('ledger.check.read', 'operator', 'billing', '/v1/admin/ledger/check'),
   read('receipt.read', 'viewer', 'settlement', '/v1/admin/receipts/:receipt_hash'),
   read('request.list', 'viewer', 'observability', '/v1/admin/requests'),
+  read('request.failures', 'viewer', 'observability', '/v1/admin/failures'),
   read('traffic.read', 'viewer', 'observability', '/v1/admin/traffic'),
   read('request.read', 'viewer', 'observability', '/v1/admin/requests/:request_id'),
   read('explain.read', 'viewer', 'observability', '/v1/admin/explain'),
-  read('mixture.list', 'viewer', 'observability', '/v1/admin/mixtures'),
+  mixtureList,
   read('machine.list', 'viewer', 'observability', '/v1/admin/machines'),
   read('machine.transitions', 'viewer', 'observability', '/v1/admin/machines/:machine/transitions'),
   read('machine.inspect', 'viewer', 'observability', '/v1/admin/inspect'),
@@ -112,6 +124,7 @@ const registry = [
 export type AdminAction = (typeof registry)[number]['action']
 
 export const actions: readonly Action[] = registry.filter((row) => 'run' in row)
+export const lists: readonly List[] = registry.filter((row) => 'rows' in row)
 
 /** By the name of the action. */
 export const adminRoutes = Object.fromEntries(registry.map((row) => [row.action, row])) as Readonly<

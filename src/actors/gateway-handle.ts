@@ -104,9 +104,9 @@ export interface GatewayHandle {
   /** The view is at most 15 s old. */
   readonly settlementView: () => Promise<SettlementView>
   readonly nodeProofs: Pick<NodeProofs, 'check'>
-  /** For reads alone. Whoever wants to write asks an actor. */
+  /** For reads alone. Writes go through an actor. */
   readonly db: Database
-  readonly requests: Pick<RequestLog, 'write' | 'find' | 'recent' | 'page' | 'traffic' | 'days'>
+  readonly requests: Pick<RequestLog, 'write' | 'find' | 'recent' | 'page' | 'traffic' | 'failures' | 'days'>
   /** null if the request was never seen, or is no longer among the last 10 000. */
   explain(requestId: string): Explanation | null
   /** `{base_url}` without a trailing slash. It contains the port on which the gateway really listens. */

@@ -31,7 +31,11 @@ export function createTransparency(
   return {
     sequencer,
     cosigning: createCosigning({ db, log, keys, sequencer, witnesses, everyMs: config.SVC_LOG_COSIGN_MS }),
-    publicLog: createPublicLog(db, keys),
+    publicLog: createPublicLog(
+      db,
+      keys,
+      foreign.map(({ key }) => key),
+    ),
     nameFork: (context: AuditContext) => nameFork({ db, trail, keys, sequencer }, context),
     checkBooks: sharedRun(() => checkBooks({ db, keys, fork: () => sequencer.fork() })),
   }

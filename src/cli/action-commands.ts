@@ -1,19 +1,18 @@
 import type { TSchema } from '@sinclair/typebox'
-import type { ActionOperand, ActionOption, OptionSpec, OptionSpecs, Printer } from '../actions/frame/command.ts'
+import type { ActionOperand, ActionOption, Cell, OptionSpec, OptionSpecs } from '../actions/frame/command.ts'
 import type { Action } from '../actions/frame/define-action.ts'
-import { actions } from '../actions/registry.ts'
-import { nodeTable } from './commands/nodes/nodes-view.ts'
+import { actions, lists } from '../actions/registry.ts'
 import { type Action as Command, action as command, isSingle, type Verb } from './frame/action.ts'
-import { reasonBody, reasonOption, shownOnce, yesOption } from './frame/admin-options.ts'
+import { reasonBody, reasonOption, yesOption } from './frame/admin-options.ts'
 import { exitCodes, UsageFault } from './frame/failure.ts'
 import { type AdminCall, type GatewayClient, segment } from './frame/gateway-client.ts'
 import { nodeIdOf } from './frame/node-id.ts'
-import { type Cell, fields, shortTime } from './frame/table.ts'
+import { fields } from './frame/table.ts'
 import type { Terminal } from './frame/terminal.ts'
+import { listCommand, paramsIn, printerOf } from './list-commands.ts'
 
 type Members = Readonly<Record<string, unknown>>
 
-const paramsIn = (path: string) => [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name)
 const optionName = (member: string) => member.replaceAll('_', '-')
 const memberName = ([option, { is }]: readonly [string, ActionOption]) => is ?? option.replaceAll('-', '_')
 /** What follows from the policy, or is sent by the command itself. */
@@ -45,13 +44,6 @@ function optionsOf({ body, cli }: Action, operands: readonly ActionOperand[]): R
   )
   return Object.fromEntries(members.map(([name, schema]) => [optionName(name), optionOf(schema)]))
 }
-
-const printerOf = (terminal: Terminal): Printer => ({
-  fields: (pairs) => fields(terminal, pairs),
-  nodes: (nodes) => nodeTable(terminal, nodes, Date.now()),
-  once: (what, secret) => shownOnce(terminal, what, secret),
-  time: shortTime,
-})
 
 /** `Removed {NODE}.` */
 const filled = (text: string, values: Members) =>
@@ -115,17 +107,23 @@ function commandOf(action: Action): Command {
   })
 }
 
-/** The verb with the commands of its actions, each where the help shows it. */
+/** Those of lists, then those of actions, each in the order of the registry: an action may stand behind a list. */
+const derived = [
+  ...lists.flatMap((each) => (each.cli === null ? [] : [{ at: each.cli, command: () => listCommand(each) }])),
+  ...actions.flatMap((each) => (each.cli === null ? [] : [{ at: each.cli, command: () => commandOf(each) }])),
+].map(({ at: { words, after }, command: made }) => {
+  const [verb = '', ...rest] = words.split(' ')
+  return { verb, name: rest.join(' '), after, made }
+})
+
+/** The verb with the commands of its actions and lists, each where the help shows it. `after` of '': before all others. */
 export function withActions(verb: Verb): Verb {
   if (isSingle(verb.actions)) return verb
-  const own = actions.flatMap((each) => {
-    const [name, ...rest] = each.cli?.words.split(' ') ?? []
-    return name === verb.name ? [{ name: rest.join(' '), after: each.cli?.after, command: commandOf(each) }] : []
-  })
+  const own = derived.filter((each) => each.verb === verb.name)
   const all: [string, Command][] = Object.entries(verb.actions)
-  for (const { name, command: made } of own.filter(({ after }) => after === undefined)) all.push([name, made])
-  for (const { name, after, command: made } of own.filter((each) => each.after !== undefined)) {
-    all.splice(all.findIndex(([before]) => before === after) + 1, 0, [name, made])
+  for (const { name, made } of own.filter(({ after }) => after === undefined)) all.push([name, made()])
+  for (const { name, after, made } of own.filter((each) => each.after !== undefined)) {
+    all.splice(all.findIndex(([before]) => before === after) + 1, 0, [name, made()])
   }
   return { ...verb, actions: Object.fromEntries(all) }
 }

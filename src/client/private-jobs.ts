@@ -39,7 +39,7 @@ export interface JobRequest {
 }
 
 /**
- * Everything that is needed to fetch and decrypt the answer, also in another process, as plain JSON. Whoever has it
+ * Everything that is needed to fetch and decrypt the answer, also in another process, as plain JSON. Anyone who has it
  * can read the answer.
  */
 export interface SubmittedJob {

@@ -36,7 +36,7 @@ function Header({ shown, current }: { shown: readonly View[]; current: string })
   const { kind } = connection.value
   return (
     <header class="top">
-      <a class="brand" href="#/pool">
+      <a class="brand" href="#/now">
         <img src="console/assets/icon.svg" alt="" width="22" height="22" /> Penstock
       </a>
       <nav aria-label="Views">

@@ -81,7 +81,7 @@ export function connect(url: string, options: Options<Record<string, never>>): S
     ...address,
     connect_timeout: connectTimeoutSeconds,
     backoff: reconnectSeconds,
-    // The driver asks for them on every new connection and nobody catches a failure of that question: a database cut
+    // The driver asks for them on every new connection and does not catch a failure of that question: a database cut
     // off at this moment would end the process (seen). No query has an array parameter.
     fetch_types: false,
     onnotice: () => {},

@@ -5,7 +5,7 @@ import { failureName } from '../log.ts'
 /**
  * Codes by which driver and server say that the database is away, starts, stops, takes no writes, or has no room, memory or connection
  * left: the caller may try again, nothing is wrong with the request. SQLSTATE classes 08, 53, 57P and 58, a query that ran out of its
- * time or was never answered, a server that became a standby; and what the system says of a server that nobody reaches.
+ * time or was never answered, a server that became a standby; and what the system says of a server that cannot be reached.
  */
 const outageCode =
   /^(E(CONNREFUSED|CONNRESET|CONNABORTED|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|AI_AGAIN)|ENOENT|ENOTFOUND|CONNECTION_(CLOSED|ENDED|DESTROYED)|CONNECT_TIMEOUT|NoAnswer|08...|53...|57P0.|57014|58...|25006|25P0[34])$/

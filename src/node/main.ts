@@ -7,6 +7,7 @@ import { openPrivateFolder, type PrivateFolder } from '../host/private-files.ts'
 import type { RuntimeId } from '../ids.ts'
 import { Closing } from '../listener/closing.ts'
 import { watchDescriptors } from '../listener/descriptor-watch.ts'
+import { parseNoteKey } from '../protocol/log/note.ts'
 import { nodeBaseUrl } from '../transport/http1/direct.ts'
 import { loadTransportKeys, type TransportKeys } from './commands/transport-keys.ts'
 import { NodeStartError } from './membership/enrollment.ts'
@@ -51,6 +52,8 @@ export interface NodeOptions extends JoinOptions {
   /** How long running work may take at the stop, ms. */
   readonly graceMs?: number
   readonly serverTimes?: Partial<ServerTimes>
+  /** Keys of logs that the owner has this node witness, as `name+hash+base64`, beside the one of the enrolment. */
+  readonly logKeys?: readonly string[]
 }
 
 export interface RunningNode {
@@ -59,6 +62,8 @@ export interface RunningNode {
   /** True if the node was already enrolled, so that a given token was not used. */
   readonly enrolledBefore: boolean
   readonly fingerprint: string
+  /** Its key as a witness of its gateway's log, as verifiers are given it: `name+hash+base64`. */
+  readonly witnessKey: string
   /** `local_base_url`. */
   readonly url: string
   readonly port: number
@@ -108,7 +113,10 @@ interface Started {
   readonly unwatch: () => void
 }
 
-function checkUrls({ runtimes, rankers = [], runtimeKeys = [] }: NodeOptions): void {
+function checkGiven({ runtimes, rankers = [], runtimeKeys = [], logKeys = [] }: NodeOptions): void {
+  if (logKeys.some((key) => parseNoteKey(key) === null)) {
+    throw new NodeStartError('--log-key takes the key of a public log, like svc-log/…+…+…')
+  }
   for (const url of [...runtimes, ...[...rankers, ...runtimeKeys].map((given) => given.url)]) {
     if (nodeBaseUrl(url) !== null) continue
     throw new NodeStartError('--runtime, --rerank and --runtime-key take addresses like http://127.0.0.1:8000')
@@ -120,7 +128,7 @@ function checkUrls({ runtimes, rankers = [], runtimeKeys = [] }: NodeOptions): v
  * call it directly does so at once. Throws `NodeStartError`, `PrivateFileError`.
  */
 export async function startNode(options: NodeOptions): Promise<RunningNode> {
-  checkUrls(options)
+  checkGiven(options)
   const folder = openPrivateFolder(options.dataDir)
   const models = loadModels(folder.path)
   const enrolledBefore = checkJoining(options, folder)
@@ -130,9 +138,10 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     unlock()
     throw listenFault(error, options.port)
   })
-  const { identity, transportKeys } = started
+  const { identity, transportKeys, served } = started
   const joining = enrolled(options, folder, { identity, transportKeys }).then((enrollment) => {
     if (enrollment === null) return
+    served.witnessed.give(enrollment.log_keys ?? [])
     place.membership = createMembership({ enrollment, identity, folder, log: options.log })
   })
   place.decided = joining.catch(() => {})
@@ -187,6 +196,7 @@ async function open(options: NodeOptions, { folder, models, place, unlock }: Ope
   })
   try {
     const served = createRoutes({ folder, identity, transportKeys, runtimes, place, log })
+    served.witnessed.give(options.logKeys ?? [])
     const { app } = served.routes
     app.listen({ hostname, port: options.port, reusePort: false })
     const port = app.server?.port ?? options.port
@@ -231,6 +241,7 @@ function running(started: Started, membership: Membership | null): Omit<RunningN
   return {
     nodeId: membership?.nodeId ?? null,
     fingerprint: identity.fingerprint,
+    witnessKey: served.witnessKey,
     url: `http://${options.hostname.includes(':') ? `[${options.hostname}]` : options.hostname}:${port}`,
     port,
     folder: started.folder.path,

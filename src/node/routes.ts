@@ -14,6 +14,7 @@ import type { Membership, Place } from './membership/membership.ts'
 import { Reranker } from './rerank/rerank.ts'
 import type { RuntimeSet } from './runtimes/runtime-set.ts'
 import { createWitness } from './witness/witness.ts'
+import { openWitnessMemory, type WitnessMemory } from './witness/witness-memory.ts'
 
 export interface RoutesOptions {
   readonly folder: PrivateFolder
@@ -29,6 +30,10 @@ export interface Served {
   readonly chat: NodeChat
   readonly reranker: Reranker
   readonly commands: Commands
+  /** The logs that this node witnesses. */
+  readonly witnessed: Pick<WitnessMemory, 'give'>
+  /** The node's key as a witness, `name+hash+base64`. */
+  readonly witnessKey: string
   /** From then on the status says that nothing is ready. */
   beginStop(): void
 }
@@ -63,6 +68,8 @@ export function createRoutes({ folder, identity, transportKeys, runtimes, place,
     },
     failed: (commandId, error) => log.error('command_failed', { command_id: commandId, failure: failureName(error) }),
   })
+  const witnessed = openWitnessMemory(folder)
+  const witness = createWitness({ memory: witnessed, identity: identity.key, log })
   const routes = createNodeApp({
     place,
     identity: identity.key,
@@ -72,7 +79,7 @@ export function createRoutes({ folder, identity, transportKeys, runtimes, place,
     credentials,
     reranker,
     commands,
-    witness: createWitness({ folder, identity: identity.key, log }),
+    witness,
     log,
     stopping: () => stopping,
   })
@@ -81,6 +88,8 @@ export function createRoutes({ folder, identity, transportKeys, runtimes, place,
     chat,
     reranker,
     commands,
+    witnessed,
+    witnessKey: witness.key,
     beginStop: () => {
       stopping = true
     },

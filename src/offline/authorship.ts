@@ -10,7 +10,7 @@ export interface Believed {
   readonly given: readonly Uint8Array[]
   /** The log's keys of the gateway whose data is here. */
   readonly own: readonly SigningKey[]
-  /** Restores also what nobody known here has signed. */
+  /** Restores also what no key known here has signed. */
   readonly unverified: boolean
 }
 

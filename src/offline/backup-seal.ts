@@ -64,7 +64,7 @@ export function sealOf(content: Sealed, signers: readonly NoteSigner[]): Buffer 
 
 const sealForm = new RegExp(`^${form}\nbytes ([0-9]{1,15})\nsha256 ([0-9a-f]{64})\n((?:key [^\n]+\n)*)$`)
 
-/** null: no seal, or one that nobody wrote. `unsound`: a signature in it does not hold. */
+/** null: no seal, or one that no gateway wrote. `unsound`: a signature in it does not hold. */
 function parseSeal(text: string): Seal | 'unsound' | null {
   const note = parseNote(text)
   const [, bytes, sha256 = '', keyLines = ''] = sealForm.exec(note?.text ?? text) ?? []

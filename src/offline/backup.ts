@@ -22,7 +22,7 @@ export interface BackupOptions {
   /** A file, or an existing folder in which the backup gets the time as its name. */
   readonly target: string
   readonly overwrite: boolean
-  /** Leaves the log's key out, so that nobody who reads the file can sign another one. */
+  /** Leaves the log's key out, so that a reader of the file cannot sign another one. */
   readonly withoutLogKey?: boolean
 }
 

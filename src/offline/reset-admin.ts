@@ -14,7 +14,7 @@ export interface ResetAdmin {
 }
 
 /**
- * A new admin token for whoever holds the data folder, or `DATABASE_URL` with the pepper. Those made before end, except
+ * A new admin token for the holder of the data folder, or `DATABASE_URL` with the pepper. Those made before end, except
  * what stands in `SVC_ADMIN_TOKENS`. Gateways that run know it within seconds.
  */
 export async function resetAdmin(env: Environment): Promise<ResetAdmin> {

@@ -24,7 +24,7 @@ export interface RestoreOptions {
   readonly secretsTo: string | null
   /** Public keys of logs, 32 bytes each, that may have signed the backup; none: those of the gateway whose data is here. */
   readonly logKeys?: readonly Uint8Array[]
-  /** Restores also what nobody known here has signed. */
+  /** Restores also what no key known here has signed. */
   readonly unverified?: boolean
 }
 

@@ -71,7 +71,7 @@ export class Child {
       closed.resolve()
     }
     this.heed({ ready: ready.resolve, failed: ready.reject, closed: closed.resolve }).then(over, over)
-    // Whoever waits hears of it; nobody need wait.
+    // A caller that waits gets the rejection; without one it must not count as unhandled.
     this.ready.then(
       () => {
         this.serves = true

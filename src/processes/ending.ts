@@ -4,7 +4,7 @@ import type { Cleanup } from './cleanup.ts'
 
 /** The last events of streams may take so long to leave, ms. */
 const lastBytesMs = 500
-/** Whoever keeps a connection busy has sent another request within this, and heard that the connection is over, ms. */
+/** A client that keeps a connection busy has sent another request within this, and heard that the connection is over, ms. */
 const heardMs = 300
 
 /**

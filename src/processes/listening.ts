@@ -55,7 +55,7 @@ export function faultAt(place: Place): { readonly code: string; readonly says: s
   }
 }
 
-/** Before anything is made: a first start that fails later would have made credentials that nobody was shown. */
+/** Before anything is made: a first start that fails later would have made credentials that were never shown. */
 export function checkPorts(config: Config): void {
   if (!config.embedded) return
   for (const place of placesOf(config)) {

@@ -63,7 +63,7 @@ export function readLine<T extends TSchema>(schema: T, text: string): Static<T> 
 const charactersMax = 1024 * 1024
 
 /**
- * Whole lines of a stream with their ends, as many at once as have come: whoever passes them on writes once for all of them. What
+ * Whole lines of a stream with their ends, as many at once as have come, so that they are passed on in one write. What
  * follows the last line end is a line, too.
  */
 export async function* wholeLinesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {

@@ -176,7 +176,7 @@ export class Supervisor {
     return child
   }
 
-  /** The first that nobody has: other gateways still ask a process that leaves for its nodes. */
+  /** The first that is free: other gateways still ask a process that leaves for its nodes. */
   private freePeerPort(): number {
     const taken = new Set([...this.running].map(({ assignment }) => assignment.peer_port))
     let at = 0

@@ -84,7 +84,7 @@ function readyLine({ gateway, port }: Serving): string {
 export async function runWorker(env: Environment): Promise<void> {
   // Ctrl-C and the end of a terminal reach the whole group; the supervisor says what they mean.
   for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
-  // Nobody reads any more once the supervisor was killed.
+  // Once the supervisor was killed its end of the pipe is not read any more.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   const lines = linesOf(Bun.stdin.stream())
   const given = readLine(Assignment, (await lines.next()).value ?? '')

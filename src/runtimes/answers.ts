@@ -3,7 +3,7 @@ import { foreignJson } from '../protocol/json/foreign-json.ts'
 import { given } from '../protocol/json/json-object.ts'
 import { cacheTokensMax } from '../protocol/wire/nodes/agent.ts'
 import type { ModelFile } from '../protocol/wire/nodes/model-facts.ts'
-import type { ProbeFetch, RuntimeModel } from './runtime.ts'
+import type { ProbeFetch, RuntimeModel, RuntimeStatus } from './runtime.ts'
 
 /**
  * Reading what model servers say. Nothing of it is believed before it was looked at: a field of another type counts as
@@ -55,8 +55,10 @@ export function fileOf(said: { readonly [Name in keyof ModelFile]: ModelFile[Nam
 /** The size of a server's cache by its report; null if it is missing or implausible. */
 export function cacheTokensOf(places: number | null, tokensEach: number | null): number | null {
   if (places === null || tokensEach === null) return null
-  return places * tokensEach <= cacheTokensMax ? places * tokensEach : null
+  return isCacheSize(places * tokensEach) ? places * tokensEach : null
 }
+
+export const isCacheSize = (tokens: number): boolean => tokens > 0 && tokens <= cacheTokensMax
 
 /** The `data` of an OpenAI model list. null if the answer is not one. */
 export function modelListOf(answer: Answer): readonly Fields[] | null {
@@ -68,4 +70,61 @@ export function believable(models: readonly RuntimeModel[]): readonly RuntimeMod
   const byId = new Map<string, RuntimeModel>()
   for (const model of models) if (modelIdPattern.test(model.id) && !byId.has(model.id)) byId.set(model.id, model)
   return [...byId.values()]
+}
+
+/** Series of one gauge that are read: a server has one for each of its engines. */
+const seriesMax = 64
+
+/**
+ * The lines of a gauge in the text format of Prometheus, each as its labels and its value. What is no whole number of at
+ * least 0 is left out.
+ */
+function* seriesOf(metrics: string, name: string): Generator<{ readonly labels: string; readonly value: number }> {
+  let at = metrics.startsWith(name) ? 0 : metrics.indexOf(`\n${name}`) + 1
+  for (let read = 0; read < seriesMax && metrics.startsWith(name, at); read++) {
+    const end = metrics.indexOf('\n', at)
+    const line = metrics.slice(at + name.length, end === -1 ? undefined : end)
+    const [, labels = '', value = ''] = /^(?:\{(.*)\})? ([0-9.e+]+)(?: [0-9]+)?\r?$/.exec(line) ?? []
+    if (value !== '' && Number.isSafeInteger(Number(value))) yield { labels, value: Number(value) }
+    const next = metrics.indexOf(`\n${name}`, at)
+    if (next === -1) return
+    at = next + 1
+  }
+}
+
+/** Ranks above the first of one engine repeat its numbers, and so do the numbers of single priorities. */
+const repeats = /(?:^|,)(?:tp_rank="[1-9]|priority="[^"])/
+
+/** A gauge, summed over the engines of its server. null: it has none of this name. */
+export function gaugeOf(metrics: string, name: string): number | null {
+  let sum: number | null = null
+  for (const { labels, value } of seriesOf(metrics, name)) if (!repeats.test(labels)) sum = (sum ?? 0) + value
+  return sum
+}
+
+/** The names of the gauges by which a kind of server says how many requests it works on, and how many wait. */
+export interface LoadGauges {
+  readonly running: string
+  readonly queued: string
+}
+
+/** Its metrics; null if it has none. A server whose metrics are too long or come too late still serves. */
+export async function metricsOf(get: ProbeFetch): Promise<string | null> {
+  try {
+    const answer = await get('/metrics')
+    const text = await answer.text()
+    return answer.status === 200 ? text : null
+  } catch {
+    return null
+  }
+}
+
+/** What the metrics say of the load; nothing where they lack one of the two. */
+export function loadIn(
+  metrics: string | null,
+  gauges: LoadGauges,
+): Partial<Pick<RuntimeStatus, 'running' | 'queueDepth'>> {
+  if (metrics === null) return {}
+  const [running, queueDepth] = [gaugeOf(metrics, gauges.running), gaugeOf(metrics, gauges.queued)]
+  return running === null || queueDepth === null ? {} : { running, queueDepth }
 }

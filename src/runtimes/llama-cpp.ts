@@ -9,6 +9,7 @@ import {
   type Fields,
   fieldsOf,
   fileOf,
+  gaugeOf,
   listOf,
   modelListOf,
   textOf,
@@ -105,19 +106,13 @@ type Load = Pick<RuntimeStatus, 'slotsFree' | 'queueDepth'>
 async function readLoad(get: ProbeFetch, slotsTotal: number | null): Promise<Load> {
   const metrics = await get('/metrics')
   const text = await metrics.text()
-  const processing = metrics.status === 200 ? gauge(text, 'llamacpp:requests_processing') : null
+  const processing = metrics.status === 200 ? gaugeOf(text, 'llamacpp:requests_processing') : null
   if (processing !== null && slotsTotal !== null) {
-    return { slotsFree: Math.max(0, slotsTotal - processing), queueDepth: gauge(text, 'llamacpp:requests_deferred') }
+    return { slotsFree: Math.max(0, slotsTotal - processing), queueDepth: gaugeOf(text, 'llamacpp:requests_deferred') }
   }
   const slots = await ask(get, '/slots')
   const list = slots.status === 200 ? listOf(slots.body) : null
   return { slotsFree: list?.filter((slot) => slot.is_processing === false).length ?? null, queueDepth: null }
-}
-
-function gauge(metrics: string, name: string): number | null {
-  const line = metrics.split('\n').find((candidate) => candidate.startsWith(`${name} `))
-  const value = Number(line?.slice(name.length + 1) ?? Number.NaN)
-  return Number.isSafeInteger(value) && value >= 0 ? value : null
 }
 
 /**

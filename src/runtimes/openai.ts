@@ -1,5 +1,15 @@
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
-import { ask, believable, countOf, type Fields, modelListOf, textOf } from './answers.ts'
+import {
+  type Answer,
+  ask,
+  believable,
+  countOf,
+  type Fields,
+  loadIn,
+  metricsOf,
+  modelListOf,
+  textOf,
+} from './answers.ts'
 import { modalityByName, modalityByTask } from './modality.ts'
 import { isOllamaOfGateway } from './ollama.ts'
 import { guessedFrom, jinaDialect, servedAs } from './rerank.ts'
@@ -10,13 +20,28 @@ export const openai: RuntimeModule = {
   kind: 'openai',
   ports: [],
   detect: async (get) => modelListOf(await ask(get, '/v1/models')) !== null && !(await isOllamaOfGateway(get)),
-  probe: (get) => probeModelList('openai', get),
+  async probe(get) {
+    const list = await ask(get, '/v1/models')
+    const status = statusOf('openai', list)
+    return isTgi(list) ? { ...status, ...loadIn(await metricsOf(get), tgiGauges) } : status
+  },
   rerank: jinaDialect,
 }
 
+/** Text Generation Inference has one model, made at no time and owned by itself. */
+function isTgi(list: Answer): boolean {
+  const [only, ...others] = modelListOf(list) ?? []
+  return only !== undefined && others.length === 0 && only.created === 0 && only.owned_by === only.id
+}
+
+const tgiGauges = { running: 'tgi_batch_current_size', queued: 'tgi_queue_size' }
+
 /** The status of a server that says no more than its model list. */
 export async function probeModelList(kind: RuntimeKind, get: ProbeFetch): Promise<RuntimeStatus> {
-  const answer = await ask(get, '/v1/models')
+  return statusOf(kind, await ask(get, '/v1/models'))
+}
+
+function statusOf(kind: RuntimeKind, answer: Answer): RuntimeStatus {
   const list = modelListOf(answer)
   if (list === null) return idleStatus(kind, answer.status === 503 ? 'loading' : 'down')
   const models = believable(list.map(listedModel))

@@ -62,6 +62,8 @@ export interface RuntimeStatus {
   readonly slotsTotal: number | null
   readonly slotsFree: number | null
   readonly queueDepth: number | null
+  /** Requests that it works on now. Absent: it says so by its slots, or not at all. */
+  readonly running?: number
 }
 
 /** Sends a command to a model server: the status of its answer to a POST with this JSON. */

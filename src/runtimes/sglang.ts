@@ -1,4 +1,4 @@
-import { type Answer, ask, type Fields, fieldsOf } from './answers.ts'
+import { type Answer, ask, type Fields, fieldsOf, gaugeOf, isCacheSize, loadIn, metricsOf } from './answers.ts'
 import { modalityByName } from './modality.ts'
 import { isOwnedBy } from './openai.ts'
 import { guessedFrom, sglangDialect, withoutGuess } from './rerank.ts'
@@ -17,9 +17,20 @@ export const sglang: RuntimeModule = {
       newerOf(get, '/model_info', '/get_model_info'),
     ])
     const status = await probeServing('sglang', 'loading', get, health)
-    return { ...status, models: status.models.flatMap((model) => served(model, fieldsOf(info.body))) }
+    const models = status.models.flatMap((model) => served(model, fieldsOf(info.body)))
+    const metrics = models.length === 0 ? null : await metricsOf(get)
+    return { ...status, models: models.map((model) => cached(model, metrics)), ...loadIn(metrics, gauges) }
   },
   rerank: sglangDialect,
+}
+
+/** With `--enable-metrics`. */
+const gauges = { running: 'sglang:num_running_reqs', queued: 'sglang:num_queue_reqs' }
+
+/** The size of its cache, where it says it. */
+function cached(model: RuntimeModel, metrics: string | null): RuntimeModel {
+  const tokens = metrics === null ? null : gaugeOf(metrics, 'sglang:max_total_num_tokens')
+  return tokens !== null && isCacheSize(tokens) ? { ...model, cacheTokens: tokens } : model
 }
 
 /** What versions without the path `newer` say at `older`. */

@@ -1,5 +1,5 @@
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
-import { type Answer, ask, cacheTokensOf, countOf } from './answers.ts'
+import { type Answer, ask, cacheTokensOf, countOf, loadIn, metricsOf } from './answers.ts'
 import { isOwnedBy, probeModelList } from './openai.ts'
 import { jinaDialect, ranks, withoutGuess } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
@@ -9,18 +9,21 @@ export const vllm: RuntimeModule = {
   kind: 'vllm',
   ports: [8000],
   detect: (get) => isOwnedBy('vllm', get),
-  async probe(get, before) {
+  async probe(get) {
     const [served, work] = await Promise.all([probeServing('vllm', 'down', get), workOf(get)])
     if (work === null) return { ...served, models: [] }
-    const cacheTokens = work === 'chat' ? await cacheTokensAsked(get, before, served) : null
+    const metrics = work === 'chat' && served.models.length > 0 ? await metricsOf(get) : null
+    const cacheTokens = metrics === null ? null : cacheTokensIn(metrics)
     const models = served.models.map((model): RuntimeModel => {
       if (work === 'chat') return { ...model, cacheTokens }
       return work === 'rerank' ? ranks(withoutGuess(model), ranking) : { ...withoutGuess(model), modality: work }
     })
-    return { ...served, models }
+    return { ...served, models, ...loadIn(metrics, gauges) }
   },
   rerank: jinaDialect,
 }
+
+const gauges = { running: 'vllm:num_requests_running', queued: 'vllm:num_requests_waiting' }
 
 /** It puts the activation that its model names, a sigmoid, over the scores by itself. */
 const ranking = { scoreKind: 'probability', documentsMax: null } as const
@@ -43,24 +46,6 @@ async function workOf(get: ProbeFetch): Promise<'chat' | 'rerank' | 'embedding' 
 }
 
 const infoName = 'vllm:cache_config_info{'
-
-/** Its metrics are long, and the size of its cache is that of its start: they are read once. */
-async function cacheTokensAsked(
-  get: ProbeFetch,
-  before: RuntimeStatus | null | undefined,
-  { models }: RuntimeStatus,
-): Promise<number | null> {
-  const known = before?.models[0]?.cacheTokens
-  if (known !== undefined || models.length === 0) return known ?? null
-  try {
-    const metrics = await get('/metrics')
-    const text = await metrics.text()
-    return metrics.status === 200 ? cacheTokensIn(text) : null
-  } catch {
-    // Where they are too long or too late, the server still serves.
-    return null
-  }
-}
 
 /** Of its first engine: each reads its own requests. */
 function cacheTokensIn(metrics: string): number | null {

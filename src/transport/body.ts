@@ -137,7 +137,7 @@ export class Body implements BodySink, BodyFlow {
     if (this.waiting === null && !this.handing) this.tellEnd()
   }
 
-  /** What came before a failure of the node is handed on before it; behind this side's own cut nobody wants it. */
+  /** What came before a failure of the node is handed on before it; behind this side's own cut it is not needed. */
   failed(error: TransportError): void {
     if (this.over) return
     this.over = true
@@ -156,7 +156,7 @@ export class Body implements BodySink, BodyFlow {
     else sink.failed(this.error)
   }
 
-  /** Nobody reads it: a few bytes that were still to unfold to very many do not. */
+  /** It is not read: a few bytes that were still to unfold to very many do not. */
   discard(): void {
     this.decoder?.destroy()
   }

@@ -26,7 +26,7 @@ export interface NodeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: RequestBody
-  /** In the place of `body`, to a server that is reached directly; needs `once`, since nobody could send it again. */
+  /** In the place of `body`, to a server that is reached directly; needs `once`, since it could not be sent again. */
   readonly stream?: BodyStream
   /** Ends the call in whatever state it is, the node's connection included. One for each call, or not much longer-lived. */
   readonly signal: CancelSignal
@@ -35,7 +35,7 @@ export interface NodeRequest {
    * say whether the request had reached the node, and is otherwise followed by a second try.
    */
   readonly once?: boolean
-  /** Whose request it is: a kept connection carries the requests of one key alone. Absent: a poll, of nobody. */
+  /** Whose request it is: a kept connection carries the requests of one key alone. Absent: a poll, which belongs to no key. */
   readonly isolationKey?: string
 }
 
@@ -46,7 +46,7 @@ export const bodyText = (body: RequestBody): string => (typeof body === 'string'
 
 /** A body that comes while it is sent. */
 export interface BodyStream {
-  /** Bytes; null: nobody knows yet. */
+  /** Bytes; null: not known yet. */
   readonly length: number | null
   /** The next bytes; null at the end. Where it rejects, the call ends as if it were aborted. */
   next(): Promise<Uint8Array | null>

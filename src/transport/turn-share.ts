@@ -43,7 +43,7 @@ class TurnShare {
     return !this.spent
   }
 
-  /** On a busy machine time passes in which this process computes nothing: to yield then helps nobody. */
+  /** On a busy machine time passes in which this process computes nothing: to yield then gains nothing. */
   private computedMs(): number {
     const { user, system } = process.cpuUsage(this.startedCpu)
     return (user + system) / microsecondsPerMs

@@ -4,7 +4,7 @@ import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js'
 
 /**
  * Stands in the page for `hash-wasm`, of which the rest of the program has its hashes: the page's policy allows no
- * WebAssembly, and nobody waits here for microseconds.
+ * WebAssembly, and microseconds do not matter here.
  */
 interface State {
   update(bytes: Uint8Array): unknown

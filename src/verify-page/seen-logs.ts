@@ -1,6 +1,6 @@
 import { foreignJson } from '../protocol/json/foreign-json.ts'
 import type { Checkpoint } from '../protocol/log/checkpoint.ts'
-import { rememberLog, type SeenLogs, seenCheckpoint, seenLogs } from '../protocol/verify/seen-logs.ts'
+import { rememberLog, type SeenLogs, seenLogs, seenOfLog } from '../protocol/verify/seen-logs.ts'
 
 /** What this browser has seen of public logs, as the command keeps it in a file. */
 const place = 'penstock-public-logs'
@@ -15,7 +15,7 @@ function read(): SeenLogs {
 }
 
 export const seenKeys = (): readonly string[] => read().keys
-export const remembered = (origin: string): Checkpoint | null => seenCheckpoint(read(), origin)
+export const remembered = (origin: string): readonly Checkpoint[] => seenOfLog(read(), origin)
 
 /** False: this browser keeps nothing. */
 export function keep(checkpoint: Checkpoint, keys: readonly string[]): boolean {

@@ -24,6 +24,8 @@ const between = Bun.serve({
       sent.push({ match: headers.get('if-match'), none: headers.get('if-none-match'), body: JSON.parse(body) })
       await meanwhile()
     }
+    // An agent of another test may look for model servers here before there is a gateway.
+    if (gateway === undefined) return new Response(null, { status: 503 })
     return fetch(gateway.url + pathname + search, { method: request.method, headers: request.headers, body })
   },
 })

@@ -184,8 +184,8 @@ test('§31: `jobs export` and `verify envelope`: the form, the node’s signatur
   }
   let opening: object | undefined
   expect(await verified(whole, ...identity)).toEqual({ code: 0, failed: [] })
-  // Whoever has the file could have sealed an answer: it is nobody's proof.
-  const detail = expect.stringContaining('whoever has them could have sealed it')
+  // Anyone who has the file could have sealed an answer, so it proves nothing.
+  const detail = expect.stringContaining('anyone who has them could have sealed it')
   expect(opening).toEqual({ name: 'opening', ok: null, detail })
   const { response_keys: _, ...shown } = whole
   expect(await line.json('jobs', 'export', 'mine')).toEqual(shown)

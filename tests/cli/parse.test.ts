@@ -91,6 +91,7 @@ describe('§24: every command', () => {
     expect(everyAction.map(([path]) => path)).toEqual([
       'serve',
       'node',
+      'node status',
       ...['create', 'list', 'revoke'].map((command) => `node keys ${command}`),
       'status',
       'logs',

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { slotsCell } from '../../src/cli/commands/gateway/explain.ts'
 import { type Turn, tokensPerSecond } from '../../src/cli/commands/inference/chat-stream.ts'
 import { createWriter, statsLine } from '../../src/cli/commands/inference/chat-view.ts'
 import { nodeTable } from '../../src/cli/commands/nodes/nodes-view.ts'
@@ -161,4 +162,20 @@ test('a failure is told in words, with its request id, and never as a stack', ()
   expect(bug.written.err).not.toContain('secret')
   expect(bug.written.err).not.toContain('.ts')
   expect(reportFailure(kept().terminal, new CliFailure('x', [], 130), false)).toBe(130)
+})
+
+test('§29: explain says whether slots are told, learnt or neither', () => {
+  const cost = (slots: number | null) => ({
+    ...{ backlog_ms: 0, own_ms: 0, fleet_ms: 0, slot_wait_ms: 0, cold_ms: 0, matched_share: 0, total_ms: 0 },
+    slots,
+  })
+  for (const [told, slots, words] of [
+    [8, 8, '8'],
+    [null, 12, 'learnt 12'],
+    [64, 8, 'learnt 8, told 64'],
+    [null, null, 'not told'],
+  ] as const)
+    expect(slotsCell({ slots_total: told, cost: cost(slots) })).toBe(words)
+  expect(slotsCell({ slots_total: 4, cost: null })).toBe('4')
+  expect(slotsCell({ slots_total: null, cost: null })).toBe('not told')
 })

@@ -160,4 +160,24 @@ describe.skipIf(!hasBrowser)('§23: a form that was opened before somebody else 
     },
     testLimitMs,
   )
+
+  test(
+    '§35: what a model is for is typed into its form, and put back',
+    async () => {
+      const serves = async () =>
+        (await gateway.admin<AdminModelList>('GET', '/v1/admin/models')).models.find(({ id }) => id === model)?.serves
+      await console.show('Pool')
+      await console.show('Models')
+      await page.getByRole('button', { name: `Edit ${model}` }).click()
+      await dialog().getByLabel('Kinds of work').fill('rerank, chat')
+      await press('Save')
+      await closed()
+      expect(await serves()).toEqual(['rerank', 'chat'])
+      await page.getByRole('button', { name: 'Undo' }).click()
+      await press('Put back')
+      await closed()
+      expect(await serves()).toBeNull()
+    },
+    testLimitMs,
+  )
 })

@@ -1,10 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser } from 'playwright-core'
+import { keepRequestRecords } from '../../src/db/queries/requests/request-records.ts'
+import type { CustomerList } from '../../src/protocol/wire/admin/accounts.ts'
 import type { AdminRequestList } from '../../src/protocol/wire/admin/requests.ts'
+import { dayMs, hourMs } from '../../src/time.ts'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { type ConsolePool, models, startConsolePool } from '../support/console/console-pool.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
+import { insertRequests } from '../support/pools/request-rows.ts'
 import { testLimitMs } from '../support/run/limits.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
   let pool: ConsolePool
@@ -58,8 +63,10 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       await page.getByLabel('Node', { exact: true }).fill('rack-2')
       await page.getByRole('button', { name: 'Filter', exact: true }).click()
       await page.waitForURL(`**/console*#requests?node_id=${pool.nodeIds[1]}`)
-      await page.waitForFunction(
-        "[...document.querySelectorAll('.requests tbody tr')].every(r => r.innerText.includes('rack-2'))",
+      await waitUntil('only what the filter leaves', () =>
+        page.evaluate<boolean>(
+          "[...document.querySelectorAll('.requests tbody tr')].every(r => r.innerText.includes('rack-2'))",
+        ),
       )
       await page.evaluate("location.hash = '#requests?status=404'")
       await page.getByText('model_not_found').first().waitFor()
@@ -67,6 +74,36 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       expect(await rows(console).count()).toBe(2)
       await page.evaluate("location.hash = '#requests?model=never'")
       await page.getByText('No request', { exact: true }).waitFor()
+      await console.close()
+    },
+    testLimitMs,
+  )
+
+  test(
+    'the failed requests of one customer in the last hour are three clicks away, and a filter by form keeps them',
+    async () => {
+      const { customers } = await pool.gateway.admin<CustomerList>('GET', '/v1/admin/customers')
+      const [customer] = customers
+      const console = await openConsole(browser, pool.gateway.url)
+      const { page } = console
+      await console.signIn(pool.gateway.tokens.operator)
+      await console.show('Requests')
+      await page.getByRole('link', { name: 'Failed', exact: true }).click()
+      await page.getByRole('button', { name: 'Last hour', exact: true }).click()
+      await page.waitForURL('**/console*#requests?*outcome=failed*from=*')
+      await page.getByLabel('Customer', { exact: true }).fill(customer?.display_name ?? '')
+      await page.getByRole('button', { name: 'Filter', exact: true }).click()
+      await page.waitForURL(`**/console*#requests?*customer_id=${customer?.customer_id}*`)
+      expect(page.url()).toContain('outcome=failed')
+      const others = page.locator('.requests tbody tr').filter({ hasNotText: 'model_not_found' })
+      await others.first().waitFor({ state: 'detached' })
+      await rows(console).nth(1).waitFor()
+      const [, ...listed] = await rows(console).allInnerTexts()
+      expect(listed).toEqual([expect.stringContaining('model_not_found')])
+      await page.getByRole('link', { name: '5xx', exact: true }).click()
+      await page.getByText('No request', { exact: true }).waitFor()
+      expect(await console.violations()).toEqual([])
+      expect(console.faults).toEqual([])
       await console.close()
     },
     testLimitMs,
@@ -126,14 +163,18 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       expect(fit).toBeLessThan(await width())
       const listed = page.getByRole('group', { name: 'List of instances' }).getByRole('listitem')
       await page.getByLabel('State', { exact: true }).selectOption('settled.failed')
-      await page.waitForFunction(
-        "[...document.querySelectorAll('.instance-state')].every(s => s.innerText === 'settled.failed')",
+      await waitUntil('only what the filter leaves', () =>
+        page.evaluate<boolean>(
+          "[...document.querySelectorAll('.instance-state')].every(s => s.innerText === 'settled.failed')",
+        ),
       )
       expect(await listed.count()).toBe(1)
       await page.getByLabel('State', { exact: true }).selectOption('settled')
       await page.getByLabel('Node, name or id').fill('studio')
-      await page.waitForFunction(
-        "[...document.querySelectorAll('.instance-name')].every(s => s.innerText === 'mistral-small')",
+      await waitUntil('only what the filter leaves', () =>
+        page.evaluate<boolean>(
+          "[...document.querySelectorAll('.instance-name')].every(s => s.innerText === 'mistral-small')",
+        ),
       )
       await page.getByLabel('Age').selectOption('still for a day')
       await page.getByText('None fits.').waitFor()
@@ -215,6 +256,48 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       await page.evaluate("location.hash = '#requests'")
       await open('nobody-has-this')
       await page.getByText('Nothing here has this id.').waitFor()
+      await console.close()
+    },
+    testLimitMs,
+  )
+
+  test(
+    'what is wrong stands on the first page: how many requests succeed, and each cause with its requests',
+    async () => {
+      const console = await openConsole(browser, pool.gateway.url)
+      const { page } = console
+      await console.signIn(pool.gateway.tokens.operator)
+      await console.show('Now')
+      const { db, sql } = pool.gateway.database
+      const yesterday = Date.now() - dayMs - hourMs / 2
+      await keepRequestRecords(db, new Date(yesterday), new Date(), new Date(yesterday - dayMs))
+      await insertRequests(
+        sql,
+        `select 'req_' || lpad(i::text, 26, '0'), to_timestamp(${yesterday / 1_000}) + i * interval '1 second', 'cus_1', null, 'chat', true,
+          'm', null, 1, 0, null, 2, 100, 4000, 10, 720, null, case when i = 0 then 429 else 200 end,
+          case when i = 0 then 'rate_limited' end, null, null, null
+        from generate_series(0, 4) i`,
+      )
+      const figures = page.locator('.figures')
+      await figures.getByText('Succeeded').waitFor()
+      // Of four requests or more one named a model that is not there.
+      expect(await figures.locator('.figure', { hasText: 'Succeeded' }).textContent()).toMatch(
+        /Succeeded[1-9][0-9.]* %/,
+      )
+      await figures.locator('.figure', { hasText: 'Succeeded' }).getByText('yesterday: 80 %').waitFor()
+      await figures.locator('.figure', { hasText: 'Tokens out' }).getByText('yesterday: 1 tok/s').waitFor()
+      await figures.locator('.figure', { hasText: 'Turned away' }).getByText('yesterday: 1').waitFor()
+      const cause = page.getByRole('listitem').filter({ hasText: 'model_not_found' })
+      await cause.getByText('1 request of 1 customer').waitFor()
+      expect(await cause.getByRole('link', { name: 'What it means' }).getAttribute('href')).toEndWith(
+        '/docs/errors#model_not_found',
+      )
+      expect(await console.violations()).toEqual([])
+      await cause.getByRole('link', { name: 'Show the requests' }).click()
+      await page.waitForURL('**/console*#requests?code=model_not_found&status=404&from=*')
+      await rows(console).nth(1).waitFor()
+      expect(await rows(console).count()).toBe(2)
+      expect(console.faults).toEqual([])
       await console.close()
     },
     testLimitMs,

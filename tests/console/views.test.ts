@@ -91,6 +91,12 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       await good(console, 'pool', colorScheme)
       await picture('pool')
 
+      await console.show('Now')
+      await page.getByRole('listitem').filter({ hasText: 'model_not_found' }).waitFor()
+      await page.getByText('nodes cannot answer').waitFor()
+      await good(console, 'now', colorScheme)
+      await picture('now')
+
       await console.show('Models')
       await page.getByRole('row', { name: /qwen3-32b/ }).waitFor()
       await good(console, 'models', colorScheme)
@@ -229,6 +235,7 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       const has = (path: string) => path in document.paths
       const shown = await console.page.getByRole('navigation', { name: 'Views' }).getByRole('link').allTextContents()
       expect(shown).toEqual([
+        'Now',
         'Pool',
         'Models',
         'Customers',

@@ -53,6 +53,7 @@ const everything = {
   status: null,
   code: null,
   ttftMsMin: null,
+  outcome: null,
 }
 let database: TestDatabase
 beforeAll(async () => {

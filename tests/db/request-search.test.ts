@@ -6,6 +6,7 @@ import {
   getRequestRecord,
   keepRequestRecords,
   type RequestFilter,
+  type RequestOutcome,
   type RequestPlace,
   type RequestRecord,
 } from '../../src/db/queries/requests/request-records.ts'
@@ -25,6 +26,7 @@ const everything: RequestFilter = {
   status: null,
   code: null,
   ttftMsMin: null,
+  outcome: null,
 }
 const recordAt = (ms: number, more: Partial<RequestRecord> = {}): RequestRecord => ({
   requestId: `req_${ulid(ms)}`,
@@ -89,6 +91,13 @@ function randomOf(seed: number): (below: number) => number {
 const newestFirst = (a: RequestRecord, b: RequestRecord) =>
   b.at.getTime() - a.at.getTime() || (a.requestId < b.requestId ? 1 : -1)
 
+/** What a person would call it. */
+const outcomes = ({ status, code }: RequestRecord): readonly RequestOutcome[] => [
+  ...(code !== null && status !== 499 ? (['failed'] as const) : []),
+  ...(status >= 400 && status < 499 ? (['4xx'] as const) : []),
+  ...(status >= 500 ? (['5xx'] as const) : []),
+]
+
 test('§32: any filter, range and page size shows what fits and nothing else, however the requests lie in their groups', async () => {
   const random = randomOf(32)
   const pick = <T>(of: readonly T[]) => of[random(of.length)] as T
@@ -102,7 +111,7 @@ test('§32: any filter, range and page size shows what fits and nothing else, ho
         keyId: pick([null, 'key_a', 'key_b']),
         model: pick([null, 'm', 'n', 'o']),
         nodeId: pick([null, 'node_a', 'node_b']),
-        status: pick([200, 200, 200, 502, 429]),
+        status: pick([200, 200, 200, 502, 429, 499]),
         code: pick([null, null, 'upstream_error', 'rate_limited']),
         ttftMs: pick([null, random(1_000)]),
       }),
@@ -123,6 +132,7 @@ test('§32: any filter, range and page size shows what fits and nothing else, ho
       status: pick([null, null, 200, 502]),
       code: pick([null, null, 'rate_limited']),
       ttftMsMin: pick([null, null, 500]),
+      outcome: pick([null, null, 'failed', '4xx', '5xx']),
     }
     const fits = (value: unknown, wanted: unknown) => wanted === null || value === wanted
     const expected = records.filter(
@@ -135,7 +145,8 @@ test('§32: any filter, range and page size shows what fits and nothing else, ho
         fits(row.keyId, filter.keyId) &&
         fits(row.status, filter.status) &&
         fits(row.code, filter.code) &&
-        (filter.ttftMsMin === null || (row.ttftMs ?? -1) >= filter.ttftMsMin),
+        (filter.ttftMsMin === null || (row.ttftMs ?? -1) >= filter.ttftMsMin) &&
+        (filter.outcome === null || outcomes(row).includes(filter.outcome)),
     )
     const { found } = await allOf(filter, pick([7, 100, 1_000]))
     expect(found).toEqual(expected)
@@ -224,10 +235,14 @@ test('§32: what any filter asks for is found beyond the requests that are looke
     { nodeId: 'node_beyond' },
     { status: 507 },
     { code: 'beyond' },
+    { outcome: 'failed' },
+    { outcome: '5xx' },
     { ttftMsMin: 3_000_000 },
   ]
+  // The tests before have failed requests of their own, all of them newer.
+  const range = { to: new Date(first + 13_000) }
   for (const one of [...wanted, Object.assign({}, ...wanted)]) {
-    const { found } = await allOf({ ...everything, ...one }, 10)
+    const { found } = await allOf({ ...everything, ...range, ...one }, 10)
     expect([one, found]).toEqual([one, [sought]])
   }
 })

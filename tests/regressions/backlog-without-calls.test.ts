@@ -8,6 +8,7 @@ const work = (atMs: number, ownMs: number): Work => ({
   unreadUnits: 4_000,
   matchedBlocks: 0,
   atOnce: true,
+  concurrency: 1,
   prompt: { units: 4_000, blocks: [], first: 1 },
   readMs: null,
 })

@@ -1,7 +1,8 @@
 import { expect, test } from 'bun:test'
 import { Registry } from 'prom-client'
 import { registerPlaces } from '../../src/actors/telemetry/placement-metrics.ts'
-import { loadAwaited, loadSeen, memoryHeard, newReading } from '../../src/machines/placement/reading.ts'
+import { loadAwaited, loadSeen, memoryHeard } from '../../src/machines/placement/loads.ts'
+import { newReading } from '../../src/machines/placement/reading.ts'
 
 /** The first token was dated a millisecond before its call began, the counter went down, and every scrape was a 500. */
 test('§18: a load that took no time at all counts as one of 0 s, and the metrics are there', async () => {

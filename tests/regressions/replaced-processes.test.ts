@@ -46,7 +46,7 @@ const undoings: readonly (readonly [RegExp, (...names: string[]) => string])[] =
     /ALTER TABLE "?(\w+)"? ADD COLUMN (?:IF NOT EXISTS )?"?(\w+)"?/,
     (table, column) => `alter table ${table} drop column ${column}`,
   ],
-  [/CREATE TRIGGER (\w+) [^;]*? ON (\w+) /, (trigger, table) => `drop trigger ${trigger} on ${table}`],
+  [/CREATE TRIGGER (\w+) [^;]*? ON (\w+) /, (trigger, table) => `drop trigger if exists ${trigger} on ${table}`],
   [/CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?"?(?!ON )(\w+)"? /, (index) => `drop index ${index}`],
   [/CREATE VIEW (\w+) AS/, (view) => `drop view if exists ${view} cascade`],
   [/ALTER TABLE (\w+) RENAME TO (\w+)/, (before, after) => `alter table ${after} rename to ${before}`],

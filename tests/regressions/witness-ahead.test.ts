@@ -8,6 +8,7 @@ import { headers } from '../../src/brand.ts'
 import { openPrivateFolder } from '../../src/host/private-files.ts'
 import { createLog } from '../../src/log.ts'
 import { createWitness } from '../../src/node/witness/witness.ts'
+import { openWitnessMemory } from '../../src/node/witness/witness-memory.ts'
 import { answerWitness } from '../../src/node/witness/witness-routes.ts'
 import { textHash } from '../../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../../src/protocol/signing/ed25519.ts'
@@ -32,7 +33,9 @@ test('§31: a witness that has signed what another process appended meanwhile ex
     await sequencer.catchUp()
   }
   const identity = signingKey(new Uint8Array(32).fill(2))
-  const witness = createWitness({ folder: openPrivateFolder(scratch), identity, log })
+  const memory = openWitnessMemory(openPrivateFolder(scratch))
+  memory.give((await gateway.gateway.publicLog.keys()).keys)
+  const witness = createWitness({ memory, identity, log })
   const ask: AskedWitness['ask'] = async (body, extra) => {
     const answer = answerWitness(witness, new Request('http://witness', { headers: extra }), body)
     return { status: answer.status, text: await answer.text(), seen: answer.headers.get(headers.logSeen) }

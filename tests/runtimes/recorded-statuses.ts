@@ -170,13 +170,17 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
     state: 'ready',
     models: llamaAndAdapter(573 * 16),
     ...silent,
+    running: 3,
+    queueDepth: 1,
   },
   'vllm-engine-dead': { kind: 'vllm', state: 'down', models: [], ...silent },
   'sglang-ready': {
     kind: 'sglang',
     state: 'ready',
-    models: [model('meta-llama/Llama-3.1-8B-Instruct', 131_072, true, true)],
+    models: [cached(model('meta-llama/Llama-3.1-8B-Instruct', 131_072, true, true), 161_721)],
     ...silent,
+    running: 5,
+    queueDepth: 2,
   },
   'sglang-loading': { kind: 'sglang', state: 'loading', models: [], ...silent },
   'sglang-earlier': {
@@ -282,6 +286,8 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
     state: 'ready',
     models: [guessed(model('mistralai/Mistral-7B-Instruct-v0.3', null, true, null))],
     ...silent,
+    running: 4,
+    queueDepth: 7,
   },
   'openai-mlx': {
     kind: 'openai',

@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import type { RuntimeKind } from '../../src/protocol/wire/nodes/node.ts'
+import { gaugeOf } from '../../src/runtimes/answers.ts'
 import { detectRuntime, runtimeModules } from '../../src/runtimes/registry.ts'
+import type { RuntimeStatus } from '../../src/runtimes/runtime.ts'
 import { vllm } from '../../src/runtimes/vllm.ts'
 import { madeUp, recordedServers } from './recorded-servers.ts'
 import { recordedStatuses } from './recorded-statuses.ts'
@@ -78,19 +80,50 @@ test('§22: a sleeping llama.cpp is not woken: neither its slots nor a completio
     expect([...new Set(asked)].toSorted()).toEqual(['/health', '/props', '/v1/models'])
   }))
 
-test('§29: vLLM is asked for the size of its cache once, whether it says it or not', async () => {
-  for (const [name, tokens] of [
-    ['vllm-ready', 573 * 16],
-    ['vllm-all-routes', null],
+test('§29: vLLM, SGLang and Text Generation Inference say at each poll what they work on and what waits, in one GET', async () => {
+  for (const [name, load] of [
+    ['vllm-ready', { running: 3, queueDepth: 1, slotsTotal: null }],
+    ['vllm-all-routes', { running: undefined, queueDepth: null }],
+    ['sglang-ready', { running: 5, queueDepth: 2 }],
+    ['openai-tgi', { running: 4, queueDepth: 7 }],
   ] as const) {
     await replay(name, async ({ get, asked }) => {
       const module = await detectRuntime(get)
       const first = await module?.probe(get, null)
       const second = await module?.probe(get, first)
-      expect(second?.models.map(({ cacheTokens }) => cacheTokens)).toEqual([tokens, tokens])
-      expect(asked.filter((path) => path === '/metrics')).toHaveLength(1)
+      expect([name, first?.running, first?.queueDepth]).toEqual([name, load.running, load.queueDepth])
+      expect(second).toEqual(first as RuntimeStatus)
+      expect(asked.filter((path) => path === '/metrics')).toHaveLength(2)
     })
   }
+})
+
+test('§29: no other server with a list of models is asked for metrics', async () => {
+  for (const name of ['openai-ready', 'openai-mlx', 'openai-named'])
+    await replay(name, async ({ get, asked }) => {
+      await (await detectRuntime(get))?.probe(get, null)
+      expect(asked).not.toContain('/metrics')
+    })
+})
+
+test('§29: a gauge is the sum over the engines of a server, and what is no number of requests is none', () => {
+  const name = 'vllm:num_requests_running'
+  for (const [metrics, value] of [
+    [`${name}{engine="0",model_name="m"} 3.0\n${name}{engine="1",model_name="m"} 2.0\n`, 5],
+    [`# HELP ${name} It.\n${name} 4`, 4],
+    [`${name}{tp_rank="0"} 4.0\n${name}{tp_rank="1"} 4.0`, 4],
+    [`${name}{priority=""} 4.0\n${name}{priority="9"} 1.0`, 4],
+    [`${name}{model_name="a b} 7"} 4.0`, 4],
+    [`${name}_total{engine="0"} 9`, null],
+    [`x${name} 9`, null],
+    [`${name} NaN`, null],
+    [`${name} -1`, null],
+    [`${name} 1.5`, null],
+    [`${name} 1e300`, null],
+    [`${name}`, null],
+    [`${name} 1\n`.repeat(1_000), 64],
+  ] as const)
+    expect([metrics.slice(0, 99), gaugeOf(metrics, name)]).toEqual([metrics.slice(0, 99), value])
 })
 
 test('§22: what a server says of its cache is believed where it can be, and keeps no model from serving', async () => {

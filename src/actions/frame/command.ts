@@ -37,10 +37,14 @@ export interface ActionOperand extends OperandSpec {
 /** `is`: the member of the body, where it has another name. */
 export type ActionOption = OptionSpec & { readonly is?: string }
 
+export type Cell = string | number | boolean | null | undefined
+
 /** How an answer is shown in a terminal. */
 export interface Printer {
+  /** Unix ms. */
+  readonly nowMs: number
   /** A name and a value per line. */
-  fields(pairs: readonly (readonly [string, string | number | boolean | null | undefined])[]): string
+  fields(pairs: readonly (readonly [string, Cell])[]): string
   nodes(nodes: readonly Node[]): string
   /** A secret that no later answer contains. */
   once(what: string, secret: string): string

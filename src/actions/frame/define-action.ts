@@ -1,21 +1,14 @@
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { AuditContext } from '../../actors/audit/audit-context.ts'
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
-import type * as adminViews from '../../http/views/admin.ts'
-import type * as enrollmentViews from '../../http/views/enrollment.ts'
-import type * as jobViews from '../../http/views/job.ts'
-import type * as moneyViews from '../../http/views/money.ts'
-import type * as probeViews from '../../http/views/node-probe.ts'
 import type { AdminRole } from '../../machines/rules/admin-route.ts'
 import type { Precondition } from '../../precondition.ts'
 import { ReasonBody } from '../../protocol/wire/admin/admin.ts'
 import type { ActionCommand } from './command.ts'
 import type { ActionForm } from './form.ts'
-import { paramsOf } from './params.ts'
+import { type ParamsOf, paramsOf } from './params.ts'
 import { change, type Named, type Place, type Policy } from './policy.ts'
-
-/** How rows look from outside. */
-export type Views = typeof adminViews & typeof enrollmentViews & typeof jobViews & typeof moneyViews & typeof probeViews
+import type { Views } from './views.ts'
 
 /** What an action has while it runs in the gateway: the checked call, and on whose word it comes. */
 export interface ActionContext<B = unknown, P = Readonly<Record<string, string>>> {
@@ -34,13 +27,6 @@ export interface ActionContext<B = unknown, P = Readonly<Record<string, string>>
   /** Work that takes longer than a connection may be silent. */
   readonly lifted: <T>(work: () => Promise<T>) => Promise<T>
 }
-
-/** The names of the parts of a path: `:node_id`. */
-type ParamsOf<P extends string> = P extends `${string}:${infer N}/${infer R}`
-  ? { readonly [K in N]: string } & ParamsOf<`/${R}`>
-  : P extends `${string}:${infer N}`
-    ? { readonly [K in N]: string }
-    : unknown
 
 interface Spec<N extends string, P extends string, B extends TSchema, R extends TSchema> {
   readonly name: N

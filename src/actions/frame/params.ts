@@ -6,6 +6,13 @@ const patterns: Readonly<Record<string, string>> = { receipt_hash: '^0x[0-9a-f]{
 /** Parts that the handler looks at by itself. */
 const unchecked = new Set(['request_id'])
 
+/** The names of the parts of a path: `:node_id`. */
+export type ParamsOf<P extends string> = P extends `${string}:${infer N}/${infer R}`
+  ? { readonly [K in N]: string } & ParamsOf<`/${R}`>
+  : P extends `${string}:${infer N}`
+    ? { readonly [K in N]: string }
+    : unknown
+
 const partOf = (name: string) => (unchecked.has(name) ? Type.String() : Type.String({ pattern: patterns[name] ?? id }))
 
 /** What the parts of a path must be; null: it has none. */

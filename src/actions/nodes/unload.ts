@@ -6,7 +6,7 @@ export const unloadModel = wishModel({
   about: 'Let a model leave the memory of a node when its work is done',
   prints: '{NODE} lets go of {MODEL}.',
   form: {
-    // Where the server does not say what is in memory, nobody can tell it to change that either.
+    // A server that does not say what is in memory cannot be told to change that either.
     when: { loaded: ['true'] },
     verb: 'Unload',
     title: 'Unload {model} on {name}',

@@ -42,7 +42,7 @@ export const localCustomerId: CustomerId = 'local'
  *
  * The file is written before the commit. Ended between the two, the database is as empty as before, and the next start
  * makes new credentials and replaces the file; ended after the commit, the file is there. The other order would leave
- * a database whose tokens nobody has.
+ * a database whose tokens are lost.
  */
 export async function firstStart(options: FirstStartOptions): Promise<'made' | 'kept'> {
   const { db, peppers, deliver } = options

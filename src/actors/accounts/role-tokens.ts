@@ -59,8 +59,8 @@ export class RoleTokens {
   }
 
   /**
-   * True if one token stands for two roles, because nobody could tell later which role acted. It cannot find digests
-   * in the table.
+   * True if one token stands for two roles, because the audit could not tell later which role acted. It cannot find
+   * digests in the table.
    */
   sharedAcrossRoles(): boolean {
     const roles = new Map<string, Role>()

@@ -9,7 +9,7 @@ export interface Sealing {
 }
 
 /**
- * The purpose is authenticated with the ciphertext (AAD), so that nobody can put one kind of secret in the place of
+ * The purpose is authenticated with the ciphertext (AAD), so that one kind of secret cannot be put in the place of
  * another.
  */
 export type SealPurpose = 'node_api_key' | 'webhook_secret'

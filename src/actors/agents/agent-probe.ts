@@ -73,6 +73,7 @@ function reportOf(runtime: AgentRuntime, sentAtMs: number): RuntimeReport {
       slotsTotal: runtime.slots_total,
       slotsFree: runtime.slots_free,
       queueDepth: runtime.queue_depth,
+      ...(runtime.running === undefined ? {} : { running: runtime.running }),
     },
   }
 }

@@ -51,6 +51,6 @@ async function loggedEnd(
   const { seq, hash } = logged
   const known = head.seq === seq ? head.mac : stone?.seq === seq ? stone.mac : await macAt(tx, head.writerId, seq)
   const mac = known?.toString('hex') ?? ''
-  // What does not give the entry that the log holds is shown as it is: whoever verifies sees it.
+  // What does not give the entry that the log holds is shown as it is, and a verifier sees it.
   return { seq, mac, hash, entry: auditHeadHash({ writerId: head.writerId, ordinal: head.ordinal, seq, mac }) }
 }

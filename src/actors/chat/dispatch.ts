@@ -1,5 +1,5 @@
 import { Problem, type ProblemCode } from '../../errors.ts'
-import { loadLeftMs } from '../../machines/placement/cost.ts'
+import { loadLeftMs } from '../../machines/placement/loads.ts'
 import type { Work } from '../../machines/placement/reading.ts'
 import { type LinePlace, patienceMs } from '../../machines/placement/slot-line.ts'
 import { placementRefusal } from '../../machines/refusals/placement-refusal.ts'
@@ -74,7 +74,7 @@ function retryAfterFull(routes: readonly Route[], waiting: number, waitMs: numbe
 
 /** Seconds until the model is likely in memory, 1 to 120. */
 function retryAfterLoad({ load: { reading } }: Route): number {
-  return retrySeconds(loadLeftMs(reading, Date.now()))
+  return retrySeconds(loadLeftMs(reading, null, Date.now()))
 }
 
 /** The refusal when no route may or can serve. */

@@ -12,7 +12,7 @@ import type { Attempt } from '../relay/attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 
 /** A node's report of its work. */
-export interface ToldWork {
+export interface ReportedWork {
   readonly usage: TokenUsage
   readonly estimated: boolean
   /** The node's own `svc`; null: an agent gives no receipt of such work. */
@@ -37,7 +37,12 @@ interface Asked {
   readonly binding: Binding | null
 }
 
-function factsOf({ command, binding }: Asked, { route, callId }: Attempt, told: ToldWork, latencyMs: number): Receipt {
+function factsOf(
+  { command, binding }: Asked,
+  { route, callId }: Attempt,
+  reported: ReportedWork,
+  latencyMs: number,
+): Receipt {
   const now = Date.now()
   const facts: Receipt = {
     issuer: 'gateway',
@@ -49,19 +54,19 @@ function factsOf({ command, binding }: Asked, { route, callId }: Attempt, told: 
     runtimeId: route.runtimeId,
     runtimeKind: route.runtimeKind,
     modelId: route.modelId,
-    promptTokens: told.usage.prompt_tokens,
-    completionTokens: told.usage.completion_tokens,
+    promptTokens: reported.usage.prompt_tokens,
+    completionTokens: reported.usage.completion_tokens,
     startedAt: isoTime(now - latencyMs),
     completedAt: isoTime(now),
   }
-  return binding === null ? facts : { ...facts, ...binding.facts(route.upstreamModelId, told.choices) }
+  return binding === null ? facts : { ...facts, ...binding.facts(route.upstreamModelId, reported.choices) }
 }
 
 /** Of v1, as an agent of a version before signs it for a request that has a nonce. */
 const unbound = ({ clientNonce: _, ...facts }: Receipt): Receipt => facts
 
 /** An agent estimates for a runtime that reports no usage, by the same rule. */
-export const saysEstimated = (vouched: ToldWork['vouched']) =>
+export const saysEstimated = (vouched: ReportedWork['vouched']) =>
   (vouched?.svc as { readonly usage_estimated?: unknown } | null | undefined)?.usage_estimated === true
 
 /**
@@ -71,18 +76,18 @@ export const saysEstimated = (vouched: ToldWork['vouched']) =>
 export function receiptOf(
   asked: Asked,
   attempt: Attempt,
-  told: ToldWork,
+  reported: ReportedWork,
   latencyMs: number,
 ): { readonly receipt: NewReceipt; readonly invalid: boolean } {
   const { customerId } = asked.command.access
-  const facts = factsOf(asked, attempt, told, latencyMs)
+  const facts = factsOf(asked, attempt, reported, latencyMs)
   const { agent } = attempt.route
-  const svc = told.vouched?.svc
-  if (agent === null || told.vouched === null) return { receipt: own(facts, customerId, null), invalid: false }
-  const fitting = told.whole ? readNodeReceipt(svc, facts, agent, Date.now()) : null
+  const svc = reported.vouched?.svc
+  if (agent === null || reported.vouched === null) return { receipt: own(facts, customerId, null), invalid: false }
+  const fitting = reported.whole ? readNodeReceipt(svc, facts, agent, Date.now()) : null
   if (fitting !== null) return { receipt: { ...fitting, customerId }, invalid: false }
   const beside = svc === undefined ? null : besideReceipt(svc, facts, agent)
-  return { receipt: own(facts, customerId, beside), invalid: told.whole && !isOfBefore(svc, facts, agent) }
+  return { receipt: own(facts, customerId, beside), invalid: reported.whole && !isOfBefore(svc, facts, agent) }
 }
 
 function isOfBefore(svc: unknown, facts: Receipt, agent: VerifyKey): boolean {

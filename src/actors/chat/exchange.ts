@@ -20,7 +20,7 @@ import type { CallStart } from '../telemetry/tracing.ts'
 import { type ChatCommand, outputAsked } from './chat-command.ts'
 import type { ChatPort } from './chat-port.ts'
 import type { Dispatched } from './dispatch.ts'
-import { type Conclusion, receiptOf, saysEstimated, type ToldWork } from './exchange-receipt.ts'
+import { type Conclusion, type ReportedWork, receiptOf, saysEstimated } from './exchange-receipt.ts'
 import { billedCeiling, isBilled, PaidCall } from './paid-call.ts'
 
 /** A body shorter than this costs less kept than estimated, UTF-16 units. */
@@ -218,11 +218,11 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
   }
 
   /** The receipt and the metadata of an answer that a node gave, whole or in part. Nothing is written or charged yet. */
-  conclude(attempt: Attempt, told: ToldWork, ttftMs: number): Conclusion {
+  conclude(attempt: Attempt, reported: ReportedWork, ttftMs: number): Conclusion {
     const { command } = this
     const { route } = attempt
     const latencyMs = performance.now() - command.startedMs
-    const { receipt, invalid } = receiptOf(this, attempt, told, latencyMs)
+    const { receipt, invalid } = receiptOf(this, attempt, reported, latencyMs)
     if (invalid) this.port.failed('receipt_invalid')
     const metadata: ChatMetadata = {
       runtime_id: route.runtimeId,
@@ -232,10 +232,10 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
       receipt_hash: receipt.hash,
       request_id: command.requestId,
     }
-    if (told.estimated || (route.agent !== null && saysEstimated(told.vouched))) metadata.usage_estimated = true
+    if (reported.estimated || (route.agent !== null && saysEstimated(reported.vouched))) metadata.usage_estimated = true
     if (route.external) metadata.external = true
     if (this.binding !== null) metadata.receipt_salt = this.binding.saltText
-    return { route, usage: told.usage, receipt, metadata }
+    return { route, usage: reported.usage, receipt, metadata }
   }
 
   /** The receipt is kept and the work charged: once the answer stands as it will be sent (§27). */

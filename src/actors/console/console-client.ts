@@ -39,7 +39,7 @@ export class ConsoleClient {
       out?.enqueue(last)
       out?.close()
     } catch {
-      // The console left at the same moment, so there is nobody to tell.
+      // The console left at the same moment, so no console is left to tell.
     }
   }
 }

@@ -58,7 +58,7 @@ export type KeptLayouts = Readonly<Record<string, KeptLayout>>
 /** Written by `scripts/chart-pictures.ts`, so that the first opening waits for no layout. */
 export const keptLayoutsFile = programFile('src/actors/console/statechart-layouts.json')
 
-/** elkjs repeats its options and its own marks, which nobody draws. */
+/** elkjs repeats its options and its own marks, which are not drawn. */
 const drawnMembers: ReadonlySet<string> = new Set(
   'id x y width height children edges sections startPoint endPoint bendPoints labels'.split(' '),
 )

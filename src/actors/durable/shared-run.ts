@@ -1,6 +1,6 @@
 /**
- * Work that costs much and that many may ask for, such as a read of the whole ledger. One runs at a time; whoever asks
- * meanwhile shares the one after it, so that nobody gets what is older than the question. Rejects as the work does.
+ * Work that costs much and that many may ask for, such as a read of the whole ledger. One runs at a time; a caller who
+ * asks meanwhile shares the one after it, so that no answer is older than its question. Rejects as the work does.
  */
 export function sharedRun<T>(run: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | null = null

@@ -77,7 +77,7 @@ interface Target {
 
 /**
  * What the node has under this name, and the names that the policy is asked about. A name without a tag means `latest` where
- * nothing there is called exactly so (§28): of a node that is away nobody knows more than its names.
+ * nothing there is called exactly so (§28): of a node that is away only its names are known.
  */
 async function findModel(db: Database, nodeId: rows.JobFacts['nodeId'], modelId: string) {
   const catalogue = catalogueOf(await listModelEntries(db))

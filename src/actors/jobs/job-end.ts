@@ -9,7 +9,7 @@ import { webhookWork } from './webhooks.ts'
 
 /**
  * What goes with a terminal state, in the transaction that enters it: the one event of the job and, for a completed one,
- * its one receipt (§10). Whoever writes a terminal state calls this for each row that the write returned.
+ * its one receipt (§10). The code that writes a terminal state calls this for each row that the write returned.
  */
 export async function followEnd(tx: Database, job: JobFacts, receipt: NewReceipt | null, now: Date): Promise<void> {
   const { status, completedAt } = job

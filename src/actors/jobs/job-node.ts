@@ -217,7 +217,7 @@ function isImplausible(
   return prompt_tokens > requestBytes || completion_tokens > (base64UrlLength(response.ciphertext) ?? 0)
 }
 
-/** Cancels the command if possible. Nobody waits for what the node still does. */
+/** Cancels the command if possible. The gateway does not wait for what the node still does. */
 export async function cancelCommand(transport: NodeTransport, job: Pick<JobFacts, 'commandId'>): Promise<void> {
   const never = new AbortController().signal
   await call(transport, pathOf(job.commandId), { method: 'DELETE' }, cancelMs, never)

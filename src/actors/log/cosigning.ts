@@ -4,7 +4,8 @@ import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import { loop } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
-import { parseCheckpoint } from '../../protocol/log/checkpoint.ts'
+import { type Checkpoint, parseCheckpoint } from '../../protocol/log/checkpoint.ts'
+import { forkHeader } from '../../protocol/log/fork-proof.ts'
 import { consistencyProof, isConsistent } from '../../protocol/log/merkle-log.ts'
 import {
   checkNote,
@@ -14,9 +15,11 @@ import {
   parseSignatureLine,
   signatureLine,
 } from '../../protocol/log/note.ts'
+import { isEarlier } from '../../protocol/log/origins.ts'
 import { witnessRequestText } from '../../protocol/log/witnessing.ts'
 import { decodeBase64 } from '../../protocol/signing/base64.ts'
 import { type SigningKey, verifyEd25519 } from '../../protocol/signing/ed25519.ts'
+import { forkFor, nameLost, type ShownFork } from './fork.ts'
 import { signersOf } from './log-names.ts'
 import type { Sequencer } from './sequencer.ts'
 import { readSubtrees } from './tree.ts'
@@ -55,8 +58,15 @@ export interface Cosigning {
   round(): Promise<number>
 }
 
+/** A checkpoint that a key of this log has signed. */
+interface Seen {
+  readonly note: string
+  readonly checkpoint: Checkpoint
+}
+
 const witnessesAtOnce = 8
-const witnessesMax = 256
+/** Witnesses that one round asks, and that are listed. */
+export const witnessesMax = 256
 const answerMs = 10_000
 
 export function createCosigning(options: CosigningOptions): Cosigning {
@@ -65,29 +75,59 @@ export function createCosigning(options: CosigningOptions): Cosigning {
   const sizes = new Map<string, number>()
   const stopping = new AbortController()
 
-  /**
-   * The checkpoint in the answer is ours, and this log does not lead on from it. The log as it stands after the answer:
-   * another process may have gone on, and may have had that signed, since the question.
-   */
-  const lookAt = async (seen: string | null) => {
+  /** The checkpoint that a witness shows, if a key of this log has signed it. */
+  const ownSeen = (seen: string | null): Seen | null => {
     const bytes = seen === null ? null : decodeBase64(seen)
     const text = bytes === null ? '' : new TextDecoder().decode(bytes)
     const note = parseNote(text)
-    const before = note === null ? null : parseCheckpoint(note.text)
-    const now = await rows.readLogState(db)
-    if (note === null || before === null || before.origin !== now?.origin) return
-    const own = signersOf(now.origin, keys).map(({ key }) => key)
-    if ((checkNote(note, own, verifyEd25519)?.length ?? 0) === 0) return
-    const proof = before.size <= now.size ? await consistencyProof(before.size, now.size, readSubtrees(db)) : []
-    if (before.size > now.size || !isConsistent(before, now, proof)) sequencer.exposed(text)
+    const checkpoint = note === null ? null : parseCheckpoint(note.text)
+    if (note === null || checkpoint === null) return null
+    const own = signersOf(checkpoint.origin, keys).map(({ key }) => key)
+    return (checkNote(note, own, verifyEd25519)?.length ?? 0) === 0 ? null : { note: text, checkpoint }
   }
 
-  const askOnce = async (witness: AskedWitness, checkpoint: rows.CheckpointRow, oldSize: number) => {
-    const { size, note, origin } = checkpoint
-    const proof = oldSize > size ? [] : await consistencyProof(oldSize, size, readSubtrees(db))
+  /**
+   * The checkpoint in the answer is ours, and this log may not lead on from it. The log as it stands after the answer:
+   * another process may have gone on, and may have had that signed, since the question.
+   */
+  const lookAt = async (seen: Seen | null) => {
+    const now = await rows.readLogState(db)
+    if (seen === null || now === null) return
+    const { note, checkpoint: before } = seen
+    if (isEarlier(now.origin, before.origin)) return sequencer.exposed(note)
+    if (before.origin !== now.origin) return
+    const proof = before.size <= now.size ? await consistencyProof(before.size, now.size, readSubtrees(db)) : []
+    if (before.size > now.size || !isConsistent(before, now, proof)) sequencer.exposed(note)
+  }
+
+  const askOnce = async (
+    witness: AskedWitness,
+    { size, note, origin }: rows.CheckpointRow,
+    oldSize: number,
+    shown: ShownFork | null = null,
+  ) => {
+    const grown = async () => (oldSize > size ? [] : consistencyProof(oldSize, size, readSubtrees(db)))
+    const proof = shown === null ? await grown() : shown.consistency
     const logKeys = signersOf(origin, keys).map(({ key }) => noteKeyText(key))
     const signal = AbortSignal.any([stopping.signal, AbortSignal.timeout(answerMs)])
-    return witness.ask(witnessRequestText({ oldSize, proof, note }), { [headers.logKeys]: logKeys.join(' ') }, signal)
+    const extra = {
+      [headers.logKeys]: logKeys.join(' '),
+      ...(shown === null ? {} : { [headers.logFork]: forkHeader(shown.fork) }),
+    }
+    return witness.ask(witnessRequestText({ oldSize, proof, note }), extra, signal)
+  }
+
+  /** Once more, as the witness's first answer needs it; null: nothing can be said that it would sign. */
+  const askAgain = async (witness: AskedWitness, checkpoint: rows.CheckpointRow, told: number, seen: Seen | null) => {
+    const now = parseCheckpoint(parseNote(checkpoint.note)?.text ?? '')
+    if (seen !== null && now !== null && isEarlier(seen.checkpoint.origin, now.origin)) {
+      const shown = await forkFor(db, seen.checkpoint, now)
+      if (shown === null) await nameLost({ db, keys }, seen)
+      return shown === null ? null : askOnce(witness, checkpoint, told, shown)
+    }
+    if (told <= checkpoint.size) return askOnce(witness, checkpoint, told)
+    await lookAt(seen)
+    return null
   }
 
   const cosignedBy = async (witness: AskedWitness, checkpoint: rows.CheckpointRow): Promise<boolean> => {
@@ -97,11 +137,9 @@ export function createCosigning(options: CosigningOptions): Cosigning {
       const told = Number(reply.text.trim())
       if (!Number.isSafeInteger(told) || told < 0) return false
       sizes.set(name, told)
-      if (told > checkpoint.size) await lookAt(reply.seen)
-      if (told > checkpoint.size) return false
-      reply = await askOnce(witness, checkpoint, told)
+      reply = await askAgain(witness, checkpoint, told, ownSeen(reply.seen))
     }
-    if (reply?.status === 422) await lookAt(reply.seen)
+    if (reply?.status === 422) await lookAt(ownSeen(reply.seen))
     if (reply?.status !== 200) return false
     const text = parseNote(checkpoint.note)?.text ?? ''
     const signatures = reply.text.split('\n').map(parseSignatureLine)

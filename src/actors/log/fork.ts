@@ -1,15 +1,19 @@
 import type { Database } from '../../db/client.ts'
+import { type ForkRow, forksMax, insertFork, readForks } from '../../db/queries/log/forks.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import { Problem } from '../../errors.ts'
-import { checkpointText, parseCheckpoint } from '../../protocol/log/checkpoint.ts'
+import { type Checkpoint, checkpointText, parseCheckpoint } from '../../protocol/log/checkpoint.ts'
 import { forkHash } from '../../protocol/log/entry-facts.ts'
+import { type ForkProof, isLostBy } from '../../protocol/log/fork-proof.ts'
 import { logLeaf } from '../../protocol/log/log-entry.ts'
+import { consistencyProof, inclusionProof, rootAt, sameHash, type TreeHash } from '../../protocol/log/merkle-log.ts'
 import { parseNote } from '../../protocol/log/note.ts'
+import { isEarlier, nextOrigin } from '../../protocol/log/origins.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
-import { nextOrigin, signedNote } from './log-names.ts'
+import { signedNote } from './log-names.ts'
 import type { Sequencer } from './sequencer.ts'
-import { appendLeaves } from './tree.ts'
+import { appendLeaves, readSubtrees, rootThen } from './tree.ts'
 
 export interface ForkPort {
   readonly db: Database
@@ -26,9 +30,27 @@ export interface NamedFork {
   readonly lostNote: string
 }
 
+/** The next entry of the log says that this checkpoint was lost, and under which name the log goes on. */
+async function writeFork(
+  tx: Database,
+  state: rows.LogState,
+  { origin, lostNote }: { readonly origin: string; readonly lostNote: string },
+  keys: readonly SigningKey[],
+): Promise<number> {
+  const hash = forkHash({ origin, size: state.size, root: state.root.toString('hex'), lostNote })
+  const entry = { kind: 'fork', hash, subject: origin, entryIndex: state.size } as const
+  await rows.insertLogEntries(tx, [entry])
+  await insertFork(tx, state.size, lostNote)
+  const root = await appendLeaves(tx, state.size, [logLeaf(entry)])
+  const size = state.size + 1
+  await rows.saveLogState(tx, { ...state, origin, size, root: Buffer.from(root) })
+  await rows.saveCheckpoint(tx, origin, size, signedNote(checkpointText({ origin, size, root }), origin, keys))
+  return size
+}
+
 /**
  * The operator's step after a database was put back: the log goes on under another name, and its next entry commits to
- * the checkpoint that was lost. Nobody who has seen the earlier log can be led to take this one for it. Refuses with
+ * the checkpoint that was lost. A reader who has seen the earlier log cannot be led to take this one for it. Refuses with
  * `invalid_state` where nothing was lost.
  */
 export async function nameFork(port: ForkPort, audit: AuditContext): Promise<NamedFork> {
@@ -42,16 +64,67 @@ export async function nameFork(port: ForkPort, audit: AuditContext): Promise<Nam
     const state = await rows.readLogState(tx)
     if (state === null) throw new Problem('service_unavailable')
     const origin = nextOrigin(state.origin, lost?.origin ?? state.origin)
-    const hash = forkHash({ origin, size: state.size, root: state.root.toString('hex'), lostNote })
-    const entry = { kind: 'fork', hash, subject: origin, entryIndex: state.size } as const
-    await rows.insertLogEntries(tx, [entry])
-    const root = await appendLeaves(tx, state.size, [logLeaf(entry)])
-    const size = state.size + 1
-    await rows.saveLogState(tx, { ...state, origin, size, root: Buffer.from(root) })
-    await rows.saveCheckpoint(tx, origin, size, signedNote(checkpointText({ origin, size, root }), origin, keys))
+    const size = await writeFork(tx, state, { origin, lostNote }, keys)
     await trail.record(tx, audit, { targetId: origin })
     return { origin, size }
   })
   sequencer.forget()
   return { ...named, lostSize: lost?.size ?? 0, lostNote }
+}
+
+/**
+ * A witness has signed a checkpoint of an earlier name, which was lost with the others: an entry more says so, from which the
+ * witness can go on. `seen`: the note, which a key of this log has signed. Does nothing where the log has such an entry, or
+ * `forksMax` of them.
+ */
+export async function nameLost(
+  { db, keys }: Pick<ForkPort, 'db' | 'keys'>,
+  seen: { readonly note: string; readonly checkpoint: Checkpoint },
+): Promise<void> {
+  const { note: lostNote, checkpoint } = seen
+  await db.transaction(async (tx) => {
+    if (!(await rows.lockSequencer(tx))) return
+    const state = await rows.readLogState(tx)
+    const forks = await readForks(tx)
+    const named = forks.some((row) => isLostBy(checkpoint, row.lostNote))
+    if (state === null || named || forks.length >= forksMax || !isEarlier(checkpoint.origin, state.origin)) return
+    await writeFork(tx, state, { origin: state.origin, lostNote }, keys)
+  })
+}
+
+/** What a witness or a verifier needs that saw the log under an earlier name; null: the log has no entry that fits. */
+export interface ShownFork {
+  readonly fork: ForkProof
+  /** From what was seen; none where it is itself what was lost. */
+  readonly consistency: readonly TreeHash[]
+}
+
+async function proofOf(
+  db: Database,
+  { entryIndex: size, origin, lostNote: lost }: ForkRow,
+  to: number,
+): Promise<ForkProof> {
+  const read = readSubtrees(db)
+  const [root, proof] = [await rootAt(size, read), await inclusionProof(size, to, read)]
+  return { origin, size, root: root.toHex(), lost, proof }
+}
+
+/** The forks of the log below its tree of this size, newest first. */
+export async function provenForks(db: Database, size: number): Promise<readonly ForkProof[]> {
+  const forks = (await readForks(db)).filter(({ entryIndex }) => entryIndex < size)
+  const proven: ForkProof[] = []
+  for (const row of forks) proven.push(await proofOf(db, row, size))
+  return proven
+}
+
+export async function forkFor(db: Database, before: Checkpoint, now: Checkpoint): Promise<ShownFork | null> {
+  const forks = (await readForks(db)).filter(({ entryIndex }) => entryIndex < now.size)
+  const kept = before.size <= now.size && sameHash(await rootThen(db, before.size), before.root)
+  const named = forks.find(({ origin }) => origin === now.origin)
+  if (kept && named !== undefined) {
+    const consistency = await consistencyProof(before.size, now.size, readSubtrees(db))
+    return { fork: await proofOf(db, named, now.size), consistency }
+  }
+  const lost = forks.find(({ lostNote }) => isLostBy(before, lostNote))
+  return lost === undefined ? null : { fork: await proofOf(db, lost, now.size), consistency: [] }
 }

@@ -2,7 +2,7 @@ import type { Database } from '../../db/client.ts'
 import type { LogState } from '../../db/queries/log/log.ts'
 import type { Checkpoint } from '../../protocol/log/checkpoint.ts'
 import { sameHash } from '../../protocol/log/merkle-log.ts'
-import { isEarlier } from './log-names.ts'
+import { isEarlier } from '../../protocol/log/origins.ts'
 import { rootThen } from './tree.ts'
 
 /** The operator has made the fork known, here or at another gateway; an earlier name is that of a database put back. */

@@ -1,8 +1,10 @@
 import type { Database } from '../../db/client.ts'
 import { findCutoff } from '../../db/queries/log/cutoff.ts'
 import * as rows from '../../db/queries/log/log.ts'
+import { identityKeys } from '../../db/queries/log/witnesses.ts'
 import { logProofText } from '../../protocol/log/checkpoint.ts'
 import type { CutoffFacts } from '../../protocol/log/entry-facts.ts'
+import type { ForkProof } from '../../protocol/log/fork-proof.ts'
 import { type LogEntry, logEntryBytes } from '../../protocol/log/log-entry.ts'
 import {
   consistencyProof,
@@ -11,14 +13,17 @@ import {
   type TreeHash,
   treeHashBytes,
 } from '../../protocol/log/merkle-log.ts'
-import { noteKeyText } from '../../protocol/log/note.ts'
+import { type NoteKey, noteKeyText } from '../../protocol/log/note.ts'
 import { entryBundle, type TileName, tileHashes, tileWidth } from '../../protocol/log/tiles.ts'
 import { versionOf } from '../../protocol/receipts/receipt.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../protocol/signing/signatures.ts'
 import { minuteMs } from '../../time.ts'
+import { witnessesMax } from './cosigning.ts'
+import { provenForks } from './fork.ts'
 import { firstOrigin, signersOf } from './log-names.ts'
 import { readSubtrees } from './tree.ts'
+import { agentKey } from './witnesses.ts'
 
 export interface LoggedEntry extends LogEntry {
   readonly index: number
@@ -53,6 +58,17 @@ export interface PublicLog {
     from: number,
     to: number | null,
   ): Promise<{ readonly size: number; readonly proof: readonly TreeHash[] } | null>
+  /** The log's forks below the tree of this size, newest first. `size` null: of the newest checkpoint; null: it was never so large. */
+  forks(size: number | null): Promise<{ readonly size: number; readonly forks: readonly ForkProof[] } | null>
+  /** Keys of those that are asked to cosign, as verifiers are given them. */
+  witnesses(): Promise<readonly ListedWitness[]>
+}
+
+/** `agent`: of a node of this gateway's pool, which its operator may own. */
+export interface ListedWitness {
+  readonly kind: 'agent' | 'other'
+  /** `name+hash+base64`. */
+  readonly key: string
 }
 
 const withLines = ({ note, cosignatures }: rows.CheckpointRow) => note + cosignatures.join('')
@@ -77,7 +93,8 @@ function signatureOf(hash: string, { issuer, clientNonce, signature }: rows.Entr
 /** SVC_LOG_KEY, newest first. */
 type Keys = readonly [SigningKey, ...SigningKey[]]
 
-export function createPublicLog(db: Database, keys: Keys): PublicLog {
+/** `others`: keys of the witnesses that the settings name. */
+export function createPublicLog(db: Database, keys: Keys, others: readonly NoteKey[] = []): PublicLog {
   const read = readSubtrees(db)
   const bestFor = async (sizeMin: number) => bestOf(await rows.newestCheckpoints(db), sizeMin)
   return {
@@ -133,6 +150,18 @@ export function createPublicLog(db: Database, keys: Keys): PublicLog {
       const state = await rows.readLogState(db)
       if (from > size || size > (state?.size ?? 0)) return null
       return { size, proof: await consistencyProof(from, size, read) }
+    },
+    forks: async (to) => {
+      const size = to ?? (await bestFor(0))?.size ?? 0
+      if (size > ((await rows.readLogState(db))?.size ?? 0)) return null
+      return { size, forks: await provenForks(db, size) }
+    },
+    witnesses: async () => {
+      const agents = await identityKeys(db)
+      return [
+        ...others.map((key) => ({ kind: 'other' as const, key: noteKeyText(key) })),
+        ...agents.map(({ identityKey }) => ({ kind: 'agent' as const, key: noteKeyText(agentKey(identityKey)) })),
+      ].slice(0, witnessesMax)
     },
   }
 }

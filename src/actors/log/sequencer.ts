@@ -139,7 +139,7 @@ class GroupSequencer implements Sequencer {
     })
   }
 
-  /** A log begins with its cutoff, at once: nobody gets a receipt in between. Of many receipts the rest comes later. */
+  /** A log begins with its cutoff, at once: no receipt is issued in between. Of many receipts the rest comes later. */
   private async begin(fence: Fence): Promise<void> {
     const { db } = this.options
     if (!(await isCutOff(db)) && (await isPassed(db, fence))) await this.sequenceOnce(fence, false)

@@ -1,6 +1,7 @@
 import type { ProblemCode } from '../../errors.ts'
 import type { CustomerId, RequestId } from '../../ids.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
+import { mixturesKeptMax } from '../../protocol/wire/admin/admin-mixtures.ts'
 import type { SubCallRole, SubCallStatus } from '../../protocol/wire/inference/mixture.ts'
 
 /**
@@ -52,9 +53,6 @@ export interface MixtureRecords {
   /** Newest first, at most `limit`. */
   recent(limit: number): readonly MixtureRecord[]
 }
-
-/** How many mixtures are kept in memory. */
-export const mixturesKeptMax = 1_000
 
 export function createMixtureRecords(): MixtureRecords {
   const ring: MixtureRecord[] = []

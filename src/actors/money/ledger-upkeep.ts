@@ -16,7 +16,7 @@ import { sharedRun } from '../durable/shared-run.ts'
 export interface LedgerUpkeep {
   start(): void
   stop(): void
-  /** Releases reservations that nobody renewed and resolves with their number. It also runs every minute. */
+  /** Releases reservations whose renewals stopped and resolves with their number. It also runs every minute. */
   sweep(): Promise<number>
   /** The books as they are at the question or after it. Reads the whole ledger, for one caller or for many. */
   books(): Promise<Books>
@@ -29,14 +29,14 @@ export interface UpkeepState {
   readonly reservedWei: bigint | null
   /** How many rules the books broke at the last proof; null: there was none yet. */
   readonly brokenRules: number | null
-  /** How many reservations were released since the start because nobody had renewed them. */
+  /** How many reservations were released since the start because their renewals had stopped. */
   readonly stale: number
 }
 
 export interface UpkeepOptions {
   readonly db: Database
   readonly log: Log
-  /** A reservation that nobody renews is released after this time, ms (§13). */
+  /** A reservation without a renewal is released after this time, ms (§13). */
   readonly staleMs: number
   /** This gateway's own reservations. */
   readonly open: Iterable<{ readonly id: string }>

@@ -59,7 +59,7 @@ export interface LedgerState extends UpkeepState {
 
 export interface LedgerOptions extends DatabaseAccess {
   readonly log: Log
-  /** A reservation that nobody renews is released after this time, ms (§13). */
+  /** A reservation without a renewal is released after this time, ms (§13). */
   readonly staleMs?: number
 }
 
@@ -213,7 +213,7 @@ export class Ledger {
     }
   }
 
-  /** Releases reservations that nobody renewed and resolves with their number. It also runs every minute. */
+  /** Releases reservations whose renewals stopped and resolves with their number. It also runs every minute. */
   sweep(): Promise<number> {
     return this.upkeep.sweep()
   }

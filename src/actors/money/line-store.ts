@@ -50,7 +50,7 @@ export class LineStore {
     return pieces
   }
 
-  /** Nobody needs the lines up to this one. `unread`: somebody may still be sending their bytes, which must not change. */
+  /** The lines up to this one are no longer needed. `unread`: a sender may still read their bytes, which must not change. */
   leave(last: number, unread: boolean): void {
     while (this.chunks.length > 0 && (this.firstChunk + 1) * linesPerChunk - 1 <= last) {
       const gone = this.chunks.shift() as Chunk
@@ -62,7 +62,7 @@ export class LineStore {
 
 const startOf = ({ ends }: Chunk, at: number): number => (at === 0 ? 0 : (ends[at - 1] ?? 0))
 
-/** A copy of what stands there, with room for so much more: whoever sends from the old one can go on. */
+/** A copy of what stands there, with room for so much more: a sender that reads the old one can go on. */
 function larger(bytes: Buffer, used: number, more: number): Buffer {
   const made = Buffer.allocUnsafeSlow(Math.max(2 * bytes.length, used + more))
   bytes.copy(made, 0, 0, used)

@@ -25,7 +25,7 @@ const viewKeptMs = 15 * secondMs
 
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-/** Read at most every 15 s, whoever asks (§14). */
+/** Read at most every 15 s, however many ask (§14). */
 export function createSettlementView(db: Database): () => Promise<SettlementView> {
   return createSnapshot(viewKeptMs, async () => {
     // Everything is read in one snapshot of the database, so that the counts fit the list behind the root.

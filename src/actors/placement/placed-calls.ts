@@ -1,13 +1,10 @@
 import type { Prompt } from '../../machines/placement/blocks.ts'
 import { unitsPerToken } from '../../machines/placement/cache-view.ts'
 import { CacheViews } from '../../machines/placement/cache-views.ts'
+import { loadAwaited, loadGivenUp, loadProved, loadSeen } from '../../machines/placement/loads.ts'
 import {
   firstTokenSeen,
   learnReading,
-  loadAwaited,
-  loadGivenUp,
-  loadProved,
-  loadSeen,
   type Reading,
   type Work,
   workEnded,
@@ -80,7 +77,7 @@ export class PlacedCalls {
     this.forget(emptied)
     for (const { profileId, upstreamModelId, model } of profiles) {
       const tokens = model?.cacheTokens ?? null
-      if (tokens !== null) this.caches.known(publicIdOf(upstreamModelId))?.told(profileId, tokens)
+      if (tokens !== null) this.caches.known(publicIdOf(upstreamModelId))?.reported(profileId, tokens)
     }
   }
 
@@ -90,7 +87,11 @@ export class PlacedCalls {
   }
 
   /** `answer`: what it has taught of reading there, and what stands behind its prompt in the cache now; null: it gave none. */
-  ended({ load: { reading, inFlight }, modelId, profileId }: Route, call: PlacedCall, answer: GoodAnswer | null): void {
+  ended(
+    { load: { reading, inFlight, durationEwmaMs }, modelId, profileId }: Route,
+    call: PlacedCall,
+    answer: GoodAnswer | null,
+  ): void {
     const { work, timed } = call
     const now = Date.now()
     const firstMs = answer === null || answer.ttftMs === null || !timed ? null : now - answer.durationMs + answer.ttftMs
@@ -103,7 +104,7 @@ export class PlacedCalls {
     if (answer === null) return
     const { completionTokens } = answer
     const cachedUnits = cachedUnitsOf(work.prompt, answer)
-    learnReading(reading, work, cachedUnits)
+    learnReading(reading, work, cachedUnits, durationEwmaMs ?? answer.durationMs)
     const view = this.caches.of(modelId)
     view.answered(profileId, work.prompt, completionTokens * unitsPerToken)
     if (cachedUnits !== null) view.corrected(profileId, work.matchedBlocks, cachedUnits)

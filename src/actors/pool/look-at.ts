@@ -18,7 +18,7 @@ export interface LookAtOptions {
   readonly config: Pick<Config, 'SVC_CONNECT_TIMEOUT_MS' | 'SVC_PROBE_TIMEOUT_MS'>
   readonly url: string
   readonly apiKey: string | null
-  /** Ends the look: whoever asked for it has left. */
+  /** Ends the look: its caller has left. */
   readonly signal: AbortSignal
 }
 
@@ -47,7 +47,7 @@ const sameByHttp: readonly string[] = ['refused', 'dns']
 
 /**
  * What is wrong with the address where a neighbouring one answers: http in the place of https, or no path. The key is not sent there,
- * because nobody has named that address.
+ * because no person has named that address.
  */
 async function causeOf(code: string, { config, url, signal }: Omit<LookAtOptions, 'apiKey'>): Promise<string> {
   const { protocol, host, origin, pathname } = new URL(url)

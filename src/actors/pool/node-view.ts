@@ -49,9 +49,9 @@ export interface ModelView {
   readonly serves: readonly Modality[]
   readonly ready: boolean
   readonly loaded: boolean | null
-  /** Unix ms since when it is being loaded; null: it is not, or nobody has seen it begin. */
+  /** Unix ms since when it is being loaded; null: it is not, or its beginning was not seen. */
   readonly loadingSinceMs: number | null
-  /** null: nobody says. */
+  /** null: unknown. */
   readonly memoryMb: number | null
   /** How often it was seen to come into memory and to leave it, and how long calls have waited for it, ms. */
   readonly loads: number

@@ -30,7 +30,7 @@ export function createPoolFeed(router: PoolRouter, db: Database, feed: ChangeFee
     if (rows !== null && !signal.aborted) router.rowsChanged(rows)
   }
   const read = sharedRun(() => untilRead(readOnce))
-  // It rejects only after the stop, when nobody wants the rows any more.
+  // It rejects only after the stop, when the rows are no longer needed.
   const readSoon = () => read().catch(() => {})
   const ends = [feed.subscribe('nodes', readSoon), feed.subscribe('model_entries', readSoon)]
   return {

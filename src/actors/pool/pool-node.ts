@@ -2,6 +2,7 @@ import type { ActorRefFrom } from 'xstate'
 import type { NodeRow } from '../../db/queries/pool/pool.ts'
 import type { ProfileId, RuntimeId } from '../../ids.ts'
 import { type NodeSnapshot, type nodeMachine, nodeStateOf } from '../../machines/charts/node.ts'
+import { LoadTimes } from '../../machines/placement/loads.ts'
 import { LastClaims } from '../../machines/rules/pricing.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
 import type { NodeWatch, RuntimeReport } from '../../polling/node-watch.ts'
@@ -34,6 +35,7 @@ export class PoolNode implements RoutedNode {
   readonly runtimes = new Map<string, PoolRuntime>()
   readonly calls = new Roster<'callPlace', InFlightCall>('callPlace')
   readonly claims = new LastClaims()
+  private readonly loadTimes: LoadTimes
   state: NodeState = 'enrolled'
   heldUntilMs = 0
   identity: VerifyKey | null = null
@@ -47,8 +49,11 @@ export class PoolNode implements RoutedNode {
     public row: NodeRow,
     readonly actor: ActorRefFrom<typeof nodeMachine>,
     nowMs: number,
+    /** Of all nodes. */
+    loadTimes: LoadTimes,
   ) {
     this.sinceMs = nowMs
+    this.loadTimes = new LoadTimes(loadTimes)
   }
 
   /** It is reached by the tunnel that its agent opens, and by nothing else. */
@@ -56,7 +61,7 @@ export class PoolNode implements RoutedNode {
     return this.row.kind === 'agent' && this.row.url === null
   }
 
-  /** It has not failed, because nobody can reach it before it has dialled in. */
+  /** It has not failed, because the gateway cannot reach it before it has dialled in. */
   get awaitsFirstDial(): boolean {
     return this.dialsIn && this.state === 'enrolled'
   }
@@ -105,7 +110,7 @@ export class PoolNode implements RoutedNode {
   knowRuntime(runtimeId: RuntimeId, label: string): PoolRuntime {
     const known = this.runtimes.get(label)
     if (known !== undefined) return known
-    const runtime = new PoolRuntime(runtimeId, label)
+    const runtime = new PoolRuntime(runtimeId, label, this.loadTimes)
     this.runtimes.set(label, runtime)
     return runtime
   }

@@ -4,6 +4,7 @@ import type { NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import { type NodeSnapshot, nodeMachine } from '../../machines/charts/node.ts'
 import { routerMachine } from '../../machines/charts/router.ts'
 import type { CacheViews } from '../../machines/placement/cache-views.ts'
+import { LoadTimes } from '../../machines/placement/loads.ts'
 import type { ToldPlacement } from '../../machines/placement/told-placements.ts'
 import { policyNames } from '../../machines/rules/model-policy.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
@@ -31,6 +32,7 @@ import { TableBuilder } from './table-builder.ts'
 export class PoolRouter implements Router {
   private readonly actor: ActorRefFrom<typeof routerMachine>
   private readonly members = new Map<NodeId, PoolNode>()
+  private readonly loadTimes = new LoadTimes(null)
   private readonly byProfile = new Map<ProfileId, Profile>()
   private readonly queue: SlotQueue
   private readonly measured: MeasuredCallsWriter
@@ -228,7 +230,7 @@ export class PoolRouter implements Router {
     const { nodeId } = row
     const { inspect, log, config } = this.options
     const actor = createActor(nodeMachine, { id: nodeId, input: thresholdsOf(config), inspect })
-    const node = new PoolNode(row, actor, Date.now())
+    const node = new PoolNode(row, actor, Date.now(), this.loadTimes)
     this.members.set(nodeId, node)
     this.actor.send({ type: 'node.added', nodeId })
     observeErrors(actor, log)

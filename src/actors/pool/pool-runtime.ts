@@ -1,8 +1,8 @@
 import type { ProfileRow } from '../../db/queries/pool/pool.ts'
 import type { RuntimeId } from '../../ids.ts'
 import { failedPollsMax } from '../../machines/charts/node.ts'
-import { slotsAssumed } from '../../machines/placement/cost.ts'
-import { loadHeard, loadReported, memoryHeard, newReading } from '../../machines/placement/reading.ts'
+import { evictionMs, type LoadTimes, loadHeard, loadMsOf, memoryHeard } from '../../machines/placement/loads.ts'
+import { loadReported, newReading, type Reading } from '../../machines/placement/reading.ts'
 import { healthy } from '../../machines/rules/ejection.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import { idleStatus, isPooled, modalityOf, type RuntimeModel, type RuntimeStatus } from '../../runtimes/runtime.ts'
@@ -30,6 +30,8 @@ export class PoolRuntime implements RoutedRuntime {
   constructor(
     readonly runtimeId: RuntimeId,
     readonly label: string,
+    /** Of its node. */
+    private readonly loadTimes: LoadTimes,
   ) {}
 
   get failing(): boolean {
@@ -53,7 +55,7 @@ export class PoolRuntime implements RoutedRuntime {
         tokensPerSecond: row.tokensPerSecond,
         durationEwmaMs: null,
         ejectedUntilMs: 0,
-        reading: newReading(row.profileId),
+        reading: newReading(row.profileId, this.loadTimes),
       },
       ejection: healthy,
       measuredAt: row.lastMeasuredAt === null ? 0 : Math.floor(row.lastMeasuredAt.getTime() / 1_000),
@@ -88,26 +90,34 @@ export class PoolRuntime implements RoutedRuntime {
       profile.model = models.get(profile.upstreamModelId) ?? null
       if (profile.model !== null) profile.work = workIn(profile.model)
       memoryHeard(profile.load.reading, profile.model?.loaded ?? null, before, nowMs)
-      this.heardOf(profile, status)
+      this.heardOf(profile, status, nowMs)
     }
   }
 
   /** What the choice of a route reads of it. Slots and queue are the runtime's: all its models share them. */
-  private heardOf({ load: { reading, inFlight }, model }: Profile, status: RuntimeStatus | null): void {
-    const { slotsTotal, slotsFree, queueDepth } = status ?? idleStatus(this.kind, 'down')
-    const slots = slotsTotal ?? slotsAssumed
-    const busy = slotsTotal === null || slotsFree === null ? 0 : slotsTotal - slotsFree
-    loadReported(reading, { busy, queued: queueDepth ?? 0, slots }, inFlight)
+  private heardOf({ load: { reading, inFlight }, model }: Profile, status: RuntimeStatus | null, nowMs: number): void {
+    const { slotsTotal, slotsFree, queueDepth, running } = status ?? idleStatus(this.kind, 'down')
+    const taken = slotsTotal === null || slotsFree === null ? null : slotsTotal - slotsFree
+    loadReported(reading, { busy: running ?? taken, queued: queueDepth }, inFlight)
     loadHeard(reading, model?.loadingSinceMs, inFlight > 0)
-    reading.evicts = reading.cold && (model?.evicts ?? (keepsFew.has(this.kind) && this.othersInUse(model?.id)))
+    reading.sizeBytes = model?.file?.size_bytes ?? model?.memory?.bytes ?? null
+    reading.evictedWaitMs = reading.cold && model !== null ? this.evictedWaitMs(model, reading, nowMs) : 0
   }
 
-  /** Another model of this runtime is in memory and at work. */
-  private othersInUse(id: string | undefined): boolean {
+  /**
+   * What others wait if this model is loaded. The runtime throws out the one whose users miss it least; of one that it does
+   * not show it is known only that somebody uses it.
+   */
+  private evictedWaitMs({ id, evicts }: RuntimeModel, reading: Reading, nowMs: number): number {
+    if (evicts === false || (evicts === undefined && !keepsFew.has(this.kind))) return 0
+    let [least, loaded] = [Number.POSITIVE_INFINITY, 0]
     for (const { model, load } of this.profiles.values()) {
-      if (model !== null && model.id !== id && model.loaded === true && load.inFlight > 0) return true
+      if (model === null || model.id === id || model.loaded !== true) continue
+      least = Math.min(least, evictionMs(load.reading, nowMs))
+      loaded++
     }
-    return false
+    if (loaded > 0) return least
+    return evicts === true ? loadMsOf(reading, null) : 0
   }
 
   modelsReady(): number {

@@ -38,7 +38,7 @@ export interface Router {
   /** The current table, without a wait. */
   table(): RoutingTable
   transport(nodeId: NodeId): NodeTransport | null
-  /** What an operator calls it; its id where nobody named it. null: unknown. */
+  /** What an operator calls it; its id where it has no name. null: unknown. */
   nodeName(nodeId: string): string | null
   /** Takes a slot: call exactly once per dispatched call, and `release` exactly once after it. */
   claim(route: Route, call: InFlightCall): void

@@ -1,4 +1,4 @@
-import { type LinePlace, lineEntered, lineLeft } from '../../machines/placement/slot-line.ts'
+import { joinQueue, type LinePlace, leaveQueue } from '../../machines/placement/slot-line.ts'
 import { Turns } from '../../machines/rules/turns.ts'
 import { Roster } from '../../roster.ts'
 import type { Config } from '../../settings/config.ts'
@@ -80,7 +80,7 @@ interface Waiter {
   readonly refuse: () => void
 }
 
-/** One model's line. It is forgotten when nobody waits, and with it who was served how often. */
+/** One model's line. It is forgotten when it is empty, and with it who was served how often. */
 class Line {
   private readonly waiters = new Roster<'linePlace', Waiter>('linePlace')
   /** Kept until somebody comes or goes, since many ask for their place in one turn. */
@@ -106,7 +106,7 @@ class Line {
   add(waiter: Waiter): void {
     waiter.ticket.tags ??= this.tagsFor(waiter.ticket)
     waiter.ticket.line = this
-    if (waiter.ticket.awaits !== null) lineEntered(waiter.ticket.awaits)
+    if (waiter.ticket.awaits !== null) joinQueue(waiter.ticket.awaits)
     this.waiters.add(waiter)
     this.waitingOf.set(waiter.ticket.keyId, this.ofKey(waiter.ticket) + 1)
     this.ordered = null
@@ -115,7 +115,7 @@ class Line {
   remove(waiter: Waiter): void {
     const { ticket } = waiter
     ticket.line = null
-    if (ticket.awaits !== null) lineLeft(ticket.awaits)
+    if (ticket.awaits !== null) leaveQueue(ticket.awaits)
     this.waiters.delete(waiter)
     const left = this.ofKey(ticket) - 1
     if (left === 0) this.waitingOf.delete(ticket.keyId)
@@ -129,7 +129,7 @@ class Line {
     return { customer: customerFrom, key: keyFrom, order: this.order++, customerFrom, keyFrom }
   }
 
-  /** The customer with the most requests in line gives up its last one to one with fewer; false: nobody has to. */
+  /** The customer with the most requests in line gives up its last one to one with fewer; false: that is not needed. */
   makeRoom(customerId: string): boolean {
     const counts = new Map<string, number>()
     for (const { ticket } of this.waiters) counts.set(ticket.customerId, (counts.get(ticket.customerId) ?? 0) + 1)
@@ -187,13 +187,13 @@ class Line {
 
 const noTags: Tags = { customer: 0, key: 0, order: 0, customerFrom: 0, keyFrom: 0 }
 
-/** Higher priorities first, then by turn, then whoever came first. */
+/** Higher priorities first, then by turn, then by time of arrival. */
 function compare({ ticket: a }: Waiter, { ticket: b }: Waiter, by: 'order' | 'key' | 'customer'): number {
   const [mine, other] = [a.tags ?? noTags, b.tags ?? noTags]
   return b.priority - a.priority || mine[by] - other[by] || mine.order - other.order
 }
 
-/** Looks that one round has in a turn of the event loop, so that a long line holds nobody else up. */
+/** Looks that one round has in a turn of the event loop, so that a long line does not hold other work up. */
 const looksPerTurn = 64
 
 /**
@@ -224,7 +224,7 @@ class Round {
       this.looking = ticket
       ticket.round = this
       waiter.wake()
-      // Whoever has ended meanwhile says neither that it was served nor that it waits again.
+      // A request that has ended meanwhile says neither that it was served nor that it waits again.
       setImmediate(() => this.silent(ticket))
       return
     }
@@ -264,7 +264,7 @@ export function createSlotQueue(bounds: QueueBounds): SlotQueue {
           clearTimeout(timer)
           signal.removeEventListener('abort', aborted)
           line.remove(waiter)
-          // Whoever was woken in vain stands in line again before this turn is over.
+          // A request that was woken in vain stands in line again before this turn is over.
           setImmediate(() => {
             if (line.length === 0 && lines.get(modelId) === line) lines.set(modelId, null)
           })

@@ -1,5 +1,6 @@
 import type { Clock } from '../../clock.ts'
 import type { DatabaseAccess } from '../../db/client.ts'
+import { type Failures, type FailuresOf, requestFailures } from '../../db/queries/requests/request-failures.ts'
 import { insertRequestRecords } from '../../db/queries/requests/request-groups.ts'
 import {
   getRequestRecord,
@@ -125,6 +126,14 @@ export class RequestLog {
     if (days === 0) return null
     await this.flush()
     return readTraffic(db, range, of)
+  }
+
+  /** What failed in a range (Unix ms), by cause; nothing where the database keeps no requests. */
+  async failures(range: { readonly fromMs: number; readonly toMs: number }, of: FailuresOf): Promise<Failures> {
+    const { db, days } = this.options
+    if (days === 0) return { clusters: [], reachMs: null }
+    await this.flush()
+    return requestFailures(db, range, of)
   }
 
   /** How many days are kept. */

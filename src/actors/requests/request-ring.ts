@@ -1,3 +1,4 @@
+import { hasOutcome } from '../../db/queries/requests/request-outcomes.ts'
 import type { RequestFilter, RequestPlace, RequestRecord } from '../../db/queries/requests/request-records.ts'
 import { RequestColumns } from './request-columns.ts'
 import type { FinishedRequest } from './request-kinds.ts'
@@ -77,6 +78,7 @@ function fits(row: RequestRecord, filter: RequestFilter): boolean {
     is(filter.keyId, row.keyId) &&
     is(filter.status, row.status) &&
     is(filter.code, row.code) &&
-    (filter.ttftMsMin === null || (row.ttftMs !== null && row.ttftMs >= filter.ttftMsMin))
+    (filter.ttftMsMin === null || (row.ttftMs !== null && row.ttftMs >= filter.ttftMsMin)) &&
+    (filter.outcome === null || hasOutcome(filter.outcome, row.status, row.code))
   )
 }

@@ -2,7 +2,7 @@
 export interface ProcessPlace {
   /** Counted from 0. */
   readonly index: number
-  /** Where the doors of all processes are: a folder of Unix sockets that nobody else can read. */
+  /** Where the doors of all processes are: a folder of Unix sockets that no other account can read. */
   readonly socketFolder: string
   /** The name of its own socket there. */
   readonly socketName: string

@@ -161,7 +161,7 @@ export function createInspector(log: Log, nowMs: () => number = Date.now): OwnIn
   }
 }
 
-/** A failed actor that nobody observes ends the process (XState rethrows): every actor is passed through here. */
+/** A failed actor without an observer ends the process (XState rethrows): every actor is passed through here. */
 export function observeErrors(actor: AnyActorRef, log: Log): void {
   actor.subscribe({ error: (error) => log.error('actor_failed', { id: actor.id, failure: failureName(error) }) })
 }

@@ -15,7 +15,7 @@ export interface ModelCallSample {
   readonly nodeId: string | null
   /** Waited for a slot. */
   readonly queueS: number
-  /** Of the prompt, 0 to 1, in the cache of its node; null: nobody knows. */
+  /** Of the prompt, 0 to 1, in the cache of its node; null: unknown. */
   readonly cacheShare: number | null
 }
 

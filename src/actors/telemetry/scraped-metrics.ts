@@ -44,7 +44,7 @@ const otherLabel = 'other'
 const openJobStatuses = ['queued', 'dispatched', 'running'] as const
 
 type Counts = Readonly<Record<string, number>>
-/** undefined: its source has not started; null: it has nothing to tell yet. A number that nobody has read is not shown as 0. */
+/** undefined: its source has not started; null: it has nothing to tell yet. A number that was never read is not shown as 0. */
 type Read<T> = () => T | null | undefined
 
 const metric = (registry: Registry, name: string, help: string) => ({
@@ -97,7 +97,7 @@ const labelled = (registry: Registry) => ({
     }),
 })
 
-/** The kinds of metrics that nobody but a scrape looks at. */
+/** The kinds of metrics that only a scrape looks at. */
 const createScraped = (registry: Registry) => ({ ...single(registry), ...labelled(registry) })
 type Scraped = ReturnType<typeof createScraped>
 

@@ -69,7 +69,7 @@ class DialledTransport {
     return answer
   }
 
-  /** Waits until the node opens a tunnel, the time is over, or nobody waits any more. */
+  /** Waits until the node opens a tunnel, the time is over, or the request has ended. */
   private nextMove(boundMs: number, signal: CancelSignal): Promise<void> {
     const { tunnels, owners } = this.ways
     return new Promise((resolve) => {

@@ -52,7 +52,7 @@ const idPattern = /^[A-Za-z0-9_-]{1,64}$/
 const secondsPattern = /^[0-9]{1,12}$/
 const retryAfterSeconds = 1
 
-/** Nobody learns which check failed, except for the clock, which a node can correct. */
+/** The answer does not say which check failed, except for the clock, which a node can correct. */
 function refused(now: number): Problem {
   const detail = `The gateway does not accept the node's signature. The gateway's time is ${Math.floor(now / 1_000)}.`
   return new Problem('tunnel_auth_failed', { detail })

@@ -21,7 +21,7 @@ const line = (model: string, choices: readonly object[], extra: object = {}) =>
 const piece = (model: string, delta: object, finishReason: string | null) =>
   line(model, [{ index: 0, delta, finish_reason: finishReason }])
 
-/** A model server that says the same to every chat; whoever does not send `secret` is told nothing. */
+/** A model server that says the same to every chat, and nothing to a caller who does not send `secret`. */
 export function startLoopbackNode(model: string, secret: string): LoopbackNode {
   const message = { role: 'assistant', content: 'warm '.repeat(writes * chunksPerWrite) }
   const whole = JSON.stringify({

@@ -127,7 +127,7 @@ const nobodyPays = () => Promise.reject(new Error('nobody pays for a rehearsal')
 
 /**
  * The request path as it is, on actors that keep nothing: what runs through it is in no receipt, limit, metric, log line,
- * explanation or row. It lets nobody in but `key`, and knows no model but `model`, on the node at `nodeUrl`.
+ * explanation or row. It admits only `key`, and knows only the model `model`, on the node at `nodeUrl`.
  */
 export function createRehearsal(
   real: GatewayHandle,
@@ -176,6 +176,7 @@ export function createRehearsal(
         recent: () => null,
         page: () => Promise.resolve({ records: [], searchedTo: null }),
         traffic: () => Promise.resolve(null),
+        failures: () => Promise.resolve({ clusters: [], reachMs: null }),
         days: 0,
       },
       access: {

@@ -14,7 +14,7 @@ export interface WarmDoor {
   stop(): Promise<void>
 }
 
-/** Opens the whole way of a request on loopback; whoever does not send `key` is told nothing. */
+/** Opens the whole way of a request on loopback; a caller who does not send `key` is told nothing. */
 export type OpenDoor = (gateway: GatewayHandle, key: string) => WarmDoor
 
 /** No request is sent any more after, ms. */

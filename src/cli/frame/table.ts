@@ -1,6 +1,5 @@
+import type { Cell } from '../../actions/frame/command.ts'
 import type { Style, Terminal } from './terminal.ts'
-
-export type Cell = string | number | boolean | null | undefined
 
 const controls = /[\u0000-\u001f\u007f-\u009f]/g
 

@@ -69,7 +69,7 @@ interface Added {
 
 /**
  * A customer with its first key, as a guest needs it: two calls, one form. The account stands when its key is refused:
- * its secrets are shown all the same, and nobody is asked to make a second one.
+ * its secrets are shown all the same, and no second one is asked for.
  */
 export const addCustomer = (): Act => ({
   actions: ['customer.create', 'gateway_key.issue'],

@@ -15,7 +15,7 @@ import {
 } from './act.ts'
 import { askedFor, needsApprover } from './policy.ts'
 
-/** A look waits until nobody types for this long. */
+/** A look waits until no key was pressed for this long. */
 const checkAfterMs = 400
 
 const first = (fields: readonly ActField[]): Values =>
@@ -120,7 +120,7 @@ export function useForm(act: Act, close: () => void) {
     setFailure(null)
     try {
       const answer = (await act.run(values, sender(reason.trim(), approver, shownRow))) as never
-      // Whoever asked has left, and what was done is nobody else's to see.
+      // The person who asked has left, and no other may see what was done.
       if (token.value !== asker) return
       const lacks = act.lacks?.(answer) ?? null
       setLacking(lacks)

@@ -74,7 +74,7 @@ function changedBy(model: Model, { aliases, prompt, completion, serves }: Values
   }
 }
 
-/** The way back from a change: what it has changed becomes what it was, where nobody has changed the entry since. */
+/** The way back from a change: what it has changed becomes what it was, where the entry was not changed since. */
 function putBack(before: Row, after: ModelEntry, changes: Changes): Act {
   const { id } = before
   const was = Object.fromEntries(Object.keys(changes).map((name) => [name, before[name as keyof Changes]]))
@@ -120,7 +120,7 @@ export const editModel = (model: Model): Act => ({
   undo: (after: ModelEntry, values, before) => putBack((before as SeenRow<Row>).row, after, changedBy(model, values)),
 })
 
-/** What the removed entry said, for an entry that is made anew: nobody else may have made one. */
+/** What the removed entry said, for an entry that is made anew: no other may have been made. */
 function makeAgain(model: Model): Act {
   const { aliases, name, description, input_modalities, output_modalities, serves } = model
   const { context_length, max_output_length } = model

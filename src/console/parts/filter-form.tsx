@@ -67,15 +67,17 @@ interface FormProps {
   readonly id?: string | null
   readonly fields: readonly FilterField[]
   readonly values: FilterValues
+  /** What stays in the address beside the fields. */
+  readonly kept?: FilterValues
 }
 
 /** What is asked for stands in the address: a filter is set by going there. */
-export function FilterForm({ view, id = null, fields, values }: FormProps) {
+export function FilterForm({ view, id = null, fields, values, kept = {} }: FormProps) {
   const apply = (form: HTMLFormElement) => {
     const given = new FormData(form)
     const read = ({ name, meant = (text: string) => text }: FilterField) =>
       [name, meant(String(given.get(name) ?? '').trim())] as const
-    location.hash = addressOf(view, id, Object.fromEntries(fields.map(read)))
+    location.hash = addressOf(view, id, { ...kept, ...Object.fromEntries(fields.map(read)) })
   }
   return (
     <form

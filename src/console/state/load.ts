@@ -88,7 +88,7 @@ export function useLoad<T>(path: string | null, everyMs: number | null = null): 
   return [loaded, useCallback(() => setTurn((before) => before + 1), [])]
 }
 
-/** Which of the gateway's routes are there; null while nobody knows. */
+/** Which of the gateway's routes are there; null while unknown. */
 export function useRoutes(): ReadonlySet<string> | null {
   const [routes, setRoutes] = useState<ReadonlySet<string> | null>(null)
   useEffect(() => {

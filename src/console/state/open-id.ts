@@ -13,7 +13,7 @@ const charts: readonly (readonly [RegExp, string])[] = [
   [/^node_/, 'node'],
 ]
 
-/** Where an id of any kind leads; null: nobody here knows it. Throws what the gateway refuses. */
+/** Where an id of any kind leads; null: unknown here. Throws what the gateway refuses. */
 export async function addressOfId(given: string): Promise<string | null> {
   const id = given.trim()
   if (/^req_[0-9A-Z]{26}$/.test(id)) return addressOf('requests', id)

@@ -4,6 +4,7 @@ import { Customers } from './customers/customers.tsx'
 import { Jobs } from './jobs.tsx'
 import { Models } from './models.tsx'
 import { Money } from './money/money.tsx'
+import { Now } from './now/now.tsx'
 import { Pool } from './pool.tsx'
 import { Requests } from './requests/requests.tsx'
 import { Statecharts } from './statecharts/statecharts.tsx'
@@ -21,6 +22,7 @@ export interface View {
 
 /** The pages of the console, in their order: a view is a file and a line. */
 export const views: readonly View[] = [
+  { id: 'now', title: 'Now', View: Now, needs: ['GET /v1/admin/failures'] },
   { id: 'pool', title: 'Pool', View: Pool, needs: ['GET /v1/admin/nodes'] },
   { id: 'models', title: 'Models', View: Models, needs: ['GET /v1/admin/models'] },
   { id: 'customers', title: 'Customers', View: Customers, needs: ['GET /v1/admin/customers'] },

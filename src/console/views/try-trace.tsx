@@ -1,4 +1,4 @@
-import type { Explanation } from '../../protocol/wire/admin/admin.ts'
+import type { Explanation } from '../../protocol/wire/admin/explanation.ts'
 import { duration } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { Id, Pill } from '../parts/small.tsx'

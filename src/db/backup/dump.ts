@@ -24,7 +24,7 @@ export interface Dumped {
 type About = Pick<BackupHeader, 'program_version' | 'secrets' | 'credentials'>
 
 /**
- * Writes all tables as they are at one moment, whoever goes on writing. Tables that PostgreSQL itself would lose at a
+ * Writes all tables as they are at one moment, while others go on writing. Tables that PostgreSQL itself would lose at a
  * crash (UNLOGGED: rates and slots of the last minute) are left out, and so is what became of each request: it is many
  * rows of a few days that nothing depends on. The places of receipts are made again from their groups.
  */

@@ -174,7 +174,7 @@ async function loadTable(sql: TransactionSql, table: BackupTable, source: Backup
   async function* counted() {
     for await (const chunk of source.rows()) {
       rows += countLines(chunk)
-      // Nobody overwrites the buffer of this piece, so the piece may wait in the stream.
+      // The buffer of this piece is not written again, so the piece may wait in the stream.
       yield chunk
     }
   }

@@ -90,7 +90,7 @@ function completed(native: string): boolean {
   }
 }
 
-/** True for a folder that nobody but us (or root) can have filled. */
+/** True for a folder that only this account (or root) can have filled. */
 function trusted(folder: string): boolean {
   const { uid, mode } = lstatSync(folder)
   return (uid === 0 || uid === process.getuid?.()) && (mode & 0o022) === 0

@@ -1,4 +1,4 @@
--- Sums up one hour, and its day with it where the day's last hour is over; false: there is nothing to sum up. First come hours that
+-- Sums up one hour, and its day with it where the day's last hour is over or a later day is summed up; false: there is nothing to sum up. First come hours that
 -- requests were written for after they were summed up, then the oldest one that is not summed up yet and over by p_closed. An
 -- hour without requests leaves a row too, so that the next call goes on behind it. Sums of days before that of p_keep_from are
 -- dropped.
@@ -38,7 +38,9 @@ BEGIN
   INSERT INTO request_sums VALUES (3600, v_hour, 'all', '', 0, 0, 0, 0, '{}', '{}', '{}') ON CONFLICT DO NOTHING;
   v_day := date_trunc('day', v_hour);
   DELETE FROM request_sums s WHERE s.span_seconds = 86400 AND s.at = v_day;
-  IF FOUND OR extract(hour FROM v_hour) = 23 THEN
+  -- A reader takes the days before the newest one that is summed up from their sums alone.
+  IF FOUND OR extract(hour FROM v_hour) = 23
+    OR EXISTS (SELECT FROM request_sums s WHERE s.span_seconds = 86400 AND s.at > v_day) THEN
     INSERT INTO request_sums
       WITH hours AS (
         SELECT * FROM request_sums s

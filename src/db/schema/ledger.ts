@@ -95,7 +95,7 @@ export const reservations = pgTable(
 
 /**
  * A node's share of one debit (§14). `settlement_status` is the resting state of the payout's chart, moved with
- * its batch; `void`: an operator rejected the receipt, and nobody is paid for it.
+ * its batch; `void`: an operator rejected the receipt, and it is not paid.
  */
 export const payouts = pgTable(
   'payouts',

@@ -40,6 +40,13 @@ export const logReceipts = pgTable(
   (t) => [uniqueIndex().on(t.toSeq)],
 )
 
+/** Of each entry of the kind `fork`: the checkpoint that it names as lost, so that its proof can be shown (§36). */
+export const logForks = pgTable('log_forks', {
+  entryIndex: place().primaryKey(),
+  /** The signed note. */
+  lostNote: text().notNull(),
+})
+
 /** Neighbouring hashes of the tree, 256 a row; only the last row of each level still grows. */
 export const logTiles = pgTable(
   'log_tiles',

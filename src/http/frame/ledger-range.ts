@@ -1,7 +1,7 @@
 import type { LedgerRange } from '../../db/queries/money/ledger.ts'
+import { type QueryValues, windowDays } from '../../protocol/wire/query.ts'
 import { dayMs } from '../../time.ts'
 import { type Place, pageQuery, readRange } from './page.ts'
-import { type QueryValues, windowDays } from './query.ts'
 
 /** Of what reads a ledger: `from` stands above `window_days`. */
 export const ledgerQuery = { ...pageQuery, window_days: windowDays } as const

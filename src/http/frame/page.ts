@@ -1,4 +1,5 @@
-import { filter, invalidParameter } from './query.ts'
+import { filter } from '../../protocol/wire/query.ts'
+import { invalidParameter } from './query.ts'
 
 /** Where a page of a list ends; a list is sorted by time, then by id, newest first. */
 export interface Place {

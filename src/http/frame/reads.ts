@@ -1,8 +1,9 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import { brand } from '../../brand.ts'
 import { readBody } from '../../protocol/json/json-body.ts'
+import type { QueryParameters } from '../../protocol/wire/query.ts'
 import type { HttpContext } from './context.ts'
-import { type QueryParameters, queryKey } from './query.ts'
+import { queryKey } from './query.ts'
 
 /** Also a key of a route's `detail`, where the route reads its body by itself. */
 export const bodyKey = `x-${brand}-body`

@@ -1,7 +1,8 @@
 import type { RequestFilter } from '../../actors/requests/request-log.ts'
+import { requestOutcomes } from '../../db/queries/requests/request-records.ts'
+import { filter, idFilter, limitOf, oneOf, type QueryValues } from '../../protocol/wire/query.ts'
 import { modelId } from '../../protocol/wire/shapes.ts'
 import { pageQuery, readRange } from './page.ts'
-import { filter, idFilter, limitOf, type QueryValues } from './query.ts'
 
 /** What both lists of requests can be asked for (§32). */
 export const requestQuery = {
@@ -18,6 +19,10 @@ export const requestQuery = {
     'Only those whose first token came at least so late, ms',
     '^[0-9]{1,9}$',
     'a whole number of milliseconds',
+  ),
+  outcome: oneOf(
+    requestOutcomes,
+    '`failed`: ended with a code, though the client had not left. `4xx`, `5xx`: by its status, 499 in neither.',
   ),
   limit: limitOf(100, 1_000),
 } as const
@@ -43,5 +48,6 @@ export function readRequestFilter(
     status: integer(query.status),
     code: query.code,
     ttftMsMin: integer(query.min_ttft_ms),
+    outcome: query.outcome,
   }
 }

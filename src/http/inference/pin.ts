@@ -2,7 +2,8 @@ import { Type } from '@sinclair/typebox'
 import type { InferenceRequest } from '../../actors/operations/operation.ts'
 import { Problem } from '../../errors.ts'
 import { mustBe } from '../../protocol/validation/words.ts'
-import { invalidParameter, matches, text } from '../frame/query.ts'
+import { text } from '../../protocol/wire/query.ts'
+import { invalidParameter, matches } from '../frame/query.ts'
 
 /** The query parameters of an inference request. */
 export const pinQuery = {

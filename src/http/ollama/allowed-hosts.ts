@@ -12,7 +12,7 @@ const loopback = /^(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])$/
 /**
  * Callers need no key here, so that a web page must not reach this listener under a name of its own that leads to this
  * computer (DNS rebinding): only loopback's names, the addresses that it listens on, and names that the operator allows are
- * answered (§28). A name of this computer is not among them: whoever runs the network's DNS gives it.
+ * answered (§28). A name of this computer is not among them, because the network's DNS gives it.
  */
 export function hostFault(listen: string, allowed: readonly string[]): (request: Request) => Problem | null {
   const own = isWildcard(listen) ? everyAddress() : [listen.includes(':') ? `[${listen}]` : listen]

@@ -14,7 +14,7 @@ import { requestId } from './request-id.ts'
 const ranks: Readonly<Record<Role, number>> = { viewer: 0, operator: 1, admin: 2 }
 /** The length of the hash under which a token's requests are counted. The token itself is not stored. */
 const tokenHashCharacters = 24
-/** Without a configured key there is only one gateway, so nobody shares the count. */
+/** Without a configured key there is only one gateway, so the count is not shared. */
 const processSalt = crypto.randomUUID()
 
 /** The actor of an admin request. */

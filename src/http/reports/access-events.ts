@@ -1,6 +1,6 @@
 import { listAccessEvents } from '../../db/queries/audit/audit-events.ts'
 import { AccessEventList } from '../../protocol/wire/admin/audit.ts'
-import { filter } from '../frame/query.ts'
+import { filter } from '../../protocol/wire/query.ts'
 import { accessEventView } from '../views/audit.ts'
 import { eventReport } from './event-report.ts'
 

@@ -1,7 +1,7 @@
 import { listApprovalEvents } from '../../db/queries/audit/audit-events.ts'
 import { canonicalJson } from '../../protocol/json/canonical-json.ts'
 import { ApprovalEventList } from '../../protocol/wire/admin/audit.ts'
-import { filter } from '../frame/query.ts'
+import { filter } from '../../protocol/wire/query.ts'
 import { approvalEventView } from '../views/audit.ts'
 import { eventReport } from './event-report.ts'
 

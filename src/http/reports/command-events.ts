@@ -1,7 +1,7 @@
 import { listCommandEvents } from '../../db/queries/audit/audit-events.ts'
 import { canonicalJson } from '../../protocol/json/canonical-json.ts'
 import { CommandEventList } from '../../protocol/wire/admin/audit.ts'
-import { filter } from '../frame/query.ts'
+import { filter } from '../../protocol/wire/query.ts'
 import { commandEventView } from '../views/audit.ts'
 import { eventReport } from './event-report.ts'
 

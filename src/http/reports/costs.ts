@@ -1,10 +1,10 @@
 import { brand } from '../../brand.ts'
 import { type Cost, keyCosts, type LedgerGrouping, ledgerCosts } from '../../db/queries/money/costs.ts'
 import { Costs } from '../../protocol/wire/money/costs.ts'
+import { limitOf, oneOf } from '../../protocol/wire/query.ts'
 import { dayMs, isoTime } from '../../time.ts'
 import { cellsOf } from '../frame/csv.ts'
 import { pageQuery, readRange } from '../frame/page.ts'
-import { limitOf, oneOf } from '../frame/query.ts'
 import { report } from './report.ts'
 
 const columns = ['key', 'name', 'count', 'amount_wei', 'prompt_tokens', 'completion_tokens', 'refunded_wei'] as const

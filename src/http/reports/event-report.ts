@@ -4,10 +4,10 @@ import { adminObject } from '../../brand.ts'
 import type { Database } from '../../db/client.ts'
 import type { EventPage } from '../../db/queries/audit/audit-events.ts'
 import type { AdminRole } from '../../machines/rules/admin-route.ts'
+import { limitOf, oneOf, type QueryParameters, type QueryValues } from '../../protocol/wire/query.ts'
 import { isoTime } from '../../time.ts'
 import type { CsvCell } from '../frame/csv.ts'
 import { allPages, type PageEnd, type Place, pageOf, pageQuery, readCursor, readRange } from '../frame/page.ts'
-import { limitOf, oneOf, type QueryParameters, type QueryValues } from '../frame/query.ts'
 import { type AnyReport, report } from './report.ts'
 
 const roleFilter = oneOf(['admin', 'operator', 'viewer'], '`admin`, `operator` or `viewer`')

@@ -3,15 +3,15 @@ import { type AnyElysia, Elysia } from 'elysia'
 import { paramsOf } from '../../actions/frame/params.ts'
 import { type AdminAction, adminRoutes } from '../../actions/registry.ts'
 import type { Deed } from '../../actors/audit/audit-context.ts'
-import { adminObject } from '../../brand.ts'
 import type { AdminRole } from '../../machines/rules/admin-route.ts'
-import { isoTime, utcDay } from '../../time.ts'
+import { formatParameter, type QueryParameters, type QueryValues } from '../../protocol/wire/query.ts'
+import { utcDay } from '../../time.ts'
 import type { AdminCall } from '../frame/admin-call.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { type CsvCell, csvResponse, csvStream, csvText, operators } from '../frame/csv.ts'
 import { countedBody } from '../frame/kept-body.ts'
 import { begun, nextLink } from '../frame/page.ts'
-import { asks, formatParameter, type QueryParameters, type QueryValues } from '../frame/query.ts'
+import { asks } from '../frame/query.ts'
 import { describe } from '../frame/route-table.ts'
 import { admin } from '../plugins/admin.ts'
 
@@ -54,14 +54,6 @@ export interface Report<Q extends QueryParameters = QueryParameters, S extends T
    */
   readonly deed?: (input: ReportInput<Q>) => Deed
 }
-
-/** A list that has nothing beside its rows. */
-export const listOf = <const K extends string, const M extends string, R>(kind: K, name: M, rows: R[], nowMs: number) =>
-  ({ object: `${adminObject}${kind}`, generated_at: isoTime(nowMs), count: rows.length, [name]: rows }) as {
-    object: `${typeof adminObject}${K}`
-    generated_at: string
-    count: number
-  } & Record<M, R[]>
 
 export type ReportFormat = 'json' | 'csv'
 

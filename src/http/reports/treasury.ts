@@ -1,7 +1,7 @@
 import { recentFees, settlementGroups, treasuryTotals } from '../../db/queries/money/payouts.ts'
 import { TreasuryReport } from '../../protocol/wire/money/money.ts'
+import { limitOf, windowDays } from '../../protocol/wire/query.ts'
 import { isoTime } from '../../time.ts'
-import { limitOf, windowDays } from '../frame/query.ts'
 import { groupView, windowStart } from '../views/money.ts'
 import { report } from './report.ts'
 

@@ -42,7 +42,7 @@ export const endpointIndexRoutes = (context: HttpContext, table: () => RouteTabl
 
 const wantsPage = (request: Request) => request.headers.get('accept')?.includes('text/html') === true
 
-/** Whoever types the address alone is a person, and belongs in the console; a program gets the index (§28). */
+/** A person who types the address alone belongs in the console; a program gets the index (§28). */
 export const rootRoutes = (context: HttpContext, table: () => RouteTable) =>
   new Elysia().use(publicReads(context, 'own')).get(
     '/',

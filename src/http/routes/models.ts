@@ -73,7 +73,7 @@ const nothingPublic = () =>
 
 const isAnthropic = (request: Request) => request.headers.has('anthropic-version')
 
-/** The whole list is one page, so nobody has to ask for more. */
+/** The whole list is one page, so no client has to ask for more. */
 function anthropicList(models: readonly Model[]): AnthropicModelList {
   const data = models.map(anthropicModel)
   return { data, has_more: false, first_id: data.at(0)?.id ?? null, last_id: data.at(-1)?.id ?? null }

@@ -3,12 +3,14 @@ import { Elysia } from 'elysia'
 import { proofTextOf } from '../../actors/log/public-log.ts'
 import { brand } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
+import { writtenFork } from '../../protocol/log/fork-proof.ts'
 import { logEntryText } from '../../protocol/log/log-entry.ts'
 import { parseTilePath } from '../../protocol/log/tiles.ts'
 import { encodeBase64 } from '../../protocol/signing/base64.ts'
-import { LogConsistency, LogInclusion, LogKeys } from '../../protocol/wire/money/log.ts'
+import { LogConsistency, LogForks, LogInclusion, LogKeys, LogWitnesses } from '../../protocol/wire/money/log.ts'
+import { filter } from '../../protocol/wire/query.ts'
 import type { HttpContext } from '../frame/context.ts'
-import { asks, filter, invalidParameter } from '../frame/query.ts'
+import { asks, invalidParameter } from '../frame/query.ts'
 import { describe } from '../frame/route-table.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
 
@@ -57,6 +59,54 @@ const keysRoute = (context: HttpContext) =>
         ...describe({
           summary: 'The name and the keys of the public log',
           description: 'Keep them when you first see them: who asks again each time trusts whoever answers.',
+          tags,
+        }),
+        security: [],
+      },
+    },
+  )
+
+const witnessesRoute = (context: HttpContext) =>
+  new Elysia().use(publicReads(context, 'own')).get(
+    `${prefix}/witnesses`,
+    async ({ set }) => {
+      set.headers['cache-control'] = soon
+      return {
+        object: `${brand}.log_witnesses` as const,
+        witnesses: [...(await context.gateway.publicLog.witnesses())],
+      }
+    },
+    {
+      response: { 200: LogWitnesses },
+      detail: {
+        ...describe({
+          summary: 'The keys of the witnesses of the public log',
+          description:
+            'Each as `name+hash+key` (C2SP `signed-note`). `agent`: of a node of this pool, which its operator may own; `other`: of a witness that the settings name. Compare a key with its owner (`node status`) before you count on it.',
+          tags,
+        }),
+        security: [],
+      },
+    },
+  )
+
+const forksRoute = (context: HttpContext) =>
+  new Elysia().use(publicReads(context, 'own')).get(
+    `${prefix}/forks`,
+    async ({ query: { to }, set }) => {
+      const found = await context.gateway.publicLog.forks(to === null ? null : Number(to))
+      if (found === null) throw notThere()
+      set.headers['cache-control'] = soon
+      return { object: `${brand}.log_forks` as const, size: found.size, forks: found.forks.map(writtenFork) }
+    },
+    {
+      response: { 200: LogForks },
+      ...asks({ to: sizeOf('Below the tree of so many entries; absent: of the newest checkpoint') }),
+      detail: {
+        ...describe({
+          summary: 'The forks of the public log',
+          description:
+            'Each with the checkpoint that was lost and the proof that the log contains its entry, newest first: who saw the log under an earlier name follows it from there.',
           tags,
         }),
         security: [],
@@ -148,4 +198,10 @@ const proofRoute = (context: HttpContext) =>
 
 /** What anybody may read of the log (§31). */
 export const publicLogRoutes = (context: HttpContext) =>
-  new Elysia().use(checkpointRoute(context)).use(keysRoute(context)).use(tileRoute(context)).use(proofRoute(context))
+  new Elysia()
+    .use(checkpointRoute(context))
+    .use(keysRoute(context))
+    .use(witnessesRoute(context))
+    .use(forksRoute(context))
+    .use(tileRoute(context))
+    .use(proofRoute(context))

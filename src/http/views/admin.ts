@@ -14,8 +14,9 @@ import { etagOf } from '../../precondition.ts'
 import { toBase64url } from '../../protocol/signing/base64url.ts'
 import { fingerprint } from '../../protocol/signing/ed25519.ts'
 import type { Customer, Key } from '../../protocol/wire/admin/accounts.ts'
-import type { Explanation, ModelEntry, Node } from '../../protocol/wire/admin/admin.ts'
+import type { ModelEntry, Node } from '../../protocol/wire/admin/admin.ts'
 import type { RecentMixture } from '../../protocol/wire/admin/admin-mixtures.ts'
+import type { Explanation } from '../../protocol/wire/admin/explanation.ts'
 import type { LiveNode } from '../../protocol/wire/admin/inspect.ts'
 import { isoTime } from '../../time.ts'
 
@@ -163,8 +164,9 @@ const costView = (cost: RouteCost) => ({
   own_ms: cost.ownMs,
   fleet_ms: cost.fleetMs,
   slot_wait_ms: cost.slotWaitMs,
+  slots: Number.isFinite(cost.slots) ? cost.slots : null,
   cold_ms: cost.coldMs,
-  doubt_ms: cost.doubtMs,
+  doubt_ms: cost.explorationMs,
   matched_share: cost.matchedShare,
   total_ms: cost.totalMs,
 })

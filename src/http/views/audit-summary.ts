@@ -82,7 +82,7 @@ export function commandPart(
     count: sum(groups),
     truncated,
     review_event_count: sum(groups.filter(needsReview)),
-    // What was refused or failed was told to nobody: it has no event, and these two counts are always 0.
+    // What was refused or failed has no event, and these two counts are always 0.
     by_role: byRole(groups),
     by_action: ranked(groups, ({ action }) => action).map((alike) => ({
       action: alike[0]?.action ?? '',

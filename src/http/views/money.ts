@@ -1,3 +1,4 @@
+import type { GatewayHandle } from '../../actors/gateway-handle.ts'
 import type { BatchProof, PayoutBatch } from '../../actors/money/settlement.ts'
 import { brand } from '../../brand.ts'
 import type {
@@ -6,7 +7,7 @@ import type {
   LedgerEntry as LedgerEntryRow,
 } from '../../db/queries/money/ledger.ts'
 import type { SettlementGroup as GroupRow } from '../../db/queries/money/payouts.ts'
-import type { BatchRow } from '../../db/queries/money/public-settlement.ts'
+import { type BatchRow, listBatches } from '../../db/queries/money/public-settlement.ts'
 import type { InvoiceLine, LedgerEntry } from '../../protocol/wire/money/billing.ts'
 import type { SettlementGroup } from '../../protocol/wire/money/money.ts'
 import { dayMs, isoTime } from '../../time.ts'
@@ -82,6 +83,9 @@ export const adminBatchView = (row: BatchRow) => ({
   held: row.held,
   last_error: row.lastError,
 })
+
+export const adminBatches = async ({ db }: Pick<GatewayHandle, 'db'>, limit: number) =>
+  (await listBatches(db, limit)).map(adminBatchView)
 
 /** What a payee needs to claim, and anybody to check. */
 export const payoutProofView = (batch: PayoutBatch, proof: BatchProof) => ({

@@ -2,8 +2,9 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
 import type { RequestFilter, RequestPlace, RequestRecord } from '../../actors/requests/request-log.ts'
+import { requestOutcomes } from '../../db/queries/requests/request-records.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
-import { count, Instant, nullable, nullableInteger } from '../../protocol/wire/shapes.ts'
+import { count, Instant, literals, nullable, nullableInteger } from '../../protocol/wire/shapes.ts'
 
 const text = Type.String()
 const [nullableText, nullableInstant] = [nullable(text), nullable(Instant)]
@@ -53,6 +54,7 @@ const Asked = Type.Object({
     status: nullableInteger,
     code: nullableText,
     ttftMsMin: nullableInteger,
+    outcome: nullable(literals(requestOutcomes)),
   }),
   after: nullable(Type.Object({ at: Instant, requestId: text })),
   limit: count,

@@ -1,7 +1,8 @@
+import { Type } from '@sinclair/typebox'
 import type { Role } from '../../actors/accounts/access.ts'
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
-import { Explanation } from '../../protocol/wire/admin/admin.ts'
-import type { RecentMixture } from '../../protocol/wire/admin/admin-mixtures.ts'
+import { RecentMixture } from '../../protocol/wire/admin/admin-mixtures.ts'
+import { Explanation } from '../../protocol/wire/admin/explanation.ts'
 import type { Transition } from '../../protocol/wire/admin/inspect.ts'
 import { explanationView, mixtureView } from './admin.ts'
 
@@ -25,6 +26,13 @@ export async function explanationOf(
 
 export function ownMixtures(gateway: GatewayHandle, limit: number, role: Role): RecentMixture[] {
   return gateway.mixtures.recent(limit).map((record) => mixtureView(record, role))
+}
+
+/** Of all processes of this gateway, newest first. */
+export async function mixturesOfAll(gateway: GatewayHandle, limit: number, role: Role): Promise<RecentMixture[]> {
+  const asked = { limit: String(limit), role }
+  const elsewhere = await gateway.siblings.ask('mixtures', asked, Type.Array(RecentMixture))
+  return newest([ownMixtures(gateway, limit, role), ...elsewhere], ({ ended_at: endedAt }) => endedAt, limit)
 }
 
 export function ownTransitions(

@@ -34,7 +34,7 @@ export async function requestPageOf(
 
 /**
  * Every page from `after` on, or `most` rows, however far the search for them must go: an empty page between two searches, so
- * that whoever has left is noticed there.
+ * that a reader who has left is noticed there.
  */
 export async function* allRequests(
   gateway: GatewayHandle,

@@ -2,7 +2,7 @@ import type { Role } from '../../actors/accounts/access.ts'
 import type { RequestRecord } from '../../actors/requests/request-log.ts'
 import { brand } from '../../brand.ts'
 import { requestSteps } from '../../machines/charts/chat-request.ts'
-import type { Explanation } from '../../protocol/wire/admin/admin.ts'
+import type { Explanation } from '../../protocol/wire/admin/explanation.ts'
 import type { AdminRequest, CustomerRequest, RequestStory } from '../../protocol/wire/admin/requests.ts'
 import { isoTime } from '../../time.ts'
 

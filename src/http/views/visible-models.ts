@@ -39,7 +39,7 @@ export function callableRoutes(table: RoutingTable, access: Access, nowMs: numbe
   )
 }
 
-/** Sorted by id. `caller`: whose nodes are free; null: nobody's. */
+/** Sorted by id. `caller`: whose nodes are free; null: no caller. */
 export function modelsOf(routes: readonly Route[], caller: CustomerId | null): readonly Model[] {
   const byId = Map.groupBy(routes, ({ modelId }) => modelId)
   return [...byId.keys()].sort().map((id) => modelOf(id, byId.get(id) ?? [], caller))

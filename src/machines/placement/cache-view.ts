@@ -9,8 +9,10 @@ export const unitsPerToken = 4
 const capacityFactor = 2
 /** Tokens of the cache of a runtime that does not say how many it holds. */
 const capacityTokensAssumed = 262_144
-/** Blocks to which corrections shrink a cache at most whose runtime does not say how many it holds. */
+/** Blocks to which corrections shrink a cache at most. */
 export const capacityBlocksLeast = 32
+/** After so many misses in a row of what was thought cached, a cache is smaller than its runtime says, and than is thought in it. */
+const missesBelieved = 3
 /** Upper bound of blocks remembered per cache, regardless of the runtime's report and of corrections. */
 export const capacityBlocksMax = 16_384
 /** A runtime that had less than thought has a smaller cache than thought; one that had it all may have a larger one. */
@@ -42,10 +44,14 @@ interface Seat {
   oldest: Link | null
   newest: Link | null
   size: number
+  /** UTF-16 units behind its blocks: of prompts' ends and answers. They take room, too. */
+  tailUnits: number
   /** Blocks; not rounded, so that small corrections add up. */
   capacity: number
-  /** As the runtime says; it never shrinks below. null: the runtime does not say. */
+  /** As the runtime says; it shrinks below for misses in a row alone. null: the runtime does not say. */
   said: number | null
+  /** Prompts in a row of which it had less than thought. */
+  misses: number
   evicted: number
 }
 
@@ -130,9 +136,9 @@ export class CacheView {
     const seat = this.seatOf(profileId)
     for (let at = blocks.length - 1; at >= 0; at--) {
       const link = this.touch(seat, blocks[at] ?? 0)
-      if (at === blocks.length - 1) link.tailUnits = units - blocks.length * blockUnits
+      setTail(seat, link, at === blocks.length - 1 ? units - blocks.length * blockUnits : 0)
     }
-    while (seat.size > Math.floor(seat.capacity)) this.evictOldest(seat)
+    this.fit(seat)
   }
 
   private hold(session: number, profileId: string): void {
@@ -148,17 +154,17 @@ export class CacheView {
     const seat = this.seats.get(profileId)
     const entry = this.index.get(blocks.at(-1) ?? -1)
     const link = entry?.links.find((other) => other.seat === seat?.number)
-    if (link !== undefined) link.tailUnits += answerUnits
+    if (link !== undefined && seat !== undefined) setTail(seat, link, link.tailUnits + answerUnits)
   }
 
   /** Takes the size of the cache that the runtime reports, tokens. */
-  told(profileId: string, tokens: number): void {
+  reported(profileId: string, tokens: number): void {
     const seat = this.seatOf(profileId)
     const said = blocksOfTokens(tokens)
     if (seat.said === said) return
     seat.said = said
     seat.capacity = Math.min(capacityFactor * said, capacityBlocksMax)
-    while (seat.size > Math.floor(seat.capacity)) this.evictOldest(seat)
+    this.fit(seat)
   }
 
   /** The runtime has said how much of a prompt it found in its cache. */
@@ -167,8 +173,13 @@ export class CacheView {
     if (seat === undefined || matchedBlocks === 0) return
     // A block that is cut by the cache's own grid is no miss.
     const less = cachedUnits < (matchedBlocks - 1) * blockUnits
-    const capacity = seat.capacity * (less ? shrink : grow)
-    seat.capacity = Math.min(Math.max(capacity, seat.said ?? capacityBlocksLeast), capacityBlocksMax)
+    seat.misses = less ? seat.misses + 1 : 0
+    const isSmaller = seat.misses >= missesBelieved
+    const least = isSmaller ? capacityBlocksLeast : Math.min(seat.capacity, seat.said ?? capacityBlocksLeast)
+    // What was thought cached was not, so it holds less than is thought in it; but it may have been emptied at once.
+    const from = isSmaller ? Math.min(seat.capacity, Math.max(blocksIn(seat), seat.capacity / 2)) : seat.capacity
+    seat.capacity = Math.min(Math.max(from * (less ? shrink : grow), least), capacityBlocksMax)
+    this.fit(seat)
   }
 
   /** The cache is empty: its server has restarted, its model was unloaded, or the profile is gone. */
@@ -185,7 +196,17 @@ export class CacheView {
     if (known !== undefined) return known
     const number = this.freeSeats.pop() ?? this.seats.size
     const capacity = blocksOfTokens(capacityTokensAssumed)
-    const seat = { number, oldest: null, newest: null, size: 0, capacity, said: null, evicted: 0 }
+    const seat = {
+      number,
+      oldest: null,
+      newest: null,
+      size: 0,
+      tailUnits: 0,
+      capacity,
+      said: null,
+      misses: 0,
+      evicted: 0,
+    }
     this.seats.set(profileId, seat)
     return seat
   }
@@ -212,6 +233,11 @@ export class CacheView {
     return link
   }
 
+  private fit(seat: Seat): void {
+    const capacity = Math.floor(seat.capacity)
+    while (seat.oldest !== null && blocksIn(seat) > capacity) this.evictOldest(seat)
+  }
+
   private evictOldest(seat: Seat): void {
     if (seat.oldest === null) return
     this.drop(seat, seat.oldest)
@@ -221,11 +247,19 @@ export class CacheView {
   private drop(seat: Seat, link: Link): void {
     const { entry } = link
     unlink(seat, link)
+    setTail(seat, link, 0)
     seat.size--
     clearBit(entry.words, seat.number)
     entry.links.splice(entry.links.indexOf(link), 1)
     if (entry.links.length === 0) this.index.delete(entry.block)
   }
+}
+
+const blocksIn = ({ size, tailUnits }: Seat) => size + tailUnits / blockUnits
+
+function setTail(seat: Seat, link: Link, units: number): void {
+  seat.tailUnits += units - link.tailUnits
+  link.tailUnits = units
 }
 
 function unlink(seat: Seat, link: Link): void {

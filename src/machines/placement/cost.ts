@@ -1,5 +1,6 @@
 import { blockUnits, type Prompt } from './blocks.ts'
 import type { Matches } from './cache-view.ts'
+import { loadLeftMs } from './loads.ts'
 import type { Reading, Work } from './reading.ts'
 
 /** The inputs of the choice. */
@@ -20,9 +21,11 @@ export interface RouteCost {
   readonly ownMs: number
   readonly fleetMs: number
   readonly slotWaitMs: number
+  /** Calls that it was thought to answer at once, told or learnt; infinite: neither. */
+  readonly slots: number
   readonly coldMs: number
   /** Taken off, since that much of its own time is doubted by now. */
-  readonly doubtMs: number
+  readonly explorationMs: number
   readonly matchedUnits: number
   /** Of the prompt, 0 to 1. */
   readonly matchedShare: number
@@ -35,14 +38,17 @@ export interface Fleet {
   /** Of the fastest of them. */
   readonly unitsPerMsMax: number
   readonly durationMs: number
+  /** Of a load of the model; null: none was measured. */
+  readonly loadMs: number | null
 }
 
-/** Assumed for a runtime that does not report its slots; such a runtime queues by itself. */
-export const slotsAssumed = 4
+/** By which calls without a prompt are shared out among runtimes of unknown slots; no wait is charged by it. */
+const slotsAssumed = 4
+/** A first token that is late by this share of the mean wait for one of the slots tells of a queue at its server. */
+const overdueShare = 0.35
 /** Assumed for a node without measurements. */
 const unitsPerMsAssumed = 4
 const durationMsAssumed = 5_000
-const loadMsAssumed = 15_000
 /** A copy of a prefix elsewhere is work that others wait for. */
 const fleetShare = 0.5
 /** Routes that are so much dearer are as good: the prompt's beginning decides between them. */
@@ -57,6 +63,8 @@ export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
   let timed = 0
   let durations = 0
   let measured = 0
+  let loads = 0
+  let loaded = 0
   for (const routes of lists) {
     for (const { load } of routes) {
       if (load.reading.unitsPerMs !== null) {
@@ -68,45 +76,72 @@ export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
         durations += load.durationEwmaMs
         measured++
       }
+      if (load.reading.loadEwmaMs !== null) {
+        loads += load.reading.loadEwmaMs
+        loaded++
+      }
     }
   }
   return {
     unitsPerMs: timed === 0 ? unitsPerMsAssumed : speeds / timed,
     unitsPerMsMax: timed === 0 ? unitsPerMsAssumed : fastest,
     durationMs: measured === 0 ? durationMsAssumed : durations / measured,
+    loadMs: loaded === 0 ? null : loads / loaded,
   }
 }
 
-export const slotsOf = ({ slotsTotal }: Candidate) => slotsTotal ?? slotsAssumed
+/** The calls that it answers at once: as its server says, or fewer if first tokens have shown that; infinite if neither. */
+function slotsOf({ slotsTotal, load }: Candidate): number {
+  const { limit } = load.reading.concurrency
+  if (slotsTotal === null) return limit ?? Number.POSITIVE_INFINITY
+  return limit === null || limit > slotsTotal ? slotsTotal : limit
+}
 
 /** This gateway's calls and, if the runtime reports them, those of others. */
 const inFlightOf = ({ load }: Candidate) => load.inFlight + load.reading.busyByOthers
 
-/** Only the rest of a load that is under way counts. */
-export function loadLeftMs({ loadEwmaMs, loadStartedAtMs, evicts }: Reading, nowMs: number): number {
-  const loadMs = loadEwmaMs ?? loadMsAssumed
-  if (loadStartedAtMs !== null) return Math.max(loadMs - (nowMs - loadStartedAtMs), 0)
-  return evicts ? 2 * loadMs : loadMs
+/**
+ * The wait in a queue that is there now: prompts that should have been read by now have no first token yet, so their
+ * calls wait for slots, and those that have one take all of them. 0 without a sign of it.
+ */
+function queueSeenMs({ unseenCalls, unseenMs, openCalls, readUntilMs, cold }: Reading, nowMs: number, lastsMs: number) {
+  if (cold || nowMs - readUntilMs <= Math.max(unseenMs, (overdueShare * lastsMs) / openCalls)) return 0
+  return ((unseenCalls + 1) / Math.max(1, openCalls - unseenCalls)) * lastsMs
+}
+
+/** Of a new call: in the queue that is seen, or in the one that the number of slots makes. `over`: calls beyond the slots. */
+function slotWaitOf(route: Candidate, slots: number, over: number, fleet: Fleet, nowMs: number): number {
+  const { reading, durationEwmaMs } = route.load
+  const lastsMs = durationEwmaMs ?? fleet.durationMs
+  const seenMs = reading.unseenCalls === 0 ? 0 : queueSeenMs(reading, nowMs, lastsMs)
+  if (over <= 0) return seenMs
+  // Calls that have been running for longer than calls took are no short ones.
+  const ageMs = reading.openCalls === 0 ? 0 : nowMs - reading.openSinceSumMs / reading.openCalls
+  return Math.max(seenMs, (over / slots) * Math.max(lastsMs, ageMs))
+}
+
+/** What it may be faster by than it is thought to be: as fast as the fastest; and a load that was never seen may take no time. */
+function explorationOf(reading: Reading, fleet: Fleet, unread: number, ownMs: number, coldMs: number): number {
+  const unprovenMs = Math.max(0, ownMs - unread / fleet.unitsPerMsMax) + (reading.loadEwmaMs === null ? coldMs : 0)
+  return Math.min(reading.explorationMs, unprovenMs)
 }
 
 export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUnits: number, nowMs: number): RouteCost {
-  const { reading, durationEwmaMs } = route.load
-  const slots = slotsOf(route)
+  const { reading } = route.load
   const unread = units - matchedUnits
   const ownMs = unread / (reading.unitsPerMs ?? fleet.unitsPerMs) + reading.lagMs
   const fleetMs = unread / fleet.unitsPerMs
   const queuedMs = reading.awaitedMs + reading.queuedByOthers * (reading.ownEwmaMs ?? ownMs)
   const backlogMs = Math.max(0, reading.readUntilMs - nowMs) + queuedMs
-  const over = Math.max(0, inFlightOf(route) + reading.awaited + 1 - slots)
-  // Calls that have been running for longer than calls took are no short ones.
-  const ageMs = reading.openCalls === 0 ? 0 : nowMs - reading.openSinceSumMs / reading.openCalls
-  const slotWaitMs = (over / slots) * Math.max(durationEwmaMs ?? fleet.durationMs, ageMs)
-  const coldMs = reading.cold ? loadLeftMs(reading, nowMs) : 0
-  // It may be as fast as the fastest, and no faster.
-  const doubtMs = Math.min(reading.doubtMs, Math.max(0, ownMs - unread / fleet.unitsPerMsMax))
+  const slots = slotsOf(route)
+  const over = inFlightOf(route) + reading.awaited + 1 - slots
+  const isAtOnce = over <= 0 && reading.unseenCalls === 0
+  const slotWaitMs = isAtOnce ? 0 : slotWaitOf(route, slots, over, fleet, nowMs)
+  const coldMs = reading.cold ? loadLeftMs(reading, fleet.loadMs, nowMs) : 0
+  const explorationMs = reading.explorationMs === 0 ? 0 : explorationOf(reading, fleet, unread, ownMs, coldMs)
   const matchedShare = units === 0 ? 0 : matchedUnits / units
-  const totalMs = backlogMs + ownMs + fleetShare * fleetMs + slotWaitMs + coldMs - doubtMs
-  return { backlogMs, ownMs, fleetMs, slotWaitMs, coldMs, doubtMs, matchedUnits, matchedShare, totalMs }
+  const totalMs = backlogMs + ownMs + fleetShare * fleetMs + slotWaitMs + coldMs - explorationMs
+  return { backlogMs, ownMs, fleetMs, slotWaitMs, slots, coldMs, explorationMs, matchedUnits, matchedShare, totalMs }
 }
 
 /** Highest-random-weight hashing: every gateway computes the same order without asking another. */
@@ -118,7 +153,11 @@ function weight(first: number, salt: number): number {
 }
 
 /** Without a prompt to name one: the least busy. */
-const ease = (route: Candidate | undefined) => (route === undefined ? 0 : slotsOf(route) / (route.load.inFlight + 1))
+const ease = (route: Candidate | undefined) => {
+  if (route === undefined) return 0
+  const slots = slotsOf(route)
+  return (slots === Number.POSITIVE_INFINITY ? slotsAssumed : slots) / (route.load.inFlight + 1)
+}
 
 export interface Choice<R extends Candidate> {
   readonly route: R
@@ -144,7 +183,7 @@ export function cheapest<R extends Candidate>(
     const cost = costOf(route, fleet, units, matches.unitsOf(route.profileId), nowMs)
     costs.push(cost)
     if (cost.totalMs < least) least = cost.totalMs
-    if (cost.totalMs + cost.doubtMs < leastBelieved) leastBelieved = cost.totalMs + cost.doubtMs
+    if (cost.totalMs + cost.explorationMs < leastBelieved) leastBelieved = cost.totalMs + cost.explorationMs
   }
   const held = matches.holder === null ? -1 : routes.findIndex(({ profileId }) => profileId === matches.holder)
   if (held !== -1 && (costs[held]?.totalMs ?? Number.POSITIVE_INFINITY) <= leastBelieved + sessionWithinMs) {
@@ -170,7 +209,8 @@ export function workOf(route: Candidate, cost: RouteCost, prompt: Prompt, nowMs:
     lagMs: route.load.reading.lagMs,
     unreadUnits: prompt.units - cost.matchedUnits,
     matchedBlocks: Math.floor(cost.matchedUnits / blockUnits),
-    atOnce: cost.coldMs === 0 && inFlightOf(route) < slotsOf(route),
+    atOnce: cost.coldMs === 0 && inFlightOf(route) < (route.slotsTotal ?? Number.POSITIVE_INFINITY),
+    concurrency: cost.coldMs === 0 ? inFlightOf(route) + 1 : 0,
     prompt,
     readMs: null,
   }

@@ -1,20 +1,25 @@
 import type { Prompt } from './blocks.ts'
+import { ConcurrencyLimit, isLate } from './concurrency.ts'
+import { LoadTimes, loadAwaited, loadSeen, type ModelLoad, newModelLoad } from './loads.ts'
+import { ewma } from './moving-mean.ts'
 
 /**
  * How fast a profile reads prompts and what still waits there to be read. One object per profile for the life of the
  * process, written by the router alone.
  */
-export interface Reading {
+export interface Reading extends ModelLoad {
   /** UTF-16 units; null: no call of enough text was timed. */
   unitsPerMs: number | null
   /** Time of a first token besides reading: the network, and the server's own work before it reads. */
   lagMs: number
   /** How much too long its times may be thought to be by now, ms: grows while calls pass it by. */
-  doubtMs: number
+  explorationMs: number
   /** Unix ms when it grew last, or was settled by a call. */
-  doubtedAtMs: number
+  explorationAtMs: number
   /** Own time of calls that were placed and have no first token yet. */
   unseenMs: number
+  /** How many these are. */
+  unseenCalls: number
   /** The same for calls whose first token the gateway cannot observe, until they end. */
   unheardMs: number
   /** Estimated time when all placed prompts are read, Unix ms. */
@@ -31,26 +36,14 @@ export interface Reading {
   matchEwma: number | null
   /** Exponentially weighted own time of the calls placed. */
   ownEwmaMs: number | null
-  /** Exponentially weighted length of a load of the model; null: none was measured. */
-  loadEwmaMs: number | null
-  /** Unix ms since when a call waits for the model to be loaded; null: none does. */
-  loadStartedAtMs: number | null
-  /** Unix ms when the model was last seen to have come into memory; 0: never. */
-  loadedAtMs: number
-  /** How often it was seen to come into memory and to leave it, and how long calls waited for it, ms. */
-  loads: number
-  unloads: number
-  loadMsSum: number
-  /** The runtime says that the model is not in memory. */
-  cold: boolean
-  /** To load the model, the runtime would throw out another one that is in use. */
-  evicts: boolean
   /**
    * Running and waiting requests of others, by the runtime's last report. The report is seconds old, and some of this
    * gateway's requests in it may have ended since.
    */
   busyByOthers: number
   queuedByOthers: number
+  /** How many calls it answers at once, as learnt. */
+  readonly concurrency: ConcurrencyLimit
   /** Spreads equal prompts over equal profiles, the same on every gateway. */
   readonly salt: number
 }
@@ -63,8 +56,10 @@ export interface Work {
   readonly lagMs: number
   readonly unreadUnits: number
   readonly matchedBlocks: number
-  /** A slot was free, so that the time to the first token is not that of a queue. */
+  /** A slot was free by what its server says, so that the time to the first token is not that of a queue. */
   readonly atOnce: boolean
+  /** Calls at the route when this one was placed, itself included; 0: the model was not in memory. */
+  readonly concurrency: number
   readonly prompt: Prompt
   /** From the moment its reading began to its first token; null: none was seen. */
   readMs: number | null
@@ -72,13 +67,6 @@ export interface Work {
 
 /** Calls with less to read say nothing of a profile's speed, units. */
 export const unitsTimedMin = 1_024
-/** A load that seems to take longer was not watched all the time. */
-const loadMsMax = 600_000
-/** Weight of the newest call in the moving means. */
-const ewmaWeight = 0.2
-
-export const ewma = (old: number | null, fresh: number) => (old === null ? fresh : old + ewmaWeight * (fresh - old))
-
 /** FNV-1a. */
 function saltOf(text: string): number {
   let hash = 0x81_1c_9d_c5
@@ -86,12 +74,13 @@ function saltOf(text: string): number {
   return hash >>> 0
 }
 
-export const newReading = (profileId: string): Reading => ({
+export const newReading = (profileId: string, loadTimes = new LoadTimes(null)): Reading => ({
   unitsPerMs: null,
   lagMs: 0,
-  doubtMs: 0,
-  doubtedAtMs: 0,
+  explorationMs: 0,
+  explorationAtMs: 0,
   unseenMs: 0,
+  unseenCalls: 0,
   unheardMs: 0,
   readUntilMs: 0,
   firstTokenAtMs: 0,
@@ -101,48 +90,47 @@ export const newReading = (profileId: string): Reading => ({
   awaitedMs: 0,
   matchEwma: null,
   ownEwmaMs: null,
-  loadEwmaMs: null,
-  loadStartedAtMs: null,
-  loadedAtMs: 0,
-  loads: 0,
-  unloads: 0,
-  loadMsSum: 0,
-  cold: false,
-  evicts: false,
+  ...newModelLoad(loadTimes),
   busyByOthers: 0,
   queuedByOthers: 0,
+  concurrency: new ConcurrencyLimit(),
   salt: saltOf(profileId),
 })
 
 /** Call when the work was placed. `timed`: its first token will be seen. */
 export function workPlaced(reading: Reading, work: Work, timed: boolean): void {
-  if (timed) reading.unseenMs += work.ownMs
-  else reading.unheardMs += work.ownMs
+  if (timed) {
+    reading.unseenMs += work.ownMs
+    reading.unseenCalls++
+  } else reading.unheardMs += work.ownMs
   reading.readUntilMs = Math.max(work.atMs, reading.readUntilMs) + work.ownMs
   reading.ownEwmaMs = ewma(reading.ownEwmaMs, work.ownMs)
-  reading.doubtMs = 0
-  reading.doubtedAtMs = work.atMs
+  reading.explorationMs = 0
+  reading.explorationAtMs = work.atMs
   loadAwaited(reading, work.atMs)
   reading.openCalls++
   reading.openSinceSumMs += work.atMs
 }
 
 /** A call that goes past others adds so much to the doubt of one of them, ms. */
-const doubtMsPerCall = 1
+const explorationMsPerCall = 1
 /** And in each second at most so much, ms. */
-const doubtMsPerSecond = 10
-const doubtMsMax = 60_000
+const explorationMsPerSecond = 10
+const explorationMsMax = 60_000
 
 /**
  * A call could have gone here and went elsewhere. Without this doubt, one late first token or one slow hour would
  * exclude a route for ever, and it could never show that it is fast. Once a route's doubt reaches the time by which it
  * seems slower, a call explores it. Each call adds to one route, so exploration delays calls by at most
- * `doubtMsPerCall` on average.
+ * `explorationMsPerCall` on average.
  */
 export function workPassed(reading: Reading, nowMs: number): void {
-  const bySecondsMs = (Math.max(0, nowMs - reading.doubtedAtMs) * doubtMsPerSecond) / 1_000
-  reading.doubtMs = Math.min(doubtMsMax, reading.doubtMs + Math.min(doubtMsPerCall, bySecondsMs))
-  reading.doubtedAtMs = nowMs
+  const bySecondsMs = (Math.max(0, nowMs - reading.explorationAtMs) * explorationMsPerSecond) / 1_000
+  reading.explorationMs = Math.min(
+    explorationMsMax,
+    reading.explorationMs + Math.min(explorationMsPerCall, bySecondsMs),
+  )
+  reading.explorationAtMs = nowMs
 }
 
 /** The call has ended, however. `timed`: as it was placed. */
@@ -155,63 +143,15 @@ export function workEnded(reading: Reading, work: Work, timed: boolean, nowMs: n
 
 /** The first token of timed work was seen, or the call ended without one: corrects the estimate of unread work. */
 export function workSeen(reading: Reading, work: Work, nowMs: number): void {
+  reading.unseenCalls--
   reading.unseenMs = Math.max(0, reading.unseenMs - work.ownMs)
   reading.readUntilMs = nowMs + reading.unseenMs
-}
-
-/** A call was placed: where the model is not in memory, its server loads it now. */
-export function loadAwaited(reading: Reading, nowMs: number): void {
-  if (reading.cold) reading.loadStartedAtMs ??= nowMs
 }
 
 /** A call without a first token has ended: its prompt was read at some time, so at most the others' work is left. */
 function workHeard(reading: Reading, work: Work, nowMs: number): void {
   reading.unheardMs = Math.max(0, reading.unheardMs - work.ownMs)
   reading.readUntilMs = Math.min(reading.readUntilMs, nowMs + reading.unseenMs + reading.unheardMs)
-}
-
-/** A call got an answer, so the model is in memory; the load's time is unknown. */
-export function loadProved(reading: Reading): void {
-  if (reading.cold) reading.loads++
-  reading.cold = false
-  reading.evicts = false
-  reading.loadStartedAtMs = null
-}
-
-/** All waiting calls gave up before the load ended. */
-export function loadGivenUp(reading: Reading): void {
-  if (reading.cold) reading.loadStartedAtMs = null
-}
-
-/** What its server says of a load. null: none is under way; undefined: it does not say. */
-export function loadHeard(reading: Reading, sinceMs: number | null | undefined, anyWaits: boolean): void {
-  if (!reading.cold || sinceMs === undefined) return
-  if (sinceMs !== null) reading.loadStartedAtMs = sinceMs
-  else if (!anyWaits) reading.loadStartedAtMs = null
-}
-
-/** A waiting call saw the model come into memory, so the load's time is known. */
-export function loadSeen(reading: Reading, nowMs: number): void {
-  const { loadStartedAtMs } = reading
-  if (loadStartedAtMs !== null) {
-    // A first token is dated from its answer's end: by whole milliseconds that can lie before the start.
-    const loadMs = Math.min(Math.max(0, nowMs - loadStartedAtMs), loadMsMax)
-    reading.loadEwmaMs = ewma(reading.loadEwmaMs, loadMs)
-    reading.loadMsSum += loadMs
-  }
-  reading.loads++
-  reading.loadedAtMs = nowMs
-  reading.cold = false
-  reading.evicts = false
-  reading.loadStartedAtMs = null
-}
-
-/** The server reports whether the model is in memory. `before`: its last report; null if it does not report this. */
-export function memoryHeard(reading: Reading, loaded: boolean | null, before: boolean | null, nowMs: number): void {
-  if (loaded === true && reading.cold) loadSeen(reading, nowMs)
-  if (loaded === false && before === true) reading.unloads++
-  reading.cold = loaded === false
-  if (!reading.cold) reading.loadStartedAtMs = null
 }
 
 /** Reading began when the call was placed, or when the one before it had its first token. */
@@ -222,14 +162,19 @@ export function firstTokenSeen(reading: Reading, work: Work, nowMs: number): voi
   reading.firstTokenAtMs = nowMs
 }
 
-/** Learns from a good answer. `cachedUnits`: the part that the runtime found in its cache; null if not reported. */
-export function learnReading(reading: Reading, work: Work, cachedUnits: number | null): void {
+/**
+ * Learns from a good answer. `cachedUnits`: the part that the runtime found in its cache; null if not reported.
+ * `durationMs`: the mean length of a call there.
+ */
+export function learnReading(reading: Reading, work: Work, cachedUnits: number | null, durationMs: number): void {
   const { readMs, prompt, ownMs, lagMs } = work
   if (prompt.units > 0 && cachedUnits !== null) {
     reading.matchEwma = ewma(reading.matchEwma, Math.min(1, cachedUnits / prompt.units))
   }
-  if (readMs === null || readMs <= 0 || !work.atOnce) return
+  if (readMs === null || readMs <= 0) return
   const unread = cachedUnits === null ? work.unreadUnits : Math.max(0, prompt.units - cachedUnits)
+  learnConcurrency(reading, work, readMs, unread, durationMs)
+  if (!work.atOnce || work.concurrency > (reading.concurrency.limit ?? Number.POSITIVE_INFINITY)) return
   const unitsPerMs = unread / readMs
   // Even a short prompt can raise the estimate: a runtime cannot read uncached text faster than its true speed.
   const isFaster = cachedUnits !== null && reading.unitsPerMs !== null && unitsPerMs > reading.unitsPerMs
@@ -237,12 +182,28 @@ export function learnReading(reading: Reading, work: Work, cachedUnits: number |
   if (unread < unitsTimedMin) reading.lagMs = ewma(reading.lagMs, Math.max(0, readMs - Math.max(0, ownMs - lagMs)))
 }
 
-/** Its server says how many requests it works on and how many wait there; `ours`: of this gateway, now. */
-export function loadReported(
-  reading: Reading,
-  told: { busy: number; queued: number; slots: number },
-  ours: number,
+/** Nothing is late before it is known how fast the route reads. */
+function learnConcurrency(
+  { unitsPerMs, lagMs, concurrency: limit }: Reading,
+  { concurrency }: Work,
+  readMs: number,
+  unread: number,
+  durationMs: number,
 ): void {
-  reading.busyByOthers = Math.max(0, told.busy - Math.min(ours, told.slots))
-  reading.queuedByOthers = Math.max(0, told.queued - Math.max(0, ours - told.slots))
+  if (concurrency === 0 || unitsPerMs === null) return
+  limit.learn(concurrency, isLate(readMs, unread / unitsPerMs + lagMs, durationMs, concurrency))
+}
+
+/** A report of its server: the requests that it works on, and those that wait there; null: it does not say. */
+export interface ReportedLoad {
+  readonly busy: number | null
+  readonly queued: number | null
+}
+
+/** Its server says how much it has to do; `ours`: requests of this gateway, now. */
+export function loadReported(reading: Reading, { busy, queued }: ReportedLoad, ours: number): void {
+  const others = Math.max(0, (busy ?? 0) + (queued ?? 0) - ours)
+  reading.queuedByOthers = Math.min(queued ?? 0, others)
+  reading.busyByOthers = others - reading.queuedByOthers
+  if (busy !== null && queued !== null) reading.concurrency.reported(busy, queued)
 }

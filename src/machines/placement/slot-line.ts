@@ -47,7 +47,7 @@ export interface Asking {
  * open route. `elsewhere` null: no route is open; then it answers sooner than the full routes without the prompt. null
  * if no such route exists or none expects a slot in time.
  */
-export function worthAWait<R extends Candidate>(
+export function routeWorthWaitingFor<R extends Candidate>(
   full: readonly R[],
   elsewhere: Elsewhere<R> | null,
   { prompt, matches, nowMs, fleet, waitMs }: Asking,
@@ -81,12 +81,12 @@ export interface LinePlace {
   readonly ownMs: number
 }
 
-export function lineEntered({ reading, ownMs }: LinePlace): void {
+export function joinQueue({ reading, ownMs }: LinePlace): void {
   reading.awaited++
   reading.awaitedMs += ownMs
 }
 
-export function lineLeft({ reading, ownMs }: LinePlace): void {
+export function leaveQueue({ reading, ownMs }: LinePlace): void {
   reading.awaited--
   reading.awaitedMs = reading.awaited === 0 ? 0 : Math.max(0, reading.awaitedMs - ownMs)
 }

@@ -1,6 +1,6 @@
 import { cheapest, type Fleet, fleetOf, type RouteCost, workOf } from '../placement/cost.ts'
 import { type Work, workPassed } from '../placement/reading.ts'
-import { type Awaited, worthAWait } from '../placement/slot-line.ts'
+import { type Awaited, routeWorthWaitingFor } from '../placement/slot-line.ts'
 import {
   hasSlot,
   isOwn,
@@ -143,10 +143,12 @@ function awaited(
 ): Awaited<Route> | null {
   if (full.length === 0 || prompt === null || waitMs === null) return null
   const asking = { prompt, matches, nowMs, fleet, waitMs }
-  if (placed === null) return worthAWait(full, null, asking)
+  if (placed === null) return routeWorthWaitingFor(full, null, asking)
   const { open, costs, route } = placed
   const cost = costs?.[open.indexOf(route)]
-  return costs === null || cost === undefined ? null : worthAWait(full, { open, costs, totalMs: cost.totalMs }, asking)
+  return costs === null || cost === undefined
+    ? null
+    : routeWorthWaitingFor(full, { open, costs, totalMs: cost.totalMs }, asking)
 }
 
 /**

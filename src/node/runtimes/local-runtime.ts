@@ -23,6 +23,8 @@ export interface LocalRuntime {
   readonly slotsTotal: number | null
   readonly slotsFree: number | null
   readonly queueDepth: number | null
+  /** Requests that the server works on, from every sender; undefined: it says so by its slots, or not at all. */
+  readonly running?: number | undefined
   /** Why it serves nothing, in a sentence for its operator alone, since it names an address; null: it does. */
   readonly trouble: string | null
   /** It works inside the agent, without a model server. */
@@ -85,6 +87,7 @@ export class WatchedRuntime implements LocalRuntime {
   models: readonly RuntimeModel[] = []
   slotsTotal: number | null = null
   queueDepth: number | null = null
+  running: number | undefined = undefined
   private polledFree: number | null = null
   private failure: string | null = null
   private failures = 0
@@ -162,6 +165,7 @@ export class WatchedRuntime implements LocalRuntime {
     this.slotsTotal = status.slotsTotal
     this.polledFree = status.slotsFree
     this.queueDepth = status.queueDepth
+    this.running = status.running
   }
 
   private goDown(): void {
@@ -169,6 +173,7 @@ export class WatchedRuntime implements LocalRuntime {
     this.models = this.models.map((model) => ({ ...model, ready: false }))
     this.polledFree = null
     this.queueDepth = null
+    this.running = undefined
   }
 
   /** The part of the status whose changes the gateway must hear at once. The load is not in it. */
@@ -208,5 +213,6 @@ export function agentRuntime(runtime: LocalRuntime, stopping: boolean): AgentRun
     slots_total: runtime.slotsTotal,
     slots_free: runtime.slotsFree,
     queue_depth: runtime.queueDepth,
+    ...(runtime.running === undefined ? {} : { running: runtime.running }),
   }
 }

@@ -155,7 +155,7 @@ export class ModelServers {
     const patienceMs = Math.min(Math.max(known, yieldMsMin), yieldMsMax)
     const leftMs = (server.loadingSinceMs ?? 0) + patienceMs - Date.now()
     this.yielding.clear()
-    // Nobody is asked twice: each event of a server is another pass.
+    // Each event of a server is another pass. A server that was asked has left `ready.busy`, so it is asked once.
     const yielding = busy.map((id) => this.byModel(id)).filter((one) => one?.state === 'ready.busy')
     if (leftMs <= 0) for (const one of yielding) one?.send('yield.asked')
     else this.yielding.set(leftMs)

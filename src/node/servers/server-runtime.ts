@@ -77,6 +77,10 @@ export class ServerRuntime implements LocalRuntime {
     return this.known?.queueDepth ?? null
   }
 
+  get running(): number | undefined {
+    return this.known?.running
+  }
+
   get trouble(): string | null {
     const { model, state } = this.options.server
     return state === 'failed' ? `The server of ${model.id} has failed, and it is started again later.` : null

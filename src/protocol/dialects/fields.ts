@@ -36,12 +36,12 @@ export const fields: Readonly<Record<string, Field>> = {
   logprobs: {
     of: 'OpenAI',
     at: { chat: 'carried', completions: 'carried', ollama: 'mapped' },
-    note: 'beside `options`',
+    note: 'beside `options`; Responses ask by `include`',
   },
   top_logprobs: {
     of: 'OpenAI',
-    at: { chat: 'carried', responses: 'refused', ollama: 'mapped' },
-    note: 'beside `options`; Responses carry no probabilities',
+    at: { chat: 'carried', responses: 'mapped', ollama: 'mapped' },
+    note: 'beside `options`; Responses: with `logprobs`',
   },
   n: { of: 'OpenAI', at: { chat: 'refused', completions: 'refused' }, note: 'beyond 1' },
   best_of: { of: 'OpenAI', at: { completions: 'refused' }, note: 'beyond 1' },
@@ -72,7 +72,11 @@ export const fields: Readonly<Record<string, Field>> = {
   text: { of: 'OpenAI', at: { responses: 'mapped' }, note: '`response_format`, `verbosity`' },
   instructions: { of: 'OpenAI', at: { responses: 'mapped' }, note: 'a system message' },
   ...named('OpenAI', { responses: 'refused' }, 'previous_response_id conversation background prompt'),
-  include: { of: 'OpenAI', at: { responses: 'refused' }, note: 'all but `reasoning.encrypted_content`' },
+  include: {
+    of: 'OpenAI',
+    at: { responses: 'mapped' },
+    note: '`message.output_text.logprobs` is `logprobs`; all but it and `reasoning.encrypted_content` is refused',
+  },
   truncation: { of: 'OpenAI', at: { responses: 'refused' }, note: 'all but `disabled`' },
 
   stop_sequences: { of: 'Anthropic', at: { messages: 'mapped' }, note: '`stop`' },

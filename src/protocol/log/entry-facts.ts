@@ -8,7 +8,7 @@ export const factsHash = (facts: object): string => `0x${sha256(canonicalJson(fa
 
 export const ledgerEntryHash = (entry: LoggedEntry): string => factsHash(loggedFacts(entry))
 
-/** The end of one writer's chain of the audit. Its MAC is nobody's to guess. */
+/** The end of one writer's chain of the audit. Its MAC cannot be guessed. */
 export const auditHeadHash = (head: {
   readonly writerId: string
   readonly ordinal: number

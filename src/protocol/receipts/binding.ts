@@ -23,7 +23,7 @@ const encoder = new TextEncoder()
 const longBytesMin = 16 * 1024
 const hasNative = typeof Bun !== 'undefined'
 
-/** `0x` and the hex SHA-256 of the salt and the text: nobody without the salt can try guesses against it. */
+/** `0x` and the hex SHA-256 of the salt and the text: without the salt guesses cannot be tried against it. */
 export function commitment(salt: Uint8Array, text: string): string {
   const bytes = encoder.encode(text)
   if (hasNative && bytes.length >= longBytesMin) {

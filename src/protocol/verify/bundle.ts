@@ -4,7 +4,7 @@ import { payoutLeafOf, toHex, verifyProof } from '../receipts/merkle.ts'
 import { verifyAudit } from './audit.ts'
 import { verifyEnvelope } from './envelope.ts'
 import { type Fields, fieldsOf, listOf, textOf } from './given.ts'
-import { consistencyIn } from './logged.ts'
+import { growthIn } from './logged.ts'
 import { verifyReceipt } from './receipt.ts'
 import { check, checkCheckpoint, type Trust, type Verdict, verdict } from './trust.ts'
 
@@ -29,7 +29,7 @@ function verifyPayout(given: Fields, roots: readonly string[]): Verdict {
 }
 
 function verifyCheckpointFile(given: Fields, trust: Trust): Verdict {
-  const { checks, checkpoint } = checkCheckpoint(textOf(given.note) ?? '', trust, consistencyIn(given))
+  const { checks, checkpoint } = checkCheckpoint(textOf(given.note) ?? '', trust, growthIn(given))
   return verdict('checkpoint', checkpoint?.origin ?? '', checks, checkpoint)
 }
 

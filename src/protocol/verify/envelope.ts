@@ -17,7 +17,7 @@ import { type Check, check, type Trust, type Verdict, verdict } from './trust.ts
 const bytesOf = (text: unknown) => decodeBase64Url(textOf(text) ?? '') ?? new Uint8Array()
 const withoutPadding = (text: string) => text.replace(/=+$/, '')
 
-const opens = 'It opens with the keys in this file; whoever has them could have sealed it'
+const opens = 'It opens with the keys in this file; anyone who has them could have sealed it'
 
 /** null if the value is not an envelope. */
 function envelopeOf(value: unknown): Envelope | null {

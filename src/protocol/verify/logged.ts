@@ -1,15 +1,23 @@
 import { type Checkpoint, parseLogProof, parseProofLines, proofHashesMax } from '../log/checkpoint.ts'
 import { cutoffHash } from '../log/entry-facts.ts'
+import { readFork } from '../log/fork-proof.ts'
 import { type LogEntryKind, logLeaf } from '../log/log-entry.ts'
 import { rootByInclusion, sameHash } from '../log/merkle-log.ts'
 import { type Fields, fieldsOf, listOf, textOf } from './given.ts'
-import { type Check, check, checkCheckpoint, type GivenConsistency, type Trust } from './trust.ts'
+import { type Check, check, checkCheckpoint, type GivenGrowth, type Trust } from './trust.ts'
 
-export function consistencyIn(given: Fields): readonly GivenConsistency[] {
-  return listOf(given.consistency).map((one) => {
+/** More than a log can have. */
+const forksMax = 64
+
+export function growthIn(given: Fields): GivenGrowth {
+  const consistency = listOf(given.consistency).map((one) => {
     const { from, to, proof } = fieldsOf(one)
     return { from: Number(from), to: Number(to), proof: listOf(proof).map(String) }
   })
+  const forks = listOf(given.forks)
+    .slice(0, forksMax)
+    .flatMap((one) => readFork(one) ?? [])
+  return { consistency, forks }
 }
 
 /** What is said of an entry's place. */
@@ -27,7 +35,7 @@ export function logged(kind: LogEntryKind, hash: string, proofText: unknown, giv
     const ok = trust.logNeeded ? false : null
     return { checks: [check('log', ok, 'there is no proof that the log holds it')], checkpoint: null, index: null }
   }
-  const { checks, checkpoint } = checkCheckpoint(proof.note, trust, consistencyIn(given))
+  const { checks, checkpoint } = checkCheckpoint(proof.note, trust, growthIn(given))
   const root = checkpoint && rootByInclusion(logLeaf({ kind, hash }), proof.index, checkpoint.size, proof.proof)
   const holds = checkpoint !== null && root !== null && sameHash(root, checkpoint.root)
   const detail = holds ? `entry ${proof.index} of ${checkpoint.size}` : 'the proof does not lead to the checkpoint'

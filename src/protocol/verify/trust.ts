@@ -1,6 +1,9 @@
 import { type Checkpoint, parseCheckpoint, parseProofLines } from '../log/checkpoint.ts'
-import { isConsistent, sameHash, type Tree } from '../log/merkle-log.ts'
+import { type ForkProof, followsFork, isLostBy } from '../log/fork-proof.ts'
+import { isConsistent, sameHash } from '../log/merkle-log.ts'
 import { checkNote, type NoteKey, parseNote, type VerifyEd25519 } from '../log/note.ts'
+import { isEarlier } from '../log/origins.ts'
+import { seenBefore } from './seen-logs.ts'
 
 /** What the one who verifies knows from elsewhere. Nothing in a file is trusted by itself. */
 export interface Trust {
@@ -13,8 +16,8 @@ export interface Trust {
   readonly witnessesMin: number
   /** A signature alone is not enough. */
   readonly logNeeded: boolean
-  /** The newest checkpoint of this log that was verified here before; null: none. */
-  remembered(origin: string): Tree | null
+  /** The largest checkpoints of this log, under each of its names, that were verified here before. */
+  remembered(origin: string): readonly Checkpoint[]
   /** Signed checkpoints that the same file has shown before, by their first two lines. */
   readonly shown?: Map<string, Checkpoint>
   readonly verify: VerifyEd25519
@@ -60,14 +63,29 @@ export interface GivenConsistency {
   readonly proof: readonly string[]
 }
 
+/** What comes with a checkpoint, to show that its log leads on from what was seen of it. */
+export interface GivenGrowth {
+  readonly consistency: readonly GivenConsistency[]
+  readonly forks: readonly ForkProof[]
+}
+
+/** The keys that are known for this log; those of a name that was seen before hold for what its fork leads to, too. */
+function keysFor(origin: string, { logKeys }: Trust, seen: readonly Checkpoint[]): readonly NoteKey[] {
+  const own = logKeys.filter(({ name }) => name === origin)
+  if (own.length > 0) return own
+  const names = new Set(seen.map((one) => one.origin))
+  return logKeys.filter(({ name }) => names.has(name)).map((key) => ({ ...key, name: origin }))
+}
+
 /** Who signed it, and whether it leads on from what was seen before. */
-export function checkCheckpoint(note: string, trust: Trust, given: readonly GivenConsistency[]): CheckedCheckpoint {
+export function checkCheckpoint(note: string, trust: Trust, given: GivenGrowth): CheckedCheckpoint {
   const parsed = parseNote(note)
   const checkpoint = parsed === null ? null : parseCheckpoint(parsed.text)
   if (parsed === null || checkpoint === null) {
     return { checks: [check('checkpoint', false, 'there is no checkpoint of a log')], checkpoint: null }
   }
-  const own = trust.logKeys.filter(({ name }) => name === checkpoint.origin)
+  const seen = trust.remembered(checkpoint.origin)
+  const own = keysFor(checkpoint.origin, trust, seen)
   const signed = checkNote(parsed, own, trust.verify)
   const bySomebody = signed !== null && signed.length > 0
   const known = own.length === 0 ? 'its key is not known here: give it with --log-key' : 'not signed by the known key'
@@ -81,7 +99,7 @@ export function checkCheckpoint(note: string, trust: Trust, given: readonly Give
       witnessCheck(witnesses === null, names, strangers, trust.witnessesMin),
       isSplit(checkpoint, bySomebody, trust)
         ? check('consistency', false, `SPLIT VIEW: this file shows two logs of ${checkpoint.size} entries`)
-        : consistencyCheck(checkpoint, trust.remembered(checkpoint.origin), given),
+        : growthCheck(checkpoint, seen, given),
     ],
   }
 }
@@ -109,12 +127,34 @@ function witnessCheck(forged: boolean, names: readonly string[], strangers: numb
   )
 }
 
-function consistencyCheck(now: Checkpoint, before: Tree | null, given: readonly GivenConsistency[]): Check {
-  const name = 'consistency'
-  if (before === null) return check(name, null, 'the first checkpoint of this log that is seen here')
+/** A log that was forked is still the one that was seen: neither name makes a verifier forget the other (§36). */
+function growthCheck(now: Checkpoint, seen: readonly Checkpoint[], given: GivenGrowth): Check {
+  const before = seenBefore(seen, now)
+  if (before === null) return check(growth, null, 'the first checkpoint of this log that is seen here')
+  if (isEarlier(before.origin, now.origin)) return forkCheck(now, before, given)
+  return consistencyCheck(now, before, given.consistency)
+}
+
+const growth = 'consistency'
+
+const proofBetween = (from: number, to: number, given: readonly GivenConsistency[]) =>
+  from === to ? [] : parseProofLines(given.find((one) => one.from === from && one.to === to)?.proof ?? ['none'])
+
+function forkCheck(now: Checkpoint, before: Checkpoint, { consistency, forks }: GivenGrowth): Check {
+  const proof = before.size > now.size ? null : proofBetween(before.size, now.size, consistency)
+  const followed = forks.find((fork) => followsFork(before, now, fork, proof))
+  if (followed !== undefined) {
+    const lost = isLostBy(before, followed.lost) ? `, of which it says that it lost those from ${followed.size} on` : ''
+    return check(growth, true, `${now.origin} goes on from the ${before.size} entries of ${before.origin}${lost}`)
+  }
+  const unproven = `no proof that it goes on from the ${before.size} entries of ${before.origin} that were seen here`
+  return check(growth, false, forks.length === 0 ? `${unproven}: get one with the file` : `SPLIT VIEW: ${unproven}`)
+}
+
+function consistencyCheck(now: Checkpoint, before: Checkpoint, given: readonly GivenConsistency[]): Check {
+  const name = growth
   const [earlier, later] = before.size <= now.size ? [before, now] : [now, before]
-  const told = given.find(({ from, to }) => from === earlier.size && to === later.size)
-  const proof = earlier.size === later.size ? [] : parseProofLines(told?.proof ?? ['none'])
+  const proof = proofBetween(earlier.size, later.size, given)
   if (proof === null) {
     return check(name, false, `no proof from ${earlier.size} to ${later.size} entries: get one with the file`)
   }

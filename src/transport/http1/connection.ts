@@ -142,7 +142,7 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     holdUntilTurnEnd(this)
   }
 
-  /** Nobody waits for this answer any more. */
+  /** This answer is no longer waited for. */
   abandon(call: Call): void {
     if (this.call !== call) return
     this.lost('aborted')
@@ -262,7 +262,7 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     if (this.answers === ordinal) this.destroy()
   }
 
-  /** The node, or this side, ended the connection: whoever waits hears of it, once. */
+  /** The node, or this side, ended the connection: the request that waits hears of it, once. */
   private lost(failure: TransportFailure): void {
     if (failure === 'closed' && this.parser.close()) return
     const { call } = this

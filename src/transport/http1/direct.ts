@@ -64,7 +64,7 @@ class DirectTransport implements NodeTransport, ConnectionPort, CallPort {
   private readonly idle = new IdleConnections()
   private closedByUs = false
   private unkeptUntilMs = 0
-  /** Of connections for one request: nobody would take them up again where all requests are of this kind. */
+  /** Of connections for one request: they would never be taken up again where all requests are of this kind. */
   private readonly oncePort: ConnectionPort = {
     heads: this.heads,
     released: (connection) => connection.destroy(),

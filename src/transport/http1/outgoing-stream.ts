@@ -14,7 +14,7 @@ export class OutgoingStream {
     private readonly write: (bytes: Uint8Array) => boolean,
   ) {}
 
-  /** `head`: request line and headers, without the length. Resolves when all is written, or when nobody wants more. */
+  /** `head`: request line and headers, without the length. Resolves when all is written, or when no more is wanted. */
   async run(head: string): Promise<void> {
     const { length } = this.body
     const framing = length === null ? 'transfer-encoding: chunked' : `content-length: ${length}`

@@ -25,7 +25,7 @@ interface Framing {
   readonly phase: Phase
   /** Of a sized body, bytes. */
   readonly length: number
-  /** Why nobody knows where the body ends; the status holds all the same. */
+  /** Why the end of the body is unknown; the status holds all the same. */
   readonly fault: string | null
 }
 

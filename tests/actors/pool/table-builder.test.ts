@@ -18,6 +18,7 @@ function nodeOf(index: number, models: readonly number[]): Changing {
     ejection: {},
     knownAt: new Date(0),
     measuredAt: 0,
+    modality: 'chat',
     firstToken: null,
     work: { reported: null, guessed: false },
     answered: [],

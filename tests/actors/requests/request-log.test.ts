@@ -55,6 +55,7 @@ const everything = {
   status: null,
   code: null,
   ttftMsMin: null,
+  outcome: null,
 }
 const idsAmong = async (ids: readonly string[]) =>
   (

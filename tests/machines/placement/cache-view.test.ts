@@ -11,7 +11,7 @@ import {
 import { CacheView, capacityBlocksLeast, sessionsMax } from '../../../src/machines/placement/cache-view.ts'
 import { cheapest, fleetOf } from '../../../src/machines/placement/cost.ts'
 import { newReading } from '../../../src/machines/placement/reading.ts'
-import { worthAWait } from '../../../src/machines/placement/slot-line.ts'
+import { routeWorthWaitingFor } from '../../../src/machines/placement/slot-line.ts'
 import { route } from '../rules/routes.ts'
 
 const hash: BlockHash = (text, seed) => Bun.hash.wyhash(text, seed)
@@ -106,7 +106,7 @@ describe('§29 view of the caches', () => {
 
   test('what was not used for longest is forgotten first, the end of a prompt before its beginning', () => {
     const view = new CacheView()
-    view.told('a', 512)
+    view.reported('a', 512)
     expect(view.capacityOf('a')).toBe(4)
     view.record('a', of(1, 2))
     view.record('a', of(3, 4))
@@ -117,9 +117,9 @@ describe('§29 view of the caches', () => {
     expect(view.evictedFrom('a')).toBe(1)
   })
 
-  test('a runtime that had less than thought has a smaller cache, though never smaller than it says', () => {
+  test('a runtime that had less than thought has a smaller cache, and not smaller than it says unless that is thrice in a row', () => {
     const view = new CacheView()
-    view.told('a', 25_600)
+    view.reported('a', 25_600)
     view.record('a', of(1))
     const before = view.capacityOf('a')
     expect(before).toBe(200)
@@ -127,19 +127,50 @@ describe('§29 view of the caches', () => {
     expect(view.capacityOf('a')).toBe(180)
     view.corrected('a', 8, 8 * blockUnits)
     expect(view.capacityOf('a')).toBe(183)
-    for (let i = 0; i < 50; i++) view.corrected('a', 8, 0)
-    expect(view.capacityOf('a')).toBe(100)
+    for (let i = 0; i < 50; i++) {
+      for (let misses = 0; misses < 2; misses++) view.corrected('a', 8, 0)
+      view.corrected('a', 8, 8 * blockUnits)
+    }
+    expect(view.capacityOf('a')).toBeWithin(100, 103)
+  })
+
+  test('§29: after three misses in a row of what was thought cached, the view is smaller than what it held', () => {
+    const view = new CacheView()
+    view.reported('a', 25_600)
+    const long = of(...Array.from({ length: 100 }, (_, at) => at + 1))
+    view.record('a', long)
+    for (let misses = 0; misses < 2; misses++) view.corrected('a', 100, 0)
+    expect(view.match(long).unitsOf('a')).toBe(100 * blockUnits)
+    view.corrected('a', 100, 0)
+    expect(view.match(long).unitsOf('a')).toBe(90 * blockUnits)
+    for (let misses = 0; misses < 50; misses++) view.corrected('a', 50, 0)
+    expect(view.capacityOf('a')).toBe(capacityBlocksLeast)
+    // The next hits show that there was more.
+    view.corrected('a', 8, 8 * blockUnits)
+    expect(view.capacityOf('a')).toBe(Math.floor(capacityBlocksLeast * 1.02))
+  })
+
+  test('§29: answers and the ends of prompts take room in a cache, too', () => {
+    const view = new CacheView()
+    view.reported('a', 512)
+    view.record('a', of(1, 2))
+    view.answered('a', of(1, 2), 1.5 * blockUnits)
+    view.record('a', of(3))
+    expect(view.match(of(1, 2)).unitsOf('a')).toBe(blockUnits)
+    expect(view.evictedFrom('a')).toBe(1)
   })
 
   test('a runtime that does not say how much it holds and had less than thought is thought smaller and smaller', () => {
     const view = new CacheView()
     view.record('a', of(1))
     expect(view.capacityOf('a')).toBe(1_024)
-    for (let i = 0; i < 20; i++) view.corrected('a', 8, 0)
-    expect(view.capacityOf('a')).toBe(124)
-    const long = of(...Array.from({ length: 200 }, (_, at) => at + 1))
+    for (let i = 0; i < 20; i++) {
+      view.corrected('a', 8, i % 3 === 2 ? 8 * blockUnits : 0)
+    }
+    expect(view.capacityOf('a')).toBe(263)
+    const long = of(...Array.from({ length: 300 }, (_, at) => at + 1))
     view.record('a', long)
-    expect(view.match(long).unitsOf('a')).toBe(124 * blockUnits)
+    expect(view.match(long).unitsOf('a')).toBe(263 * blockUnits)
     for (let i = 0; i < 100; i++) view.corrected('a', 8, 0)
     expect(view.capacityOf('a')).toBe(capacityBlocksLeast)
     view.corrected('a', 8, 8 * blockUnits)
@@ -151,12 +182,12 @@ describe('§29 view of the caches', () => {
     const view = new CacheView()
     const long = of(...Array.from({ length: 200 }, (_, at) => at + 1))
     view.record('a', long)
-    view.told('a', 12_800)
+    view.reported('a', 12_800)
     expect(view.match(long).unitsOf('a')).toBe(100 * blockUnits)
     view.corrected('a', 8, 0)
-    view.told('a', 12_800)
+    view.reported('a', 12_800)
     expect(view.capacityOf('a')).toBe(90)
-    view.told('a', 262_144)
+    view.reported('a', 262_144)
     expect(view.capacityOf('a')).toBe(2_048)
   })
 
@@ -217,7 +248,7 @@ describe('§29 view of the caches', () => {
     const weighed = cpuMicroseconds(() => {
       const asking = { prompt: asked, matches: view.match(asked), nowMs: Date.now(), fleet: fleetOf(open, full) }
       const { costs, cost } = cheapest(open, { ...asked, first: 1 }, asking.matches, asking.nowMs, asking.fleet)
-      return worthAWait(full, { open, costs, totalMs: cost.totalMs }, { ...asking, waitMs: 10_000 })
+      return routeWorthWaitingFor(full, { open, costs, totalMs: cost.totalMs }, { ...asking, waitMs: 10_000 })
     })
     expect([decided < eachAsked, weighed < eachAsked]).toEqual([true, true])
   })

@@ -16,6 +16,7 @@ const work = (atMs: number, ownMs: number, units = 4_000, change: Partial<Work> 
   unreadUnits: units,
   matchedBlocks: 0,
   atOnce: true,
+  concurrency: 1,
   prompt: { units, blocks: [], first: 1 },
   readMs: null,
   ...change,
@@ -50,11 +51,11 @@ describe('§29 what first tokens teach', () => {
 
   test('what a runtime reports is counted less what was ours when it said so, however old that is', () => {
     const reading = newReading('mp_a')
-    loadReported(reading, { busy: 3, queued: 0, slots: 4 }, 3)
+    loadReported(reading, { busy: 3, queued: 0 }, 3)
     expect(reading).toMatchObject({ busyByOthers: 0, queuedByOthers: 0 })
-    loadReported(reading, { busy: 4, queued: 5, slots: 4 }, 6)
+    loadReported(reading, { busy: 4, queued: 5 }, 6)
     expect(reading).toMatchObject({ busyByOthers: 0, queuedByOthers: 3 })
-    loadReported(reading, { busy: 4, queued: 2, slots: 4 }, 1)
+    loadReported(reading, { busy: 4, queued: 2 }, 1)
     expect(reading).toMatchObject({ busyByOthers: 3, queuedByOthers: 2 })
   })
 
@@ -65,8 +66,8 @@ describe('§29 what first tokens teach', () => {
     workPlaced(reading, second, true)
     firstTokenSeen(reading, first, 2_000)
     firstTokenSeen(reading, second, 3_000)
-    learnReading(reading, first, null)
-    learnReading(reading, second, null)
+    learnReading(reading, first, null, 5_000)
+    learnReading(reading, second, null, 5_000)
     expect(reading.unitsPerMs).toBe(4)
   })
 
@@ -74,7 +75,7 @@ describe('§29 what first tokens teach', () => {
     const reading = newReading('mp_a')
     const one = work(1_000, 500)
     firstTokenSeen(reading, one, 2_000)
-    learnReading(reading, one, 2_000)
+    learnReading(reading, one, 2_000, 5_000)
     expect(reading.unitsPerMs).toBe(2)
   })
 
@@ -84,7 +85,7 @@ describe('§29 what first tokens teach', () => {
     const waited = work(1_000, 10, 9_000, { atOnce: false })
     for (const one of [short, waited]) {
       firstTokenSeen(reading, one, 1_200)
-      learnReading(reading, one, null)
+      learnReading(reading, one, null, 5_000)
     }
     expect(reading.unitsPerMs).toBeNull()
     expect(reading.lagMs).toBeGreaterThan(0)

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { ConcurrencyLimit } from '../../../src/machines/placement/concurrency.ts'
+import { LoadTimes } from '../../../src/machines/placement/loads.ts'
 import {
   firstTokenSeen,
   learnReading,
@@ -381,6 +383,13 @@ describe('§29 a full route whose cache has the prompt', () => {
   })
 })
 
+/** A route that answered so many calls at once, and those beyond late. */
+function learnt(limit: number): ConcurrencyLimit {
+  const concurrency = new ConcurrencyLimit()
+  for (let at = 1; at <= 2 * limit; at++) concurrency.learn(at, at > limit)
+  return concurrency
+}
+
 describe('§29 choice: the least expected time to the first token', () => {
   const prompt = { units: 8_000, blocks: [1, 2, 3, 4, 5, 6, 7], first: 1 }
   const pair = (a: RouteChange, b: RouteChange, change = {}) =>
@@ -423,7 +432,7 @@ describe('§29 choice: the least expected time to the first token', () => {
         const tookMs = asked.units / (speeds[placed.route.nodeId] ?? 1)
         workPlaced(reading, work, true)
         firstTokenSeen(reading, work, atMs + tookMs)
-        learnReading(reading, work, null)
+        learnReading(reading, work, null, 5_000)
         workEnded(reading, work, true, atMs + tookMs)
         return { nodeId: placed.route.nodeId, tookMs }
       })
@@ -480,13 +489,13 @@ describe('§29 choice: the least expected time to the first token', () => {
       const wanted = request({ prompt: { units: 100, blocks: [], first: 7_919_777 } })
       const doubtsAfter = (random: number) => {
         const pool = ['a', 'b', 'c'].map((name) =>
-          route(name, { reading: { unitsPerMs: name === 'a' ? 9 : 1, doubtedAtMs: nowMs - 60_000 } }),
+          route(name, { reading: { unitsPerMs: name === 'a' ? 9 : 1, explorationAtMs: nowMs - 60_000 } }),
         )
         const placed = decide(pool, wanted)
         if (placed.kind !== 'placed') throw new Error('nothing is open')
         expect(placed.route.nodeId).toBe('node_a')
         takePlace(placed, wanted, () => random)
-        return pool.map(({ load }) => load.reading.doubtMs > 0)
+        return pool.map(({ load }) => load.reading.explorationMs > 0)
       }
       expect(doubtsAfter(0.1)).toEqual([false, false, false])
       expect(doubtsAfter(0.5)).toEqual([false, true, false])
@@ -494,7 +503,7 @@ describe('§29 choice: the least expected time to the first token', () => {
     })
 
     test('it may be as fast as the fastest, and no faster: a backlog beside it still counts', () => {
-      const doubted = { unitsPerMs: 1, doubtMs: 60_000 }
+      const doubted = { unitsPerMs: 1, explorationMs: 60_000 }
       const fastest = route('b', { reading: { unitsPerMs: 2 } })
       expect(spread([route('a', { reading: doubted }), fastest], request())).toEqual(['node_a', 'node_b'])
       const behind = route('a', { reading: { ...doubted, readUntilMs: nowMs + 100 } })
@@ -503,33 +512,75 @@ describe('§29 choice: the least expected time to the first token', () => {
 
     test('a session stays where it was', () => {
       const stays = { unitsOf: () => 0, holder: 'mp_b' }
-      expect(pair({ reading: { lagMs: 300, doubtMs: 300 } }, {}, { matches: stays })).toBe('node_b')
+      expect(pair({ reading: { lagMs: 300, explorationMs: 300 } }, {}, { matches: stays })).toBe('node_b')
     })
   })
 
-  test('beyond its slots a machine makes calls wait; an unknown number counts as four', () => {
-    expect(pair({ inFlight: 4 }, { inFlight: 3 })).toBe('node_b')
-    expect(pair({ inFlight: 4, reading: { unitsPerMs: 40 } }, { inFlight: 3, reading: { unitsPerMs: 20 } })).toBe(
-      'node_b',
-    )
+  test('§29: beyond its slots a machine makes calls wait; of an unknown number no wait is charged before one was seen', () => {
+    const slots = { slotsTotal: 4 }
+    expect(pair({ ...slots, inFlight: 4 }, { ...slots, inFlight: 3 })).toBe('node_b')
+    const [fast, slow] = [{ reading: { unitsPerMs: 40 } }, { reading: { unitsPerMs: 20 } }]
+    expect(pair({ ...slots, inFlight: 4, ...fast }, { ...slots, inFlight: 3, ...slow })).toBe('node_b')
+    expect(pair({ inFlight: 60, ...fast }, { inFlight: 3, ...slow })).toBe('node_a')
+    expect(pair({ inFlight: 60, reading: { ...fast.reading, concurrency: learnt(12) } }, slow)).toBe('node_b')
+    expect(pair({ inFlight: 11, reading: { ...fast.reading, concurrency: learnt(12) } }, slow)).toBe('node_a')
     // However short calls were: these have been running for a minute.
-    const stuck = { inFlight: 8, durationEwmaMs: 5, reading: { openCalls: 8, openSinceSumMs: 8 * (nowMs - 60_000) } }
+    const stuck = {
+      ...slots,
+      inFlight: 8,
+      durationEwmaMs: 5,
+      reading: { openCalls: 8, openSinceSumMs: 8 * (nowMs - 60_000) },
+    }
     expect(pair(stuck, {}, holding({ mp_a: 7_168 }))).toBe('node_b')
-    expect(pair({ inFlight: 9, slotsTotal: 16 }, { inFlight: 4 })).toBe('node_a')
+    expect(pair({ inFlight: 9, slotsTotal: 16 }, { ...slots, inFlight: 4 })).toBe('node_a')
+  })
+
+  test('§29: slots that a server says and that first tokens disprove count as learnt', () => {
+    const says64 = { slotsTotal: 64, inFlight: 20, reading: { concurrency: learnt(8) } }
+    expect(pair(says64, {}, holding({ mp_a: 7_168 }))).toBe('node_b')
+    expect(pair({ ...says64, inFlight: 7 }, {}, holding({ mp_a: 7_168 }))).toBe('node_a')
+  })
+
+  test('§29: a queue is seen where prompts that should have been read have no first token yet', () => {
+    const running = { openCalls: 6, openSinceSumMs: 6 * nowMs, unseenCalls: 2, unseenMs: 100 }
+    const late = (ms: number) =>
+      pair({ reading: { ...running, readUntilMs: nowMs - ms } }, {}, holding({ mp_a: 7_168 }))
+    expect(late(5_000)).toBe('node_b')
+    expect(late(50)).toBe('node_a')
   })
 
   test('what others sent counts: the runtime reports it', () => {
-    expect(pair({ reading: { busyByOthers: 8 } }, {})).toBe('node_b')
+    expect(pair({ slotsTotal: 4, reading: { busyByOthers: 8 } }, {})).toBe('node_b')
     expect(pair({ reading: { queuedByOthers: 3 } }, {})).toBe('node_b')
   })
 
   test('a model in memory before one that must be loaded, and that before one that pushes out another', () => {
-    expect(pair({ reading: { cold: true } }, { inFlight: 4 })).toBe('node_b')
-    expect(pair({ reading: { cold: true } }, { inFlight: 30 })).toBe('node_a')
-    expect(pair({ reading: { cold: true, evicts: true } }, { reading: { cold: true } })).toBe('node_b')
+    const busy = (inFlight: number) => ({ inFlight, reading: { concurrency: learnt(4) } })
+    expect(pair({ reading: { cold: true } }, busy(4))).toBe('node_b')
+    expect(pair({ reading: { cold: true } }, busy(30))).toBe('node_a')
+    expect(pair({ reading: { cold: true, evictedWaitMs: 5_000 } }, { reading: { cold: true } })).toBe('node_b')
     const loading = { cold: true, loadStartedAtMs: nowMs - 5_000 }
     expect(pair({ reading: { cold: true } }, { inFlight: 1, reading: loading })).toBe('node_b')
-    expect(pair({ reading: { cold: true, loadEwmaMs: 2_000 } }, { reading: { cold: true } })).toBe('node_a')
+    const measured = (loadEwmaMs: number) => ({ reading: { cold: true, loadEwmaMs } })
+    expect(pair(measured(2_000), measured(8_000))).toBe('node_a')
+  })
+
+  test('§29: a load that was never measured takes as long as others, so that the free place beside is tried', () => {
+    const thrown = { cold: true, loadEwmaMs: 3_000, evictedWaitMs: 1_500 }
+    expect(pair({ reading: thrown }, { reading: { cold: true } })).toBe('node_b')
+    const slow = new LoadTimes(null)
+    slow.measured(60_000)
+    expect(pair({ reading: thrown }, { reading: { cold: true, loadTimes: slow } })).toBe('node_a')
+  })
+
+  test('§29: a load that was never seen is doubted like a route that was never asked', () => {
+    const slow = { cold: true, loadEwmaMs: 5_000 }
+    const guess = new LoadTimes(null)
+    guess.measured(6_000)
+    const unseen = (explorationMs: number) => ({ reading: { cold: true, loadTimes: guess, explorationMs } })
+    expect(pair({ reading: slow }, unseen(900))).toBe('node_a')
+    expect(pair({ reading: slow }, unseen(1_100))).toBe('node_b')
+    expect(pair({ reading: slow }, { reading: { ...slow, loadEwmaMs: 6_000, explorationMs: 60_000 } })).toBe('node_a')
   })
 
   test('equal prompts go to the same of equal machines, different ones to all; every gateway agrees', () => {

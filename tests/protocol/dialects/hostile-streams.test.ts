@@ -29,6 +29,26 @@ test('§28: a stream of Responses keeps no endless names of calls', () => {
   expect(Array.from({ length: 17 }, (_, at) => named(at))).toContain('failed')
 })
 
+test('§35: a stream of Responses keeps many probabilities, but no endless row of them', () => {
+  const long = new ResponsesStream(identity, echoOf({ model: 'm', input: 'x' }))
+  const content = Array.from({ length: 1_000 }, () => ({ token: 'x'.repeat(1_000), logprob: 0 }))
+  const choice = { index: 0, delta: { content: 'x' }, finish_reason: null, logprobs: { content } }
+  const kinds = Array.from({ length: 20 }, () => long.accept(JSON.stringify({ choices: [choice] })).kind)
+  expect(new Set(kinds.slice(0, 10))).toEqual(new Set(['chunk']))
+  expect(kinds).toContain('failed')
+})
+
+test('§35: a probability beyond all numbers does not become null', () => {
+  const stream = new ResponsesStream(identity, echoOf({ model: 'm', input: 'x' }))
+  const entry = (logprob: string) => `{"token":"x","logprob":${logprob}}`
+  const logprobs = `{"content":[${entry('-1e999')},${entry('-1')}]}`
+  const said = stream.accept(
+    `{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null,"logprobs":${logprobs}}]}`,
+  )
+  const kept = '"logprobs":[{"token":"x","logprob":-1,"bytes":[],"top_logprobs":[]}]'
+  expect(said).toMatchObject({ kind: 'chunk', text: expect.stringContaining(kept) })
+})
+
 test('§28: last words of a Messages stream that cannot be said are a failure, and are not left out', () => {
   const stream = new MessagesStream(identity)
   const first = { id: 'c0', function: { name: 'f', arguments: '{' } }

@@ -27,7 +27,7 @@ const trust: Trust = {
   auditKeys: [],
   witnessesMin: 0,
   logNeeded: true,
-  remembered: () => null,
+  remembered: () => [],
   verify: verifyEd25519,
 }
 
@@ -247,7 +247,10 @@ describe('§31: a place in the log is worth what its checkpoint is worth', () =>
 
 describe('§31: a log leads on from what was seen before', async () => {
   const seen = { size: 4, root: await rootAt(4, reader(leaves)) }
-  const remembers = (tree: typeof seen): Trust => ({ ...trust, remembered: (name) => (name === origin ? tree : null) })
+  const remembers = (tree: typeof seen): Trust => ({
+    ...trust,
+    remembered: (name) => (name === origin ? [{ origin, ...tree }] : []),
+  })
   const path = lines(await consistencyProof(seen.size, leaves.length, reader(leaves)))
   const given = { from: seen.size, to: leaves.length, proof: path }
   const withProof = (one: object) => fileOf({}, cutoff, { consistency: [one] })

@@ -20,7 +20,7 @@ const trust = {
   auditKeys: [],
   witnessesMin: 0,
   logNeeded: true,
-  remembered: () => null,
+  remembered: () => [],
   verify: verifyEd25519,
 }
 const facts: Receipt = {

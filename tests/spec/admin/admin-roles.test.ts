@@ -74,6 +74,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'GET /v1/admin/command-events',
     'GET /v1/admin/audit/summary',
     'GET /v1/admin/audit/export',
+    'GET /v1/admin/failures',
     'GET /v1/admin/traffic',
     'GET /v1/admin/audit/verify',
     'GET /v1/admin/approval-policy',

@@ -3,7 +3,7 @@ import type { ChatCommand } from '../../../src/actors/chat/chat-command.ts'
 import type { Decision } from '../../../src/actors/chat/dispatch.ts'
 import { DecisionLog } from '../../../src/actors/explain/decision-log.ts'
 import { newId } from '../../../src/ids.ts'
-import type { Explanation } from '../../../src/protocol/wire/admin/admin.ts'
+import type { Explanation } from '../../../src/protocol/wire/admin/explanation.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { type OwnedPool, startOwnedPool } from '../../support/pools/owned-pool.ts'
 

@@ -288,7 +288,7 @@ test('§31: an export after a purge begins at what the purge left, and holds aga
     auditKeys: [key],
     witnessesMin: 0,
     logNeeded: true,
-    remembered: () => null,
+    remembered: () => [],
     verify: verifyEd25519,
   }
   const failed = (file: object) =>

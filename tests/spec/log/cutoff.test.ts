@@ -192,7 +192,7 @@ test('§31: an exported receipt of the class proves itself by the cutoff; one th
     auditKeys: [],
     witnessesMin: 0,
     logNeeded: true,
-    remembered: () => null,
+    remembered: () => [],
     verify: verifyEd25519,
   }
   const exported = async (hash: string) =>

@@ -17,6 +17,7 @@ async function receipts(gateway: TestGateway, count: number): Promise<void> {
 
 const tables = [
   'log_entries',
+  'log_forks',
   'log_receipts',
   'log_tiles',
   'log_state',

@@ -4,8 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openPrivateFolder } from '../../../src/host/private-files.ts'
 import { createLog } from '../../../src/log.ts'
-import { createWitness, witnessName } from '../../../src/node/witness/witness.ts'
+import { createWitness, type Witness, witnessName } from '../../../src/node/witness/witness.ts'
+import { openWitnessMemory } from '../../../src/node/witness/witness-memory.ts'
 import { checkpointText, parseCheckpoint } from '../../../src/protocol/log/checkpoint.ts'
+import type { ForkProof } from '../../../src/protocol/log/fork-proof.ts'
 import { consistencyProof, foldSubtrees, leafHash, type Subtree } from '../../../src/protocol/log/merkle-log.ts'
 import { noteKeyText, noteKinds, noteText, parseNote } from '../../../src/protocol/log/note.ts'
 import { logSigner } from '../../../src/protocol/log/note-signing.ts'
@@ -45,43 +47,47 @@ function logOf(entries: readonly string[]) {
   return { request }
 }
 
-const witnessIn = (name: string, seed = 2) =>
-  createWitness({
-    folder: openPrivateFolder(join(scratch, name)),
-    identity: signingKey(new Uint8Array(32).fill(seed)),
-    log: createLog('silent', () => {}),
-  })
+function witnessIn(name: string, seed = 2, given: readonly string[] = keys) {
+  const memory = openWitnessMemory(openPrivateFolder(join(scratch, name)))
+  memory.give(given)
+  const identity = signingKey(new Uint8Array(32).fill(seed))
+  return createWitness({ memory, identity, log: createLog('silent', () => {}) })
+}
+
+const told = (keys: readonly string[] = [], fork: ForkProof | null = null) => ({ keys, fork })
 
 test('§31: a witness signs what leads on from what it signed before, also after a restart, and nothing else', async () => {
   const witness = witnessIn('a')
   const three = logOf(['a', 'b', 'c'])
-  expect(witness.cosign(await three.request(0), keys)).toMatchObject({ kind: 'cosigned' })
+  expect(witness.cosign(await three.request(0), told(keys))).toMatchObject({ kind: 'cosigned' })
   const five = logOf(['a', 'b', 'c', 'd', 'e'])
-  expect(witness.cosign(await five.request(2), keys)).toMatchObject({ kind: 'behind', size: 3 })
-  expect(witnessIn('a').cosign(await five.request(3), [])).toMatchObject({ kind: 'cosigned' })
+  expect(witness.cosign(await five.request(2), told(keys))).toMatchObject({ kind: 'behind', size: 3 })
+  expect(witnessIn('a').cosign(await five.request(3), told())).toMatchObject({ kind: 'cosigned' })
   // Another witness object on the same folder: the first one's memory is older.
   const again = witnessIn('a')
-  expect(again.cosign(await three.request(0), keys)).toMatchObject({ kind: 'behind', size: 5 })
+  expect(again.cosign(await three.request(0), told(keys))).toMatchObject({ kind: 'behind', size: 5 })
   const other = logOf(['a', 'b', 'c', 'd', 'x', 'y'])
-  const refused = again.cosign(await other.request(5), keys)
+  const refused = again.cosign(await other.request(5), told(keys))
   expect(refused).toMatchObject({ kind: 'inconsistent', seen: expect.stringContaining(`${origin}\n5\n`) })
   // Equal sizes, another root.
-  expect(again.cosign(await logOf(['a', 'b', 'c', 'd', 'x']).request(5), keys)).toMatchObject({ kind: 'inconsistent' })
+  expect(again.cosign(await logOf(['a', 'b', 'c', 'd', 'x']).request(5), told(keys))).toMatchObject({
+    kind: 'inconsistent',
+  })
   const stranger = logSigner(origin, signingKey(new Uint8Array(32).fill(3)))
   const six = logOf(['a', 'b', 'c', 'd', 'e', 'f'])
-  expect(again.cosign(await six.request(5, stranger), [noteKeyText(stranger.key)])).toEqual({ kind: 'unsigned' })
+  expect(again.cosign(await six.request(5, stranger), told([noteKeyText(stranger.key)]))).toEqual({ kind: 'unsigned' })
   for (const wrong of ['', 'old 1', 'old 05\n\nx', `old 5\n\n${'x'.repeat(20_000)}`]) {
-    expect(again.cosign(wrong, keys)).toEqual({ kind: 'malformed' })
+    expect(again.cosign(wrong, told(keys))).toEqual({ kind: 'malformed' })
   }
 })
 
 test('§31: a forged gateway that shows two logs is exposed when their witnesses meet one of them', async () => {
   const [one, two] = [witnessIn('one', 4), witnessIn('two', 5)]
   const [left, right] = [logOf(['a', 'b', 'c']), logOf(['a', 'b', 'z'])]
-  expect(one.cosign(await left.request(0), keys)).toMatchObject({ kind: 'cosigned' })
-  expect(two.cosign(await right.request(0), keys)).toMatchObject({ kind: 'cosigned' })
+  expect(one.cosign(await left.request(0), told(keys))).toMatchObject({ kind: 'cosigned' })
+  expect(two.cosign(await right.request(0), told(keys))).toMatchObject({ kind: 'cosigned' })
   // Whichever it shows to both next, one of them does not sign, and gives the proof: two checkpoints by one key.
-  const shown = one.cosign(await right.request(3), keys)
+  const shown = one.cosign(await right.request(3), told(keys))
   expect(shown).toMatchObject({ kind: 'inconsistent', seen: expect.stringContaining(`${origin}\n3\n`) })
 })
 
@@ -143,23 +149,23 @@ test('§31: agents cosign what the gateway shows, and expose it when it goes bac
 
 test('§31: a witness that stands in SVC_LOG_WITNESSES is asked as well, and its cosignature is shown', async () => {
   const identity = signingKey(new Uint8Array(32).fill(9))
-  const elsewhere = witnessIn('elsewhere', 9)
   const asked: string[] = []
-  let logKeys: readonly string[] = []
+  let elsewhere: Witness | null = null
   const server = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
     fetch: async (request) => {
       asked.push(`${request.method} ${new URL(request.url).pathname}`)
-      const answer = elsewhere.cosign(await request.text(), logKeys)
-      return answer.kind === 'cosigned' ? new Response(answer.line) : new Response(answer.kind, { status: 409 })
+      const answer = elsewhere?.cosign(await request.text(), told()) ?? { kind: 'unknown' }
+      return 'line' in answer ? new Response(answer.line) : new Response(answer.kind, { status: 409 })
     },
   })
   const publicKey = fromBase64url(identity.publicKey, 32) ?? new Uint8Array()
   const key = noteKeyText({ name: witnessName(identity), kind: noteKinds.cosignature, publicKey })
   const own = await startTestGateway({ SVC_LOG_WITNESSES: `${key} ${server.url.origin}/` })
   try {
-    logKeys = ((await json(await own.ask('GET', '/v1/public/log/keys'))) as unknown as { keys: string[] }).keys
+    const { keys: given } = (await json(await own.ask('GET', '/v1/public/log/keys'))) as unknown as { keys: string[] }
+    elsewhere = witnessIn('elsewhere', 9, given)
     await own.gateway.sequencer.catchUp()
     expect(await own.gateway.cosigning.round()).toBe(1)
     expect(new Set(asked)).toEqual(new Set(['POST /add-checkpoint']))

@@ -3,7 +3,8 @@ import type { FakeNode } from '../../../src/fake-node/fake-node.ts'
 import { payoutReportMessage } from '../../../src/http/routes/node-payouts.ts'
 import { settledEventTopic } from '../../../src/protocol/receipts/settlement-contract.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
-import type { PayoutBatch } from '../../../src/protocol/wire/money/money.ts'
+import type { PayoutBatch, PayoutProof } from '../../../src/protocol/wire/money/money.ts'
+import { parseCsv } from '../../support/clients/csv.ts'
 import { readStream } from '../../support/clients/event-stream.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { type Anvil, chainId, deploy, operatorKey, startAnvil } from '../../support/money/anvil.ts'
@@ -144,6 +145,28 @@ describe('every field with real rows behind it', () => {
     })
     expect((await get(signedPath({ window_days: '365', limit: '500' }))).status).toBe(200)
     expect(((await body(signedPath({ window_days: '1', limit: '1' }))).payouts as unknown[]).length).toBe(1)
+  })
+
+  test('§13, §23: batches and their proofs as tables', async () => {
+    const path = '/v1/admin/payout-batches'
+    const batchTable = parseCsv((await get(`${path}?format=csv`, asAdmin())).text)
+    const batchRow = Object.fromEntries((batchTable[0] ?? []).map((name, at) => [name, batchTable[1]?.[at]]))
+    expect(batchRow).toMatchObject({ batch_id: batch.batch_id, status: 'completed', total_amount_wei: '7200' })
+    const { proofs } = await gateway.admin<{ proofs: PayoutProof[] }>('GET', `${path}/${batch.batch_id}/proofs`)
+    expect(proofs.map(({ amount_wei }) => amount_wei)).toEqual(['3600', '3600'])
+    const cells = [
+      'batch_id',
+      'entry_id',
+      'payout_id',
+      'payee',
+      'amount_wei',
+      'leaf',
+      'merkle_root',
+      'submitted_tx_hash',
+    ]
+    const rows = proofs.map((proof) => cells.map((cell) => String(proof[cell as keyof PayoutProof])))
+    const table = await get(`${path}/${batch.batch_id}/proofs?format=csv`, asAdmin())
+    expect(parseCsv(table.text)).toEqual([cells, ...rows])
   })
 
   test('endpoint 9: chain, counts, receipts and batches', async () => {

@@ -19,7 +19,7 @@ afterEach(async () => {
 const bounded: Bounded = (work) => work(new AbortController().signal)
 
 /** What a gateway makes of an agent that says so of its runtimes. */
-async function heard(runtimes: readonly AgentRuntime[]) {
+async function statusesHeard(runtimes: readonly AgentRuntime[]) {
   const [identity, nodeId] = [newIdentity(), newId('node')]
   const server = Bun.serve({
     port: 0,
@@ -37,7 +37,13 @@ async function heard(runtimes: readonly AgentRuntime[]) {
   const key = verifyKey(identity.publicKey)
   if (key === null) throw new Error('its own key')
   const result = await createAgentProbe({ transport, nodeId, identity: key, published: () => {} })(bounded)
-  return result.kind === 'answered' ? result.reports.map(({ status }) => status.models[0]?.cacheTokens) : result.code
+  return result.kind === 'answered' ? result.reports.map(({ status }) => status) : result.code
+}
+
+/** The size of the cache of the first model of each. */
+async function heard(runtimes: readonly AgentRuntime[]) {
+  const statuses = await statusesHeard(runtimes)
+  return typeof statuses === 'string' ? statuses : statuses.map(({ models }) => models[0]?.cacheTokens)
 }
 
 test('§29: the gateway hears through the agent how many tokens the cache of its model server holds', async () => {
@@ -49,6 +55,40 @@ test('§29: the gateway hears through the agent how many tokens the cache of its
   cleanups.push(() => runtime.stop())
   await runtime.poll()
   expect(await heard([agentRuntime(runtime, false)])).toEqual([3 * 4_096])
+})
+
+test('§29: and how many requests it works on, whoever sent them', async () => {
+  const answers: Record<string, unknown> = {
+    '/v1/models': { object: 'list', data: [{ id: 'm', object: 'model', owned_by: 'vllm' }] },
+    '/health': {},
+  }
+  const metrics = 'vllm:num_requests_running{engine="0"} 9.0\nvllm:num_requests_waiting{engine="0"} 2.0\n'
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: ({ url }) => {
+      const { pathname } = new URL(url)
+      if (pathname === '/metrics') return new Response(metrics)
+      const answer = answers[pathname]
+      return answer === undefined ? new Response('', { status: 405 }) : Response.json(answer)
+    },
+  })
+  cleanups.push(() => server.stop(true))
+  const url = `http://127.0.0.1:${server.port}`
+  const runtime = new WatchedRuntime({
+    runtimeId: newId('rt'),
+    url,
+    apiKey: null,
+    times: runtimeTimes,
+    onChange: () => {},
+  })
+  cleanups.push(() => runtime.stop())
+  await runtime.poll()
+  const shown = agentRuntime(runtime, false)
+  expect(await statusesHeard([shown])).toMatchObject([{ running: 9, queueDepth: 2, slotsTotal: null }])
+  const { running: _, ...silent } = shown
+  expect((await statusesHeard([silent]))[0]).not.toHaveProperty('running')
+  expect(await statusesHeard([{ ...shown, running: -1 }])).toBe('malformed')
 })
 
 test('§22: an agent that knows no size says none, and one that says an impossible one is not believed', async () => {

@@ -120,6 +120,7 @@ test('§22: a machine becomes what its token says, and learns by which keys it w
     router_public_keys: [{ kid: expect.any(String), public_key_ed25519: expect.any(String) }],
     tunnel_url: 'wss://gateway.example/v1/node-agent/tunnel',
     endpoint_url: null,
+    log_keys: [expect.stringMatching(/^svc-log\/[0-9a-f]{16}\+[0-9a-f]{8}\+/)],
   })
   const [router] = answer.router_public_keys as { kid: string; public_key_ed25519: string }[]
   expect(router?.kid).toBe(keyIdOf(fromBase64url(router?.public_key_ed25519 ?? '', 32) ?? new Uint8Array()))

@@ -159,7 +159,7 @@ describe('§28: a response becomes a chat', () => {
       'input[0].content[0]',
     ],
     ['cutting the input', { truncation: 'auto' }, 'invalid_request', 'truncation'],
-    ['what there is not', { include: ['message.output_text.logprobs'] }, 'invalid_request', 'include'],
+    ['what there is not', { include: ['file_search_call.results'] }, 'invalid_request', 'include'],
     ['another role', { input: [{ role: 'critic', content: 'x' }] }, 'invalid_request', 'input[0].role'],
   ])('what no chat can carry is refused by name: %s', async (_, more, code, param) => {
     const before = node.calls

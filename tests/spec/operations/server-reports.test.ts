@@ -103,7 +103,9 @@ describe('§35: timings and progress', () => {
 
   test('a whole completion, too', async () => {
     const choices = [{ index: 0, text: 'a', logprobs: null, finish_reason: 'stop' }]
-    node.answer((call) => call.respond(200, { choices, usage: nodeUsage, timings: leaking(1) }))
+    const body = JSON.stringify({ choices, usage: nodeUsage, timings: { ...leaking(1), prompt_per_second: 'huge' } })
+    // A number beyond what a double holds would become null, which is no number of llama.cpp's.
+    node.answer((call) => call.respond(200, body.replace('"huge"', '1e999')))
     const whole = (await (await ask('/v1/completions', { prompt: 'hi', timings_per_token: true })).json()) as Told
     expect(whole.timings).toEqual(times(1))
     expect((await (await ask('/v1/completions', { prompt: 'hi' })).json()) as Told).not.toHaveProperty('timings')

@@ -250,6 +250,19 @@ test('§32: a day in which one range ends and the next begins is one step with t
   await trafficAgrees(all, 15 * dayMs, '')
 })
 
+test('§32: a request that is written late, for a day before all days that are summed up, counts in them', async () => {
+  const [request] = fc.sample(finishedRequest(now, hourMs), 1)
+  if (request === undefined) throw new Error('no request')
+  const today = Math.floor(now / dayMs) * dayMs
+  const at = (ms: number) => ({ ...request, requestId: `req_${ulid(ms)}` as const })
+  const [early, late] = [at(today - hourMs), at(today - dayMs - 2 * hourMs)]
+  await write([early])
+  await sumRequests(gateway.database.db, now, now - 40 * dayMs)
+  await write([late])
+  await sumRequests(gateway.database.db, now, now - 40 * dayMs)
+  await trafficAgrees([early, late], 24 * dayMs, '')
+})
+
 test('§32: `complete` says when requests of one node were not counted for want of time', async () => {
   const rows = 120_000
   const fromMs = now - 20 * minuteMs

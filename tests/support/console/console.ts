@@ -23,7 +23,7 @@ export interface ConsolePage {
   readonly page: Page
   /** Requests to other places, errors in the console, policy violations: there must be none. */
   readonly faults: readonly string[]
-  /** With a token that is good. */
+  /** With a token that is good; shows the pool then. */
   signIn(token: string): Promise<void>
   show(view: string): Promise<void>
   /** What `show` has shown. */
@@ -63,6 +63,8 @@ export async function openConsole(
     signIn: async (token) => {
       await page.getByLabel('Role token').fill(token)
       await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.getByRole('navigation', { name: 'Views' }).waitFor()
+      await page.evaluate("location.hash = '#pool'")
       await page.getByRole('heading', { level: 1, name: 'Pool' }).waitFor()
     },
     shown,

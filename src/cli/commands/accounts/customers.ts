@@ -1,11 +1,11 @@
 import type { Static } from '@sinclair/typebox'
-import type { Customer, CustomerCreated, CustomerList } from '../../../protocol/wire/admin/accounts.ts'
+import type { Customer, CustomerCreated } from '../../../protocol/wire/admin/accounts.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { reasonBody, reasonOption, shownOnce } from '../../frame/admin-options.ts'
 import { UsageFault } from '../../frame/failure.ts'
 import { segment } from '../../frame/gateway-client.ts'
 import type { Session } from '../../frame/session.ts'
-import { fields, shortTime, table } from '../../frame/table.ts'
+import { fields, shortTime } from '../../frame/table.ts'
 import { accountPolicy, accountPolicyChange, gatewayPolicyOptions } from './policy-options.ts'
 
 const path = '/v1/admin/customers'
@@ -43,34 +43,6 @@ const create = action({
         described(session, body) +
         shownOnce(session.terminal, 'Customer token', body.customer_token) +
         shownOnce(session.terminal, 'Webhook secret', body.webhook_secret),
-    )
-    return undefined
-  },
-})
-
-const list = action({
-  about: 'List customers, newest first',
-  options: {
-    limit: { kind: 'number', value: 'N', min: 1, max: 1_000, about: 'How many to show at most (default 100)' },
-    before: { kind: 'text', value: 'CUSTOMER_ID', about: 'The last customer of the page before' },
-  },
-  run: async ({ options, json }, session) => {
-    const query = new URLSearchParams({ limit: String(options.limit ?? 100) })
-    if (options.before !== undefined) query.set('before', options.before)
-    const answer = await session.gateway().admin<Static<typeof CustomerList>>({ path: `${path}?${query}` })
-    session.show(json, answer, ({ customers }) =>
-      table(
-        session.terminal,
-        ['CUSTOMER', 'NAME', 'STATUS', 'POLICY', 'CREATED'],
-        customers.map((customer) => [
-          customer.customer_id,
-          customer.display_name,
-          customer.account_status,
-          customer.gateway_policy === null ? 'default' : 'own',
-          shortTime(customer.created_at),
-        ]),
-        'No customers.',
-      ),
     )
     return undefined
   },
@@ -117,5 +89,5 @@ const update = action({
 export const customers: Verb = {
   name: 'customers',
   about: 'Manage accounts, which own nodes and keys',
-  actions: { create, list, show, update },
+  actions: { create, show, update },
 }

@@ -1,18 +1,13 @@
 import type { Static } from '@sinclair/typebox'
 import { printedKey } from '../../../actions/keys/key.ts'
-import type { Customer, Key, KeyIssued, KeyList } from '../../../protocol/wire/admin/accounts.ts'
+import type { Customer, KeyIssued } from '../../../protocol/wire/admin/accounts.ts'
 import type { ModelPolicy } from '../../../protocol/wire/admin/policy.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { customerOption, reasonBody, reasonOption, shownOnce } from '../../frame/admin-options.ts'
 import { segment } from '../../frame/gateway-client.ts'
 import type { Session } from '../../frame/session.ts'
-import { fields, shortTime, table } from '../../frame/table.ts'
+import { fields, shortTime } from '../../frame/table.ts'
 import { goesBeyond, keyPolicy, modelPolicyOptions } from './policy-options.ts'
-
-function keyState(key: Key): string {
-  if (key.revoked_at !== null) return 'revoked'
-  return key.expires_at !== null && Date.parse(key.expires_at) <= Date.now() ? 'expired' : 'active'
-}
 
 /** How to allow what the account does not let such a key do; '': it does, or nothing is asked for. */
 async function heldBack(session: Session, customerId: string, policy: ModelPolicy | null): Promise<string> {
@@ -70,35 +65,8 @@ const create = action({
   },
 })
 
-const list = action({
-  about: 'List the keys of a customer, including expired and revoked ones',
-  options: customerOption,
-  run: async ({ options, json }, session) => {
-    const customer = segment(session.customer(options.customer))
-    const path = `/v1/admin/customers/${customer}/keys?limit=1000`
-    const answer = await session.gateway().admin<Static<typeof KeyList>>({ path })
-    session.show(json, answer, ({ keys }) =>
-      table(
-        session.terminal,
-        ['KEY', 'NAME', 'BEGINS WITH', 'STATE', 'POLICY', 'LAST USED', 'EXPIRES'],
-        keys.map((key) => [
-          key.key_id,
-          key.name,
-          key.display_prefix,
-          keyState(key),
-          key.model_policy === null && key.node_scope === null ? 'default' : 'own',
-          shortTime(key.last_used_at),
-          shortTime(key.expires_at),
-        ]),
-        'There are no keys.',
-      ),
-    )
-    return undefined
-  },
-})
-
 export const keys: Verb = {
   name: 'keys',
   about: 'Manage gateway keys, which OpenAI clients send',
-  actions: { create, list },
+  actions: { create },
 }

@@ -8,6 +8,7 @@ import type { LogInclusion } from '../../../protocol/wire/money/log.ts'
 import { action } from '../../frame/action.ts'
 import { CliFailure } from '../../frame/failure.ts'
 import { type GatewayClient, segment } from '../../frame/gateway-client.ts'
+import { type Growth, growthTo } from '../proofs/growth.ts'
 import { openKnownLogs } from '../proofs/known-logs.ts'
 
 const path = '/v1/admin/audit/export'
@@ -58,22 +59,16 @@ export const exported = action({
       room -= chain.events.length
       chains.push(chain)
     }
-    const consistency = new Map<string, unknown>()
+    const growths = new Map<number, Growth>()
     for (const { logged } of chains) {
       const now = sizeOf(logged?.log_proof)
-      const before = now === null ? null : openKnownLogs(session.env).remembered(now.origin)
-      if (now === null || before === null || before.size === now.size) continue
-      const [from, to] = [Math.min(before.size, now.size), Math.max(before.size, now.size)]
-      const query = `from=${from}&to=${to}`
-      if (!consistency.has(query)) {
-        consistency.set(query, (await gateway.get(`/v1/public/log/proof?${query}`, false)).body)
-      }
+      if (now === null || growths.has(now.size)) continue
+      growths.set(now.size, await growthTo(gateway, openKnownLogs(session.env).remembered(now.origin), now))
     }
-    session.show(
-      true,
-      { object: `${brand}.audit_export`, chains: chains.reverse(), consistency: [...consistency.values()] },
-      () => '',
+    const [consistency, forks] = (['consistency', 'forks'] as const).map((name) =>
+      [...growths.values()].flatMap((growth) => growth[name]),
     )
+    session.show(true, { object: `${brand}.audit_export`, chains: chains.reverse(), consistency, forks }, () => '')
     return undefined
   },
 })

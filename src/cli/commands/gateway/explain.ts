@@ -1,8 +1,17 @@
-import type { Explanation } from '../../../protocol/wire/admin/admin.ts'
+import type { Explanation } from '../../../protocol/wire/admin/explanation.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { rounded, shortTime, table } from '../../frame/table.ts'
 
-type Cost = Explanation['tries'][number]['routes'][number]['cost']
+type Route = Explanation['tries'][number]['routes'][number]
+type Cost = Route['cost']
+
+/** As told by its server; those learnt from first tokens where they are fewer, or where it tells none. */
+export function slotsCell({ slots_total: told, cost }: Pick<Route, 'slots_total' | 'cost'>): string {
+  const slots = cost?.slots ?? told
+  if (slots === null) return 'not told'
+  if (slots === told) return String(told)
+  return told === null ? `learnt ${slots}` : `learnt ${slots}, told ${told}`
+}
 
 /** The parts in the order in which a request meets them. */
 function costCells(cost: Cost): readonly (string | number | null)[] {
@@ -52,7 +61,7 @@ export const explain: Verb = {
               route.reason,
               route.own,
               route.in_flight,
-              route.slots_total,
+              slotsCell(route),
               rounded(route.ttft_ewma_ms),
               rounded(route.tokens_per_second, 1),
               ...costCells(route.cost),

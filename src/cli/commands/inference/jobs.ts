@@ -1,11 +1,8 @@
 import { writeFileSync } from 'node:fs'
-import type { Static } from '@sinclair/typebox'
 import type { JobOutcome, JobProgress, SubmittedJob } from '../../../client/private-jobs.ts'
-import { type JobList, jobStatuses } from '../../../protocol/wire/inference/job.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { exitCodes, UsageFault } from '../../frame/failure.ts'
 import type { Session } from '../../frame/session.ts'
-import { shortTime, table } from '../../frame/table.ts'
 import { printable } from '../../frame/terminal.ts'
 import { openJobBook } from './job-book.ts'
 import { clientOf, jobFromHere, told } from './job-client.ts'
@@ -158,43 +155,8 @@ const show = action({
   },
 })
 
-const list = action({
-  about: 'List the private jobs of all customers, newest first. Needs an operator’s token',
-  options: {
-    status: { kind: 'choice', of: jobStatuses, about: `Show only this status: ${jobStatuses.join(', ')}` },
-    customer: { kind: 'text', value: 'ID', about: 'Show only the jobs of this customer' },
-    limit: { kind: 'number', value: 'N', min: 1, max: 1_000, about: 'How many to show at most (default 100)' },
-  },
-  run: async ({ options, json }, session) => {
-    const query = new URLSearchParams({
-      ...(options.status === undefined ? {} : { status: options.status }),
-      ...(options.customer === undefined ? {} : { customer_id: options.customer }),
-      ...(options.limit === undefined ? {} : { limit: String(options.limit) }),
-    })
-    const found = await session.gateway().admin<Static<typeof JobList>>({ path: `/v1/admin/jobs?${query}` })
-    session.show(json, found, ({ jobs }) =>
-      table(
-        session.terminal,
-        ['COMMAND', 'JOB', 'NODE', 'MODEL', 'STATUS', 'ATTEMPT', 'ERROR', 'CREATED'],
-        jobs.map((job) => [
-          job.command_id,
-          job.job_id,
-          job.node_id,
-          job.model_id,
-          job.status,
-          job.attempt,
-          job.error_code,
-          shortTime(job.created_at),
-        ]),
-        'There are no jobs.',
-      ),
-    )
-    return undefined
-  },
-})
-
 export const jobs: Verb = {
   name: 'jobs',
   about: 'Send private jobs, which are encrypted and decrypted on this computer',
-  actions: { submit, show, export: exported, list },
+  actions: { submit, show, export: exported },
 }

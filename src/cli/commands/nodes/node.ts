@@ -7,6 +7,7 @@ import { printable, type Terminal } from '../../frame/terminal.ts'
 import { untilSignal } from '../../frame/until-signal.ts'
 import { listenAddress } from '../gateway/fake-node.ts'
 import { dataDirOption, nodeKeys } from './node-keys.ts'
+import { nodeStatus } from './node-status.ts'
 
 /** Errors whose text is for the operator. Of any other error only the name is shown. */
 const told: readonly string[] = ['NodeStartError', 'PrivateFileError']
@@ -47,6 +48,12 @@ const options = {
     about: 'At the enrolment: the address where the gateway can call the agent (default: through its tunnel)',
   },
   'payout-address': { kind: 'text', value: '0x…', about: 'At the enrolment: the address that is paid for its work' },
+  'log-key': {
+    kind: 'texts',
+    value: 'NAME+HASH+BASE64',
+    about:
+      'The key of a public log that this node is to witness, beside the one that its gateway gave at the enrolment',
+  },
   insecure: { kind: 'flag', about: 'Allow a gateway without TLS on another computer' },
 } as const satisfies OptionSpecs
 type NodeInput = OptionValues<typeof options>
@@ -84,6 +91,7 @@ async function start(given: NodeInput, session: Session): Promise<RunningNode> {
     rankers: given.rerank.map(readRanker),
     runtimeKeys: given['runtime-key'].map((text) => readRuntimeKey(text, session.env)),
     discover: !given['no-discover'],
+    logKeys: given['log-key'],
     insecure: given.insecure,
     log: createLog('info', (text) => process.stderr.write(text)),
     ...(given.gateway === undefined ? {} : { gatewayUrl: given.gateway }),
@@ -104,6 +112,7 @@ function introduction(terminal: Terminal, running: RunningNode, tokenFile: strin
   return `${name}
 
   Identity   ${running.fingerprint}
+  Witness    ${running.witnessKey}
   Local API  ${running.url}
   Keys       ${running.folder}
   Token      in ${tokenFile} there, for programs of yours
@@ -141,13 +150,16 @@ export const runNode = action({
       throw new CliFailure(`The agent could not start (${error instanceof Error ? error.name : typeof error}).`)
     })
     const { localTokenFile } = await import('../../../node/access/local-keys.ts')
-    const { nodeId, fingerprint, url, folder } = running
+    const { nodeId, fingerprint, witnessKey, url, folder } = running
     if (running.enrolledBefore && given.token !== undefined) {
       session.terminal.err(
         `${folder} is already enrolled, so the token was not used. A revoked node needs another --data-dir to enrol again.\n`,
       )
     }
-    if (json) session.terminal.out(`${JSON.stringify({ node_id: nodeId, fingerprint, url, data_dir: folder })}\n`)
+    if (json)
+      session.terminal.out(
+        `${JSON.stringify({ node_id: nodeId, fingerprint, witness_key: witnessKey, url, data_dir: folder })}\n`,
+      )
     else session.terminal.out(introduction(session.terminal, running, localTokenFile))
     const revoked = await Promise.race([ended.then(() => false), running.revoked.then(() => true)])
     if (revoked) {
@@ -164,5 +176,5 @@ export const runNode = action({
 export const node: Verb = {
   name: 'node',
   about: 'Run the node agent, so that this computer becomes a node of a gateway',
-  actions: { '': runNode, ...nodeKeys },
+  actions: { '': runNode, status: nodeStatus, ...nodeKeys },
 }

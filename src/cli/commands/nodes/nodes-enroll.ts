@@ -1,9 +1,9 @@
 import { isLoopback } from '../../../host/loopback.ts'
-import type { EnrollmentTokenIssued, EnrollmentTokenList } from '../../../protocol/wire/nodes/enrollment.ts'
+import type { EnrollmentTokenIssued } from '../../../protocol/wire/nodes/enrollment.ts'
 import { action, type OptionSpecs } from '../../frame/action.ts'
 import { customerOption, reasonBody, reasonOption } from '../../frame/admin-options.ts'
 import { CliFailure } from '../../frame/failure.ts'
-import { shortTime, table } from '../../frame/table.ts'
+import { shortTime } from '../../frame/table.ts'
 import type { Terminal } from '../../frame/terminal.ts'
 
 const path = '/v1/admin/enrollment-tokens'
@@ -69,31 +69,6 @@ export const enroll = action({
     const warning = warnings(made)
     if (warning !== '') session.terminal.err(warning)
     session.show(json, made, (body) => instructions(session.terminal, body))
-    return undefined
-  },
-})
-
-export const tokens = action({
-  about: 'List enrolment tokens, including used and expired ones',
-  options: {},
-  run: async ({ json }, session) => {
-    const answer = await session.gateway().admin<EnrollmentTokenList>({ path: `${path}?limit=1000` })
-    session.show(json, answer, ({ enrollment_tokens: all }) =>
-      table(
-        session.terminal,
-        ['TOKEN', 'NAME', 'STATE', 'EXPIRES', 'VISIBILITY', 'NODE CLASS', 'NODE'],
-        all.map((token) => [
-          token.token_id,
-          token.name,
-          token.state,
-          shortTime(token.expires_at),
-          token.visibility,
-          token.node_class,
-          token.node_id,
-        ]),
-        'There are no enrolment tokens. Make one with: ./penstock nodes enroll NAME',
-      ),
-    )
     return undefined
   },
 })

@@ -1,5 +1,4 @@
-import type { Static } from '@sinclair/typebox'
-import type { Node, NodeList } from '../../../protocol/wire/admin/admin.ts'
+import type { Node } from '../../../protocol/wire/admin/admin.ts'
 import { workForm } from '../../../protocol/wire/nodes/kinds-of-work.ts'
 import type { NodeProbe } from '../../../protocol/wire/nodes/probe.ts'
 import { troubleOf } from '../../../protocol/wire/nodes/trouble.ts'
@@ -13,8 +12,8 @@ import { servesGiven } from '../../frame/given-work.ts'
 import { nodeIdOf as idOf, oneNode, nodesPath as path } from '../../frame/node-id.ts'
 import type { Session } from '../../frame/session.ts'
 import { dataDirOption } from './node-keys.ts'
-import { enroll, tokens } from './nodes-enroll.ts'
-import { nodeDetails, nodeTable } from './nodes-view.ts'
+import { enroll } from './nodes-enroll.ts'
+import { nodeDetails } from './nodes-view.ts'
 import { serversHere } from './servers-here.ts'
 
 const idOperand = { name: 'NODE', about: 'The node’s name or its id (node_…), as `nodes list` shows them' } as const
@@ -144,16 +143,6 @@ const add = action({
   },
 })
 
-const list = action({
-  about: 'List the nodes with their state, load and models',
-  options: {},
-  run: async ({ json }, session) => {
-    const answer = await session.gateway().admin<Static<typeof NodeList>>({ path: `${path}?limit=1000` })
-    session.show(json, answer, ({ nodes }) => nodeTable(session.terminal, nodes, Date.now()))
-    return undefined
-  },
-})
-
 const show = action({
   about: 'Show a node with its models and measurements; on its own computer also why a model server failed',
   operands: [idOperand],
@@ -202,8 +191,6 @@ export const nodes: Verb = {
   actions: {
     add,
     enroll,
-    tokens,
-    list,
     show,
     set,
   },

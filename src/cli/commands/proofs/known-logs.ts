@@ -4,14 +4,15 @@ import { dirname, join } from 'node:path'
 import { product } from '../../../brand.ts'
 import { foreignJson } from '../../../protocol/json/foreign-json.ts'
 import type { Checkpoint } from '../../../protocol/log/checkpoint.ts'
-import { rememberLog, type SeenLogs, seenCheckpoint, seenLogs } from '../../../protocol/verify/seen-logs.ts'
+import { rememberLog, type SeenLogs, seenLogs, seenOfLog } from '../../../protocol/verify/seen-logs.ts'
 import { CliFailure } from '../../frame/failure.ts'
 
 /** What this computer has seen of public logs. It exposes a log that shows something else later. */
 export interface KnownLogs {
   readonly file: string
   keys(): readonly string[]
-  remembered(origin: string): Checkpoint | null
+  /** Of this log under all its names, each the largest. */
+  remembered(origin: string): readonly Checkpoint[]
   keep(checkpoint: Checkpoint, keys: readonly string[]): void
 }
 
@@ -21,7 +22,7 @@ export function openKnownLogs(env: Readonly<Record<string, string | undefined>>)
   return {
     file,
     keys: () => content.keys,
-    remembered: (origin) => seenCheckpoint(content, origin),
+    remembered: (origin) => seenOfLog(content, origin),
     keep: (checkpoint, keys) => {
       content = rememberLog(content, checkpoint, keys)
       mkdirSync(dirname(file), { recursive: true, mode: 0o700 })

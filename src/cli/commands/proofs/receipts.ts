@@ -6,6 +6,7 @@ import { action, type Verb } from '../../frame/action.ts'
 import { UsageFault } from '../../frame/failure.ts'
 import { givenText } from '../../frame/given-text.ts'
 import type { Session } from '../../frame/session.ts'
+import { growthTo } from './growth.ts'
 import { openKnownLogs } from './known-logs.ts'
 
 interface Shown {
@@ -57,14 +58,10 @@ const exported = action({
     )
     const note = parseLogProof(receipt.log?.log_proof ?? '')?.note
     const now = parseCheckpoint(parseNote(note ?? '')?.text ?? '')
-    const before = now === null ? null : openKnownLogs(session.env).remembered(now.origin)
-    const consistency: unknown[] = []
-    if (now !== null && before !== null && before.size !== now.size) {
-      const [from, to] = [Math.min(before.size, now.size), Math.max(before.size, now.size)]
-      consistency.push((await gateway.get(`/v1/public/log/proof?from=${from}&to=${to}`, false)).body)
-    }
+    const seen = now === null ? [] : openKnownLogs(session.env).remembered(now.origin)
+    const growth = now === null ? {} : await growthTo(gateway, seen, now)
     const opened = await openedBy(session, options)
-    session.show(true, { ...receipt, ...(opened === null ? {} : { opened }), consistency }, () => '')
+    session.show(true, { ...receipt, ...(opened === null ? {} : { opened }), ...growth }, () => '')
     return undefined
   },
 })

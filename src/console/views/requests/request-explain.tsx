@@ -1,4 +1,4 @@
-import type { Explanation } from '../../../protocol/wire/admin/admin.ts'
+import type { Explanation } from '../../../protocol/wire/admin/explanation.ts'
 import { amount, clockTime, duration, nothing, percent } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
 import { Pill } from '../../parts/small.tsx'
@@ -7,7 +7,15 @@ const tones = { chosen: 'good', eligible: 'info', refused: 'plain' } as const
 const resultTexts = { placed: 'A node was chosen', saturated: 'Every node was full', refused: 'No node may serve' }
 const words = (text: string) => text.replaceAll('_', ' ')
 
-type Cost = Explanation['tries'][number]['routes'][number]['cost']
+type Route = Explanation['tries'][number]['routes'][number]
+type Cost = Route['cost']
+
+/** Behind the calls in flight: of how many, and whether the server tells that or first tokens have shown it. */
+function slotsText({ slots_total: told, cost }: Pick<Route, 'slots_total' | 'cost'>): string {
+  const slots = cost?.slots ?? told
+  if (slots === null) return ''
+  return slots === told ? ` of ${told}` : ` of ${slots} learnt`
+}
 
 const wait = (ms: number) => (ms === 0 ? nothing : duration(ms))
 
@@ -69,7 +77,7 @@ export const RequestExplain = ({ explain, nameOf }: Props) => (
                 <td data-label="Because">{words(route.reason)}</td>
                 <td data-label="In flight" class="number">
                   {route.in_flight}
-                  {route.slots_total !== null && ` of ${route.slots_total}`}
+                  {slotsText(route)}
                 </td>
                 <td data-label="Believed first token" class="number">
                   {duration(route.ttft_ewma_ms)}

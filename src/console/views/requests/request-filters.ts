@@ -7,28 +7,39 @@ const plain: readonly FilterField[] = [
   { name: 'min_ttft_ms', label: 'First token after, ms', kind: 'number' },
   ...rangeFields,
 ]
-const ofOperators: readonly FilterField[] = [
-  { name: 'customer_id', label: 'Customer' },
-  { name: 'key_id', label: 'Key' },
-]
+const key: FilterField = { name: 'key_id', label: 'Key' }
+const ofOperators: readonly FilterField[] = [{ name: 'customer_id', label: 'Customer' }, key]
 
-/** A browser offers no more in a way that helps; any other name can be typed. */
-const nodesOfferedMax = 200
+/** A person knows the names, the address has the ids. */
+const byName = (name: string, label: string, names: ReadonlyMap<string, string>): FilterField => ({
+  name,
+  label,
+  offers: [...names.values()],
+  shown: (id) => names.get(id) ?? id,
+  meant: (text) => [...names].find(([, each]) => each === text)?.[0] ?? text,
+})
 
-/** `nodes`: names by id, since a person knows the names. */
-export const requestFields = (nodes: ReadonlyMap<string, string>): readonly FilterField[] => [
+/** `nodes` and `customers`: names by id. */
+export const requestFields = (
+  nodes: ReadonlyMap<string, string>,
+  customers: ReadonlyMap<string, string>,
+): readonly FilterField[] => [
   { name: 'model', label: 'Model' },
-  {
-    name: 'node_id',
-    label: 'Node',
-    offers: [...nodes.values()].slice(0, nodesOfferedMax),
-    shown: (id) => nodes.get(id) ?? id,
-    meant: (text) => [...nodes].find(([, name]) => name === text)?.[0] ?? text,
-  },
+  byName('node_id', 'Node', nodes),
   ...plain,
-  ...(mayAct('operator') ? ofOperators : []),
+  ...(mayAct('operator') ? [byName('customer_id', 'Customer', customers), key] : []),
 ]
 
+/** Those of the tabs. */
+export const outcomes = [
+  ['', 'All'],
+  ['failed', 'Failed'],
+  ['4xx', '4xx'],
+  ['5xx', '5xx'],
+] as const
 /** Also those that this role has no field for: an address is a filter. */
 export const readRequestFilters = (query: URLSearchParams): FilterValues =>
-  readFilters([{ name: 'model', label: '' }, { name: 'node_id', label: '' }, ...plain, ...ofOperators], query)
+  readFilters(
+    [...['model', 'node_id', 'outcome'].map((name) => ({ name, label: '' })), ...plain, ...ofOperators],
+    query,
+  )

@@ -1,14 +1,16 @@
 import { useEffect, useState } from 'preact/hooks'
+import type { CustomerList } from '../../../protocol/wire/admin/accounts.ts'
 import type { NodeList } from '../../../protocol/wire/admin/admin.ts'
 import type { AdminRequest, AdminRequestList } from '../../../protocol/wire/admin/requests.ts'
-import { FilterForm } from '../../parts/filter-form.tsx'
+import { FilterForm, type FilterValues } from '../../parts/filter-form.tsx'
 import { clockTime, count, duration, nothing, shortId, shortTime, tokenPair } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
 import { Pill } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
 import { useLoad } from '../../state/load.ts'
 import { addressOf } from '../../state/place.ts'
-import { readRequestFilters, requestFields } from './request-filters.ts'
+import { mayAct } from '../../state/session.ts'
+import { outcomes, readRequestFilters, requestFields } from './request-filters.ts'
 
 const tailEveryMs = 2_000
 const nodesEveryMs = 30_000
@@ -23,6 +25,60 @@ export function useNodeNames(): ReadonlyMap<string, string> {
   return new Map(list.kind === 'ready' ? list.data.nodes.map(({ node_id, name }) => [node_id, name]) : [])
 }
 
+/** Likewise of customers, for those who may know them. */
+function useCustomerNames(): ReadonlyMap<string, string> {
+  const [list] = useLoad<CustomerList>(mayAct('operator') ? '/v1/admin/customers?limit=1000' : null)
+  return new Map(
+    list.kind === 'ready'
+      ? list.data.customers.map(({ customer_id, display_name }) => [customer_id, display_name])
+      : [],
+  )
+}
+
+const slowMs = '2000'
+const hourMs = 3_600_000
+
+/** What is asked for most, at one click; the other filters stay. */
+function QuickFilters({ filters }: { filters: FilterValues }) {
+  const { outcome = '', min_ttft_ms: late = '', from = '' } = filters
+  const to = (values: FilterValues) => addressOf('requests', null, { ...filters, ...values })
+  const hour = () => {
+    location.hash = to({ from: new Date(Date.now() - hourMs).toISOString(), to: '' })
+  }
+  return (
+    <nav aria-label="Which requests" class="quick">
+      <ul class="tabs">
+        {outcomes.map(([value, title]) => (
+          <li key={value}>
+            <a href={to({ outcome: value })} aria-current={value === outcome ? 'true' : undefined}>
+              {title}
+            </a>
+          </li>
+        ))}
+      </ul>
+      <ul class="tabs">
+        <li>
+          <a
+            href={to({ min_ttft_ms: late === slowMs ? '' : slowMs })}
+            aria-current={late === slowMs ? 'true' : undefined}
+          >
+            First token after 2 s
+          </a>
+        </li>
+        <li>
+          {from === '' ? (
+            <button type="button" onClick={hour}>
+              Last hour
+            </button>
+          ) : (
+            <a href={to({ from: '', to: '' })}>Any time</a>
+          )}
+        </li>
+      </ul>
+    </nav>
+  )
+}
+
 /** Newest first, and by itself anew until somebody pauses it or looks at an older page. */
 export function RequestList({ query }: { query: URLSearchParams }) {
   const filters = readRequestFilters(query)
@@ -30,13 +86,21 @@ export function RequestList({ query }: { query: URLSearchParams }) {
   const [paused, setPaused] = useState(false)
   const follows = !paused && cursor === ''
   const names = useNodeNames()
+  const customers = useCustomerNames()
   const asked = addressOf('', null, { ...filters, cursor, limit: String(rowsShown) }).slice(1)
   const [list, again] = useLoad<AdminRequestList>(`/v1/admin/requests${asked}`, follows ? tailEveryMs : null)
   // A page that was left and is opened again begins with its newest.
   useEffect(() => setPaused(false), [asked])
   return (
     <section aria-label="Requests">
-      <FilterForm key={query.toString()} view="requests" fields={requestFields(names)} values={filters} />
+      <QuickFilters filters={filters} />
+      <FilterForm
+        key={query.toString()}
+        view="requests"
+        fields={requestFields(names, customers)}
+        values={filters}
+        kept={{ outcome: filters.outcome ?? '' }}
+      />
       <div class="tail-bar">
         <button
           type="button"

@@ -27,7 +27,7 @@ export interface Partition {
 }
 
 const weekMs = 7 * dayMs
-/** A detachment waits for whoever reads the table at this moment. */
+/** A detachment waits for those who read the table at this moment. */
 const detachWaitMs = 600_000
 
 export async function countEligible(db: Database, cutoff: Date): Promise<PurgeCounts> {

@@ -76,7 +76,7 @@ export async function sampleAccess(
   return sampleOf(row)
 }
 
-/** `recent` has the newest of each group, so that whoever reads it can leave out whole groups. */
+/** `recent` has the newest of each group, so that a reader can leave out whole groups. */
 export async function sampleCommands(
   db: Database,
   { since, limit, recentMax }: SampleInput,

@@ -200,7 +200,7 @@ export async function requeueJob(
   return changed(db, held(commandId, leaseId), { ...next, status: 'queued', leaseId: null })
 }
 
-/** Given up without a result: whoever claims it goes on with the same attempt. */
+/** Given up without a result: the next to claim it goes on with the same attempt. */
 export async function releaseJob(db: Database, commandId: CommandId, leaseId: string, dueAt: Date): Promise<boolean> {
   return changed(db, held(commandId, leaseId), { dueAt, leaseId: null })
 }

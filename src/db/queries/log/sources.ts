@@ -30,7 +30,7 @@ export async function readFence(db: Database): Promise<Fence> {
   const [row] = await db.execute<{ receipts: string; ledger: string }>(sql`
     select ${newestReceiptSeq}::text as receipts,
       coalesce((select max(seq) from ledger_entries), 0)::text as ledger`)
-  // Only then: whoever drew a smaller number and is not among them has committed.
+  // Only then: a transaction that drew a smaller number and is not among them has committed.
   const writers = await writersNow(db)
   return { receiptsTo: BigInt(row?.receipts ?? '0'), ledgerTo: BigInt(row?.ledger ?? '0'), writers }
 }

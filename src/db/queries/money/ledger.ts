@@ -98,7 +98,7 @@ export async function renewReservations(db: Database, ids: readonly string[], tt
     where o.reservation_id = q.id`)
 }
 
-/** Open reservations that nobody renewed, oldest first. */
+/** Open reservations without a renewal, oldest first. */
 export async function staleReservations(db: Database, limit: number): Promise<readonly string[]> {
   const rows = await db.execute(sql`select reservation_id as id from reservations
     where status = 'open' and expires_at < clock_timestamp() order by expires_at limit ${limit}`)

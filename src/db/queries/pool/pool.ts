@@ -158,7 +158,7 @@ export async function resumeNode(db: Database, nodeId: string): Promise<NodeRow 
 }
 
 /**
- * Final. The node's API key is deleted, and nobody seals to its transport keys any more. Returns null if there is no
+ * Final. The node's API key is deleted, and no client seals to its transport keys any more. Returns null if there is no
  * such node or it is already revoked.
  */
 export async function revokeNode(db: Database, nodeId: string): Promise<NodeRow | null> {

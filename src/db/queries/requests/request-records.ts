@@ -9,6 +9,10 @@ const { groupMinute, groupOldest, groupNewest, ...columns } = getViewSelectedFie
 type Shown = typeof requestRecords.$inferSelect
 export type RequestRecord = Omit<Shown, Extract<keyof Shown, `group${string}`>>
 
+/** `failed`: ended with a code, though the client had not left; `4xx` and `5xx`: by its status, 499 (the client left) in neither. */
+export const requestOutcomes = ['failed', '4xx', '5xx'] as const
+export type RequestOutcome = (typeof requestOutcomes)[number]
+
 export interface RequestFilter {
   /** The first moment of the range, and the one behind its last. */
   readonly from: Date | null
@@ -20,6 +24,7 @@ export interface RequestFilter {
   readonly status: number | null
   readonly code: string | null
   readonly ttftMsMin: number | null
+  readonly outcome: RequestOutcome | null
 }
 
 /** Where a page ends: the next one begins behind it. */

@@ -2,6 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import { arrayOf } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
 import { groupName, okStatus, type RequestColumn, requestColumns } from './request-groups.ts'
+import { groupMayHave, outcomeFits } from './request-outcomes.ts'
 import type { RequestFilter, RequestPlace, RequestRecord } from './request-records.ts'
 
 export interface RequestPage {
@@ -27,8 +28,8 @@ function namesFor({ model, nodeId, customerId, keyId, status, code }: RequestFil
   ]
 }
 
-/** What of a request is looked at: no more of its group is taken apart. */
-function lookedAt({ model, nodeId, customerId, keyId, status, code, ttftMsMin }: RequestFilter) {
+/** What of a request is looked at, and what must hold of it: no more of its group is taken apart. */
+function lookedAt({ model, nodeId, customerId, keyId, status, code, ttftMsMin, outcome }: RequestFilter) {
   const wanted: Partial<Record<RequestColumn['field'], string | number | null>> = {
     model,
     nodeId,
@@ -38,13 +39,21 @@ function lookedAt({ model, nodeId, customerId, keyId, status, code, ttftMsMin }:
     code,
     ttftMs: ttftMsMin,
   }
-  return requestColumns.flatMap((column, at) => {
+  const [names, fits, ends]: [SQL[], SQL[], SQL[]] = [[], [], []]
+  for (const [at, column] of requestColumns.entries()) {
     const value = wanted[column.field] ?? null
-    if (value === null) return []
+    const ofOutcome = outcome !== null && (column.field === 'status' || column.field === 'code')
+    if (value === null && !ofOutcome) continue
     const name = sql.raw(column.column)
     const own = sql`coalesce(e.${name}, ${shared(column, at)})`
-    return [{ name, fits: column.field === 'ttftMs' ? sql`${own} >= ${value}::integer` : sql`${own} = ${value}` }]
-  })
+    names.push(name)
+    if (ofOutcome) ends.push(own)
+    if (value !== null) fits.push(column.field === 'ttftMs' ? sql`${own} >= ${value}::integer` : sql`${own} = ${value}`)
+  }
+  const [ended, endedWith] = ends
+  if (outcome !== null && ended !== undefined && endedWith !== undefined)
+    fits.push(outcomeFits(outcome, ended, endedWith))
+  return { names, fits }
 }
 
 /** `at_ms` is the second of the array's places, which count from 1. */
@@ -83,6 +92,30 @@ const requestsTimes = 8
 const moment = (at: Date) => sql`${at.toISOString()}::timestamptz`
 const texts = (values: readonly string[]) => arrayOf('text', values)
 
+/**
+ * The newest groups, of `requests` requests, that may have what is looked for; `reach` is the newest moment of those behind them.
+ * By an outcome they are told by how their names begin, which no index finds: but a group is one of 250 requests.
+ */
+function nearGroups(
+  { outcome, ttftMsMin }: RequestFilter,
+  { from, last }: { readonly from: SQL; readonly last: SQL },
+  names: readonly string[],
+  requests: number,
+): SQL {
+  if (outcome === null)
+    return sql`select * from request_groups_newest(${from}, ${last}, ${texts(names)}, ${ttftMsMin}::integer, ${requests}::integer)`
+  return sql`
+    with fitting as (
+      select g.minute, g.group_id, g.newest, sum(g.rows) over (order by g.newest desc, g.group_id) as upto
+      from request_groups g
+      where g.newest >= ${from} and g.minute <= ${last} and g.oldest <= ${last} and g.names @> ${texts(names)}
+        and (${ttftMsMin}::integer is null or g.ttft_most >= ${ttftMsMin}::integer) and ${groupMayHave(outcome)}
+      order by g.newest desc, g.group_id limit ${requests}
+    )
+    select minute, group_id, (select max(newest) from fitting where upto > ${requests}) as reach
+    from fitting where upto <= ${requests}`
+}
+
 /** Where the newest requests are that fit, and down to which moment these are all; null: there are no others. */
 async function findRequests(
   db: Database,
@@ -91,21 +124,23 @@ async function findRequests(
   limit: number,
 ): Promise<{ readonly found: readonly Found[]; readonly reach: Date | null }> {
   const { from, to } = filter
-  const columns = lookedAt(filter)
+  const looked = lookedAt(filter)
   const last = [to, after?.at ?? null].filter((end) => end !== null).sort((a, b) => a.getTime() - b.getTime())[0]
   const conditions = [
     sql`r.at > coalesce(n.reach, '-infinity')`,
     ...(from === null ? [] : [sql`r.at >= ${moment(from)}`]),
     ...(to === null ? [] : [sql`r.at < ${moment(to)}`]),
     ...(after === null ? [] : [sql`(r.at, e.request_id) < (${moment(after.at)}, ${after.requestId})`]),
-    ...columns.map(({ fits }) => fits),
+    ...looked.fits,
   ]
-  const arrays = [sql`at_ms`, sql`request_id`, ...columns.map(({ name }) => name)]
-  const near = sql`request_groups_newest(${from === null ? sql`'-infinity'` : moment(from)},
-    ${last === undefined ? sql`'infinity'` : moment(last)}, ${texts(named ? namesFor(filter) : [])},
-    ${filter.ttftMsMin}::integer, ${requests}::integer)`
+  const arrays = [sql`at_ms`, sql`request_id`, ...looked.names]
+  const range = {
+    from: from === null ? sql`'-infinity'` : moment(from),
+    last: last === undefined ? sql`'infinity'` : moment(last),
+  }
+  const near = nearGroups(filter, range, named ? namesFor(filter) : [], requests)
   const rows = await db.execute<Record<keyof Found | 'reach', string | null>>(sql`
-    with near as materialized (select * from ${near}), found as (
+    with near as materialized (${near}), found as (
       select g.minute::text, g.group_id, e.place, g.rows, (extract(epoch from r.at) * 1000)::bigint as at
       from near n, lateral (select * from request_groups g where (g.minute, g.group_id) = (n.minute, n.group_id) offset 0) as g,
         unnest(${sql.join(

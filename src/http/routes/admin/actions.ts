@@ -13,8 +13,18 @@ import * as enrollmentViews from '../../views/enrollment.ts'
 import * as jobViews from '../../views/job.ts'
 import * as moneyViews from '../../views/money.ts'
 import * as probeViews from '../../views/node-probe.ts'
+import * as nodeViews from '../../views/nodes.ts'
+import * as ownViews from '../../views/own.ts'
 
-const views = { ...adminViews, ...enrollmentViews, ...jobViews, ...moneyViews, ...probeViews }
+export const views = {
+  ...adminViews,
+  ...enrollmentViews,
+  ...jobViews,
+  ...moneyViews,
+  ...probeViews,
+  ...nodeViews,
+  ...ownViews,
+}
 
 interface Called {
   readonly call: AdminCall

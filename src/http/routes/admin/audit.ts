@@ -3,8 +3,8 @@ import { exportChain } from '../../../actors/audit/audit-export.ts'
 import { brand } from '../../../brand.ts'
 import { AuditChain } from '../../../protocol/wire/admin/audit.ts'
 import { AuditExport } from '../../../protocol/wire/admin/audit-export.ts'
+import { filter, idFilter, limitOf } from '../../../protocol/wire/query.ts'
 import { isoTime } from '../../../time.ts'
-import { filter, idFilter, limitOf } from '../../frame/query.ts'
 import { report } from '../../reports/report.ts'
 
 function chainView(checked: ChainReport, limit: number, nowMs: number): AuditChain {

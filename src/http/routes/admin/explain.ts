@@ -1,6 +1,6 @@
 import { Problem } from '../../../errors.ts'
-import { Explanation } from '../../../protocol/wire/admin/admin.ts'
-import { text } from '../../frame/query.ts'
+import { Explanation } from '../../../protocol/wire/admin/explanation.ts'
+import { text } from '../../../protocol/wire/query.ts'
 import { report } from '../../reports/report.ts'
 import { explanationOf } from '../../views/own.ts'
 

@@ -7,6 +7,7 @@ import { auditSummary } from '../../reports/audit-summary.ts'
 import { booksCheck } from '../../reports/books-check.ts'
 import { commandEvents } from '../../reports/command-events.ts'
 import { costs } from '../../reports/costs.ts'
+import { failuresReport } from '../../reports/failures.ts'
 import { invoice } from '../../reports/invoice.ts'
 import { ledgerProof } from '../../reports/ledger-proof.ts'
 import { type AnyReport, reportRoute } from '../../reports/report.ts'
@@ -16,38 +17,23 @@ import { treasury } from '../../reports/treasury.ts'
 import { usageExport } from '../../reports/usage-export.ts'
 import { actionRoutes } from './actions.ts'
 import { auditExport, auditVerdict } from './audit.ts'
-import { commandRead, jobList } from './commands.ts'
-import { customerList, customerRead } from './customers.ts'
-import { enrollmentTokenList } from './enrollment-tokens.ts'
+import { commandRead } from './commands.ts'
+import { customerRead } from './customers.ts'
 import { explanation } from './explain.ts'
 import { inspectRoutes } from './inspect.ts'
-import { keyList } from './keys.ts'
-import { mixtureList } from './mixtures.ts'
-import { modelList } from './models.ts'
-import { nodeList, nodeRead } from './nodes.ts'
-import { batchList, batchProofs } from './payout-batches.ts'
+import { listRoutes } from './lists.ts'
+import { nodeRead } from './nodes.ts'
 import { requestRead } from './requests.ts'
 import { machineRoutes } from './statecharts.ts'
-import { webhookList } from './webhooks.ts'
 
 const reports: readonly AnyReport[] = [
   auditVerdict,
   auditExport,
-  customerList,
   customerRead,
-  keyList,
-  nodeList,
   nodeRead,
-  enrollmentTokenList,
-  modelList,
   explanation,
   requestRead,
-  mixtureList,
-  jobList,
   commandRead,
-  webhookList,
-  batchList,
-  batchProofs,
   usageExport,
   invoice,
   costs,
@@ -60,6 +46,7 @@ const reports: readonly AnyReport[] = [
   ledgerProof,
   requestReport,
   trafficReport,
+  failuresReport,
   booksCheck,
 ]
 
@@ -69,4 +56,5 @@ export const operatorRoutes = (context: HttpContext): AnyElysia =>
     .reduce<AnyElysia>((app, spec) => app.use(reportRoute(context, spec)), new Elysia())
     .use(machineRoutes(context))
     .use(inspectRoutes(context))
+    .use(listRoutes(context))
     .use(actionRoutes(context))

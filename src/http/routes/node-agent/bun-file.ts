@@ -8,7 +8,7 @@ import { refusedLogin } from '../../frame/refused-login.ts'
 import { describe } from '../../frame/route-table.ts'
 import { requestId } from '../../plugins/request-id.ts'
 
-/** Bun for the agent, where the other computer has none: 100 MB, so only for whoever holds an open enrolment token. */
+/** Bun for the agent, where the other computer has none: 100 MB, so only for a holder of an open enrolment token. */
 export const bunFileRoutes = (context: HttpContext) =>
   new Elysia().use(requestId(context)).get(
     bunFileRoute,

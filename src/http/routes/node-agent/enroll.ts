@@ -23,6 +23,7 @@ export const enrollRoutes = (context: HttpContext) =>
         const guess = error instanceof Problem && guesses.includes(error.code)
         throw guess ? refusedLogin(gateway, exchange.address, error) : error
       })
+      const { keys } = await gateway.publicLog.keys()
       return status(201, {
         status: 'enrolled' as const,
         protocol_version: agentProtocolVersion,
@@ -33,6 +34,7 @@ export const enrollRoutes = (context: HttpContext) =>
         router_public_keys: [...routerPublicKeys],
         tunnel_url: tunnelUrl(gateway.baseUrl()),
         endpoint_url: node.url,
+        log_keys: [...keys],
       })
     },
     {

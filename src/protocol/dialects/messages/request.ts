@@ -188,7 +188,7 @@ function thinking({ thinking: asked }: MessagesRequest): Thinking {
   return thinkingAsked(asked?.type === 'enabled' ? true : asked?.type === 'disabled' ? false : null)
 }
 
-/** Up to the first mark of the client's: messages of the chat that stand before it. null: there is none. */
+/** The number of chat messages before the client's first cache mark; null without a mark. */
 function marked({ system, messages, tools }: MessagesRequest): number | null {
   if (tools?.some(isMarked)) return 0
   const systems = Array.isArray(system) && system.some(isMarked) ? [] : null

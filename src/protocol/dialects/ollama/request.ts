@@ -17,7 +17,7 @@ type Message = ChatRequest['messages'][number] & Json
 const invalid = (param: string, detail: string) =>
   new Problem('invalid_request', { param, detail: `${param}: ${detail}` })
 
-/** How a server loads and runs a model is up to whoever runs it. */
+/** Options that load and run a model. The server's operator sets those, so the gateway drops them. */
 const loading = namesOf('ollama', 'dropped')
 /** What chooses the next token. Nodes know them by these names, or say that they do not. */
 const sampling = namesOf('ollama', 'carried')

@@ -2,13 +2,15 @@ import type { ChunkIdentity, SettledEnd } from '../../chat/chunk-reader.ts'
 import type { PublicChoice } from '../../chat/completion.ts'
 import { thoughtOf } from '../../chat/thought.ts'
 import type { TokenUsage } from '../../chat/token-usage.ts'
-import { isObject, type Json } from '../../json/json-object.ts'
+import { isObject } from '../../json/json-object.ts'
 import type { Echo } from './echo.ts'
+import { type Probability, probabilitiesOf } from './probabilities.ts'
 import { type CalledFunction, calledFunction, namespaced } from './tools.ts'
 
 export type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
 
-export const textPart = (text: string) => ({ type: 'output_text', text, annotations: [], logprobs: [] }) as const
+export const textPart = (text: string, logprobs: readonly Probability[] = []) =>
+  ({ type: 'output_text', text, annotations: [], logprobs }) as const
 export const thoughtPart = (text: string) => ({ type: 'reasoning_text', text }) as const
 
 export const messageItem = (id: string, status: ItemStatus, content: readonly object[]) =>
@@ -64,14 +66,19 @@ export function responseObject(
   }
 }
 
-function* itemsOf(message: Json, identity: ChunkIdentity, { tools }: Echo, status: ItemStatus): Generator<OutputItem> {
+function* itemsOf(
+  { message, logprobs }: Pick<PublicChoice, 'message' | 'logprobs'>,
+  identity: ChunkIdentity,
+  { tools }: Echo,
+  status: ItemStatus,
+): Generator<OutputItem> {
   let index = 0
   const functions = namespaced(tools)
   const thought = thoughtOf(message)
   if (thought !== '') yield reasoningItem(itemId('rs', identity, index++), status, [thoughtPart(thought)])
   const text = typeof message.content === 'string' ? message.content : message.refusal
   if (typeof text === 'string' && text !== '') {
-    yield messageItem(itemId('msg', identity, index++), status, [textPart(text)])
+    yield messageItem(itemId('msg', identity, index++), status, [textPart(text, probabilitiesOf(logprobs))])
   }
   for (const call of Array.isArray(message.tool_calls) ? message.tool_calls : []) {
     if (!isObject(call) || !isObject(call.function) || typeof call.function.name !== 'string') continue
@@ -93,6 +100,6 @@ export function responseText(
   const [choice] = choices
   const finish = choice?.finish_reason
   const status = incompleteReason(finish) === null ? 'completed' : 'incomplete'
-  const output = [...itemsOf(choice?.message ?? {}, identity, echo, status)]
+  const output = [...itemsOf(choice ?? { message: {} }, identity, echo, status)]
   return JSON.stringify(responseObject(identity, echo, output, { settled, finish }))
 }

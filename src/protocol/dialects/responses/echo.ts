@@ -17,6 +17,7 @@ export function echoOf(asked: ResponsesRequest) {
     text: { format: asked.text?.format ?? { type: 'text' } },
     tool_choice: asked.tool_choice ?? 'auto',
     tools: asked.tools ?? [],
+    top_logprobs: asked.top_logprobs ?? 0,
     top_p: asked.top_p ?? null,
     truncation: 'disabled',
     background: false,

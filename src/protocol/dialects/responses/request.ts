@@ -27,12 +27,19 @@ function refuseStored(asked: Json): void {
     throw invalid('truncation', 'this gateway drops nothing of an input')
   }
   const include = asked.include ?? []
-  // Reasoning is never encrypted here, so a client that asks for it loses nothing.
-  if (!Array.isArray(include) || include.some((what) => what !== 'reasoning.encrypted_content'))
-    throw invalid('include', 'there is nothing more to include')
-  if (typeof asked.top_logprobs === 'number' && asked.top_logprobs > 0) {
-    throw invalid('top_logprobs', 'a response carries no probabilities here; POST /v1/chat/completions does')
-  }
+  if (!Array.isArray(include) || include.some((what) => !includable.includes(what)))
+    throw invalid('include', `there is nothing to include but ${includable.join(' and ')}`)
+}
+
+const probabilities = 'message.output_text.logprobs'
+/** Reasoning is never encrypted here, so a client that asks for it loses nothing. */
+const includable: readonly unknown[] = ['reasoning.encrypted_content', probabilities]
+
+/** Chat asks for probabilities and for how many; here either asks for both, but not the default number, 0. */
+function probabilitiesAsked({ include, top_logprobs: top }: ResponsesRequest): Json {
+  const included = Array.isArray(include) && include.includes(probabilities)
+  if ((top ?? 0) === 0 && !included) return {}
+  return { logprobs: true, ...given({ top_logprobs: top }) }
 }
 
 const texts: ReadonlySet<unknown> = new Set(['input_text', 'output_text', 'text', 'summary_text'])
@@ -140,6 +147,7 @@ export function chatOfResponses(asked: ResponsesRequest): ResponsesChat {
     model,
     messages: messagesOf(asked),
     ...sampled,
+    ...probabilitiesAsked(asked),
     ...given({ stream, max_tokens: max_output_tokens }),
     ...given({ reasoning_effort: reasoning?.effort, verbosity: text?.verbosity }),
     ...given({ response_format: text?.format == null ? null : formatOf(text.format) }),

@@ -23,6 +23,7 @@ import {
   thoughtPart,
 } from './answer.ts'
 import type { Echo } from './echo.ts'
+import { ComingProbabilities } from './probabilities.ts'
 import { type CalledFunction, calledFunction, type Namespaced, namespaced } from './tools.ts'
 
 const nothing: Accepted = { kind: 'nothing' }
@@ -42,11 +43,18 @@ interface OpenItem {
   readonly callId: string
   readonly called: CalledFunction
   readonly written: GrowingText
+  /** Of its tokens, as JSON with a comma before each; empty where the node gives none. */
+  readonly probabilities: GrowingText
 }
 
-/** The JSON of a part with this text, which is JSON already. */
-function partText(kind: OpenItem['kind'], quoted: string): string {
-  return JSON.stringify(kind === 'text' ? textPart('') : thoughtPart('')).replace('""', () => quoted)
+/** Without the comma before the first. */
+const joined = (probabilities: GrowingText): string => probabilities.text.slice(1)
+
+/** The JSON of a part with this text and these probabilities, which are JSON already. */
+function partText(kind: OpenItem['kind'], quoted: string, probabilities: string): string {
+  const [before = '', behind = ''] = JSON.stringify(kind === 'text' ? textPart('') : thoughtPart('')).split('""')
+  const [annotated = '', end = ''] = behind.split('"logprobs":[')
+  return before + quoted + annotated + (end === '' ? '' : `"logprobs":[${probabilities}${end}`)
 }
 
 /** A node's chat chunks as the typed events of a response, in their order and numbered. */
@@ -57,6 +65,7 @@ export class ResponsesStream extends ChunkReader {
   /** The first two events and the last one repeat the request. */
   repeatedBytes = 0
   private keptUnits = 0
+  private readonly probabilities = new ComingProbabilities()
   private items = 0
   /** Text or thoughts: one follows the other. */
   private spoken: OpenItem | null = null
@@ -75,17 +84,20 @@ export class ResponsesStream extends ChunkReader {
   }
 
   override get keptBytes(): number {
-    return textBytes(this.keptUnits)
+    return textBytes(this.keptUnits + this.probabilities.units)
   }
 
   accept(data: string): Accepted {
     const choices = this.read(data)
     if (typeof choices === 'string') return { kind: choices }
     const [choice] = choices
+    if (choice === undefined) return nothing
+    this.probabilities.hold(choice)
     // Some nodes put their last words into the chunk that ends them.
-    if (choice === undefined || (choice.finish_reason !== null && saysNothing(choice))) return nothing
-    const text = this.said(choice.delta as Json)
-    return this.keptUnits > keptUnitsMax ? failed : { kind: 'chunk', text }
+    const isEnd = choice.finish_reason !== null && saysNothing(choice)
+    const text = isEnd ? '' : this.said(choice.delta as Json)
+    if (this.keptUnits > keptUnitsMax || this.probabilities.tooMany) return failed
+    return isEnd ? nothing : { kind: 'chunk', text }
   }
 
   private event(type: string, members: object): string {
@@ -121,7 +133,15 @@ export class ResponsesStream extends ChunkReader {
     const index = this.items++
     this.keptUnits += callId.length + called.name.length
     const id = itemId(kind === 'text' ? 'msg' : kind === 'thought' ? 'rs' : 'fc', this.identity, index)
-    return { kind, id, index, callId: callId === '' ? id : callId, called, written: new GrowingText() }
+    return {
+      kind,
+      id,
+      index,
+      callId: callId === '' ? id : callId,
+      called,
+      written: new GrowingText(),
+      probabilities: new GrowingText(),
+    }
   }
 
   private speak(kind: 'text' | 'thought', delta: string): string {
@@ -132,8 +152,10 @@ export class ResponsesStream extends ChunkReader {
       out += this.added(this.spoken) + this.partEvent('response.content_part.added', this.spoken, '""')
     }
     this.write(this.spoken, delta)
-    const type = kind === 'text' ? 'response.output_text.delta' : 'response.reasoning_text.delta'
-    return out + this.event(type, { ...this.place(this.spoken), delta, ...(kind === 'text' ? { logprobs: [] } : {}) })
+    const members = JSON.stringify({ ...this.place(this.spoken), delta }).slice(1, -1)
+    if (kind === 'thought') return out + this.eventOf('response.reasoning_text.delta', members)
+    const probabilities = this.probabilities.take(this.spoken.probabilities)
+    return out + this.eventOf('response.output_text.delta', `${members},"logprobs":[${probabilities}]`)
   }
 
   private call(call: Json, at: number): string {
@@ -166,17 +188,21 @@ export class ResponsesStream extends ChunkReader {
 
   private partEvent(type: string, item: OpenItem, quoted: string): string {
     const place = JSON.stringify(this.place(item)).slice(1, -1)
-    return this.eventOf(type, `${place},"part":${partText(item.kind, quoted)}`)
+    return this.eventOf(type, `${place},"part":${partText(item.kind, quoted, joined(item.probabilities))}`)
   }
 
   /** Its JSON. `quoted`: the written text, as JSON; null if it has only begun. */
-  private itemText({ kind, id, callId, called }: OpenItem, status: ItemStatus, quoted: string | null): string {
+  private itemText(
+    { kind, id, callId, called, probabilities }: OpenItem,
+    status: ItemStatus,
+    quoted: string | null,
+  ): string {
     if (kind === 'call') {
       const begun = JSON.stringify(callItem(id, status, { call_id: callId, ...called, arguments: '' }))
       return quoted === null ? begun : `${begun.slice(0, -3)}${quoted}}`
     }
     const begun = JSON.stringify(kind === 'text' ? messageItem(id, status, []) : reasoningItem(id, status, []))
-    return quoted === null ? begun : `${begun.slice(0, -2)}${partText(kind, quoted)}]}`
+    return quoted === null ? begun : `${begun.slice(0, -2)}${partText(kind, quoted, joined(probabilities))}]}`
   }
 
   private added(item: OpenItem): string {
@@ -195,11 +221,15 @@ export class ResponsesStream extends ChunkReader {
     if (item === null) return ''
     this.spoken = null
     const isText = item.kind === 'text'
+    if (isText) this.probabilities.take(item.probabilities)
     const type = isText ? 'response.output_text.done' : 'response.reasoning_text.done'
     const quoted = jsonString(item.written.text)
     const place = JSON.stringify(this.place(item)).slice(1, -1)
     // In this order: each event takes the next number.
-    const said = this.eventOf(type, `${place},"text":${quoted}${isText ? ',"logprobs":[]' : ''}`)
+    const said = this.eventOf(
+      type,
+      `${place},"text":${quoted}${isText ? `,"logprobs":[${joined(item.probabilities)}]` : ''}`,
+    )
     return said + this.partEvent('response.content_part.done', item, quoted) + this.ended(item, status, quoted)
   }
 

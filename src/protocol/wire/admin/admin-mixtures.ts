@@ -34,6 +34,8 @@ export const RecentMixture = Type.Object({
 })
 export type RecentMixture = Static<typeof RecentMixture>
 
+/** How many mixtures each process keeps in memory. */
+export const mixturesKeptMax = 1_000
 export const MixtureList = Type.Object({
   object: Type.Literal(`${brand}.admin.mixture_list`),
   generated_at: Instant,

@@ -2,7 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
 import { pageFields } from '../page.ts'
 import { count, Instant, nullable, nullableInteger, wei } from '../shapes.ts'
-import { Explanation } from './admin.ts'
+import { Explanation } from './explanation.ts'
 
 const nullableText = nullable(Type.String())
 

@@ -87,7 +87,7 @@ export const ChatMetadata = Type.Object({
   ),
   receipt_salt: Type.Optional(
     Type.String({
-      description: 'Of the commitments in the receipt, where the request had a nonce. Nobody else is given it',
+      description: 'Of the commitments in the receipt, where the request had a nonce. No other request is given it',
     }),
   ),
   mixture: Type.Optional(MixtureTrace),

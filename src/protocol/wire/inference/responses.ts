@@ -1,6 +1,8 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { ChatRouting, messagesMax, modelName } from './chat.ts'
 
+/** Likeliest tokens that may be asked for beside each. */
+export const topProbabilitiesMax = 20
 /** Of one request, those in namespaces counted one by one. */
 export const toolsMax = 1_024
 const open = { additionalProperties: true } as const
@@ -34,6 +36,10 @@ export const ResponsesRequest = Type.Object(
     ),
     tools: orNull(Type.Array(Type.Object({ type: Type.String({ maxLength: 64 }) }, open), { maxItems: toolsMax })),
     top_p: orNull(Type.Number({ exclusiveMinimum: 0, maximum: 1 })),
+    top_logprobs: orNull(Type.Integer({ minimum: 0, maximum: topProbabilitiesMax })),
+    include: Type.Optional(
+      Type.Unknown({ description: 'Any of `message.output_text.logprobs`, `reasoning.encrypted_content`' }),
+    ),
     prompt_cache_key: Type.Optional(Type.Unknown({ description: 'A hint for placement; no node gets it' })),
     svc: Type.Optional(ChatRouting),
   },

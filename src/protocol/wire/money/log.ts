@@ -44,6 +44,31 @@ export const LogConsistency = Type.Object({
   proof,
 })
 
+/** What a fork's entry commits to, and its place below a checkpoint. */
+const ForkedLog = Type.Object({
+  origin: Type.String({ description: 'The name under which the log went on' }),
+  size: count,
+  root: Type.String({ pattern: '^[0-9a-f]{64}$' }),
+  lost: Type.String({ description: 'The signed checkpoint that was lost' }),
+  proof,
+})
+export const LogForks = Type.Object({
+  object: Type.Literal(`${brand}.log_forks`),
+  size: count,
+  forks: Type.Array(ForkedLog, { maxItems: 64 }),
+})
+
+/** Keys of witnesses, as verifiers are given them (C2SP `signed-note`). */
+export const LogWitnesses = Type.Object({
+  object: Type.Literal(`${brand}.log_witnesses`),
+  witnesses: Type.Array(
+    Type.Object({ kind: Type.Union([Type.Literal('agent'), Type.Literal('other')]), key: Type.String() }),
+    {
+      maxItems: 256,
+    },
+  ),
+})
+
 /** What is typed to name a fork. */
 export const forkConfirmation = 'NAME THE FORK'
 export const ForkBody = Type.Object({ confirm: Type.Optional(Type.String({ maxLength: 100 })), reason }, strict)

@@ -103,6 +103,13 @@ export const EnrollResponse = Type.Object({
   endpoint_url: nullable(
     Type.String({ description: 'Where the gateway will call the agent. null means by its tunnel.' }),
   ),
+  log_keys: Type.Optional(
+    Type.Array(Type.String({ maxLength: 512 }), {
+      minItems: 1,
+      maxItems: 8,
+      description: 'The keys of the public log that the agent witnesses (C2SP `signed-note`); their name is the log’s',
+    }),
+  ),
 })
 export type EnrollResponse = Static<typeof EnrollResponse>
 
@@ -153,6 +160,12 @@ export const AgentRuntime = Type.Object(
     slots_total: nullableInteger,
     slots_free: nullableInteger,
     queue_depth: nullable(count),
+    running: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        description: 'Requests that it works on. Absent: its slots say so, or it does not say',
+      }),
+    ),
   },
   strict,
 )

@@ -1,0 +1,57 @@
+import { existsSync } from 'node:fs'
+import { action } from '../../frame/action.ts'
+import { CliFailure } from '../../frame/failure.ts'
+import { fields } from '../../frame/table.ts'
+import { dataDirOption, folderTold } from './node-keys.ts'
+
+/** Who this node is, and what it witnesses: read from the agent's folder, whether or not the agent runs. */
+export const nodeStatus = action({
+  about:
+    'Print who this node is: its id, the fingerprint of its identity, its key as a witness and the logs that it witnesses',
+  options: dataDirOption,
+  run: async ({ options, json }, session) => {
+    const [main, files, identities, enrolments, witnesses, memories, notes] = await Promise.all([
+      import('../../../node/main.ts'),
+      import('../../../host/private-files.ts'),
+      import('../../../node/membership/identity.ts'),
+      import('../../../node/membership/enrollment.ts'),
+      import('../../../node/witness/witness.ts'),
+      import('../../../node/witness/witness-memory.ts'),
+      import('../../../protocol/log/fork-proof.ts'),
+    ])
+    const path = options['data-dir'] ?? main.nodeFolderPath(session.env)
+    if (!existsSync(`${path}/${identities.identityFile}`)) {
+      throw new CliFailure(`${path} has no node yet. Start the agent first, or name its --data-dir.`)
+    }
+    const status = folderTold(() => {
+      const folder = files.openPrivateFolder(path)
+      const { key, fingerprint } = identities.loadIdentity(folder)
+      const enrollment = enrolments.readEnrollment(folder)
+      const logs = memories.openWitnessMemory(folder).logs()
+      return {
+        node_id: enrollment?.node_id ?? null,
+        gateway_url: enrollment?.gateway_url ?? null,
+        fingerprint,
+        witness_key: witnesses.witnessKeyOf(key),
+        witnessed: logs.map(({ origin, keys, note }) => ({
+          origin,
+          keys: [...keys],
+          size: note === null ? null : (notes.checkpointIn(note)?.size ?? null),
+        })),
+      }
+    })
+    session.show(json, status, (shown) =>
+      fields(session.terminal, [
+        ['Node', shown.node_id ?? 'works for this computer alone'],
+        ['Gateway', shown.gateway_url],
+        ['Identity', shown.fingerprint],
+        ['Witness key', shown.witness_key],
+        ...shown.witnessed.map(
+          ({ origin, size }) =>
+            ['Witnesses', `${origin}, ${size === null ? 'nothing signed yet' : `${size} entries`}`] as const,
+        ),
+      ]),
+    )
+    return undefined
+  },
+})

@@ -1,0 +1,1 @@
+ALTER TABLE "model_entries" ADD COLUMN "serves" jsonb;

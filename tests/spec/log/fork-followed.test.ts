@@ -1,0 +1,167 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { newId } from '../../../src/ids.ts'
+import { parseNote } from '../../../src/protocol/log/note.ts'
+import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
+import { type CommandLine, commandLine } from '../../cli/command-line.ts'
+import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { insertReceipts } from '../../support/money/insert-receipts.ts'
+import { startAgent, type TestAgent } from '../../support/nodes/agents.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
+
+let gateway: TestGateway
+let agent: TestAgent
+let customer: { readonly customer_id: string; readonly customer_token: string }
+const lines: CommandLine[] = []
+
+beforeAll(async () => {
+  let note: string | null = null
+  const logMemory = { read: () => note, write: (text: string) => (note = text) }
+  const env = { SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000' }
+  gateway = await startTestGateway(env, undefined, { logMemory })
+  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'Ada' } })
+  customer = (await json(made)) as unknown as typeof customer
+  const grant = { customer_id: customer.customer_id, name: 'm', visibility: 'private', node_class: 'gpu' }
+  const body = { ...grant, privacy_class: 'private', endpoint_url_allowed: false }
+  const token = await json(await gateway.ask('POST', '/v1/admin/enrollment-tokens', { as: 'admin', json: body }))
+  agent = await startAgent({ gatewayUrl: gateway.url, token: String(token.enrollment_token), runtimes: [] })
+  await waitUntil('a tunnel', async () => gateway.gateway.router.transport(agent.nodeId as never) !== null)
+})
+afterAll(async () => {
+  for (const line of lines) line.close()
+  await agent.remove()
+  await gateway.stop()
+})
+
+/** Somebody who verifies, on a computer of their own. */
+function verifier() {
+  const cli = commandLine({
+    SVC_BASE_URL: gateway.url,
+    SVC_CUSTOMER_ID: customer.customer_id,
+    SVC_CUSTOMER_TOKEN: customer.customer_token,
+  })
+  lines.push(cli)
+  return async (hash: string, ...more: string[]) => {
+    const exported = await cli.run(['receipts', 'export', hash])
+    expect(exported.code).toBe(0)
+    const at = join(cli.home, `${crypto.randomUUID()}.json`)
+    writeFileSync(at, exported.out)
+    return cli.run(['verify', 'receipt', at, ...more])
+  }
+}
+
+async function grow(count: number): Promise<string> {
+  const rows = Array.from({ length: count }, () => {
+    const text = receiptText({
+      issuer: 'gateway',
+      requestId: newId('req'),
+      jobId: null,
+      kind: 'hosted_chat',
+      nodeId: 'node_a',
+      nodeClass: 'gpu',
+      runtimeId: 'rt_a',
+      runtimeKind: 'vllm',
+      modelId: 'm',
+      promptTokens: 1,
+      completionTokens: 2,
+      startedAt: '2026-11-20T15:59:59.000Z',
+      completedAt: '2026-11-20T16:00:00.000Z',
+    })
+    return { hash: textHash(text), text, customerId: customer.customer_id }
+  })
+  await insertReceipts(gateway.database, rows)
+  await gateway.gateway.sequencer.catchUp()
+  return rows[0]?.hash ?? ''
+}
+
+const tables = [
+  'log_entries',
+  'log_forks',
+  'log_receipts',
+  'log_tiles',
+  'log_state',
+  'log_checkpoints',
+  'log_cosignatures',
+  'receipt_rows',
+  'receipt_groups',
+] as const
+async function keep(): Promise<void> {
+  for (const table of tables) await gateway.database.sql.unsafe(`create table kept_${table} as table ${table}`)
+}
+async function putBack(): Promise<void> {
+  for (const table of tables) {
+    const overriding = table === 'receipt_rows' ? 'overriding system value' : ''
+    await gateway.database.sql.unsafe(`delete from ${table}`)
+    await gateway.database.sql.unsafe(`insert into ${table} ${overriding} select * from kept_${table}`)
+  }
+}
+const round = () => gateway.gateway.cosigning.round()
+const signers = async () => {
+  const note = parseNote(await (await gateway.ask('GET', '/v1/public/log/checkpoint')).text())
+  return note?.signatures.map(({ name }) => name.split('/')[0])
+}
+
+test('§36: after a named fork witnesses and verifiers go on from what they saw, and forget nothing', async () => {
+  const { keys } = (await json(await gateway.ask('GET', '/v1/public/log/keys'))) as unknown as { keys: string[] }
+  const [early, late, unlucky] = [verifier(), verifier(), verifier()]
+  const first = await grow(3)
+  expect(await round()).toBe(1)
+  expect((await early(first, '--log-key', keys[0] ?? '')).code).toBe(0)
+  await keep()
+  const second = await grow(2)
+  expect((await unlucky(second, '--log-key', keys[0] ?? '')).code).toBe(0)
+  const third = await grow(2)
+  expect(await round()).toBe(1)
+  expect((await late(third, '--log-key', keys[0] ?? '')).code).toBe(0)
+  // The last one that the gateway has seen; the witness has not.
+  await grow(1)
+
+  await putBack()
+  await grow(1)
+  const named = await gateway.ask('POST', '/v1/admin/log/fork', {
+    as: 'admin',
+    json: { reason: 'restored', confirm: 'NAME THE FORK' },
+  })
+  expect(named.status).toBe(200)
+  // What the witness signed is not what the fork's entry names: the log adds an entry that does, and it goes on from there.
+  expect(await round()).toBe(0)
+  expect(await round()).toBe(1)
+  expect(await signers()).toEqual(['svc-log', 'svc-witness'])
+  await grow(1)
+  expect(await round()).toBe(1)
+  expect(gateway.gateway.sequencer.fork()).toBeNull()
+  const { forks } = (await json(await gateway.ask('GET', '/v1/public/log/forks'))) as unknown as { forks: object[] }
+  expect(forks).toHaveLength(2)
+
+  // By the entries that are still there, and by the checkpoint that the log admits to have lost.
+  const kept = await early(first)
+  expect([kept.code, kept.out]).toEqual([0, expect.stringContaining('/2 goes on from the 4 entries of svc-log/')])
+  const lost = await late(first)
+  expect([lost.code, lost.out]).toEqual([0, expect.stringContaining('of which it says that it lost')])
+  // Of what this one saw nothing is said: for it the log is another one, and stays so.
+  const refused = await unlucky(first)
+  expect([refused.code, refused.out]).toEqual([1, expect.stringContaining('SPLIT VIEW')])
+  expect((await unlucky(first)).code).toBe(1)
+  // From then on the later name is known.
+  const more = await grow(1)
+  expect((await early(more)).code).toBe(0)
+  expect((await late(more)).code).toBe(0)
+})
+
+test('§36: the key of a witness is what its owner reads and what the gateway lists', async () => {
+  const cli = commandLine({})
+  lines.push(cli)
+  const status = await cli.run(['node', 'status', '--data-dir', agent.node.folder, '--json'])
+  expect(status.code).toBe(0)
+  const shown = JSON.parse(status.out) as { witness_key: string; node_id: string; witnessed: { origin: string }[] }
+  expect(shown).toMatchObject({ node_id: agent.nodeId, witness_key: agent.node.witnessKey })
+  expect(shown.witnessed.map(({ origin }) => origin)).toEqual([expect.stringMatching(/^svc-log\/[0-9a-f]{16}\/2$/)])
+  const listed = (await json(await gateway.ask('GET', '/v1/public/log/witnesses'))) as unknown as object
+  expect(listed).toEqual({
+    object: 'svc.log_witnesses',
+    witnesses: [{ kind: 'agent', key: shown.witness_key }],
+  })
+  const text = await cli.run(['node', 'status', '--data-dir', agent.node.folder])
+  expect(text.out).toContain(shown.witness_key)
+})
