@@ -32,7 +32,9 @@ function numbersOf(value: unknown, names: readonly string[]): Json | null {
   if (!isObject(value)) return null
   const told = names.flatMap((name) => {
     const number = value[name]
-    return typeof number === 'number' && number >= 0 && number < Number.POSITIVE_INFINITY ? [[name, number] as const] : []
+    return typeof number === 'number' && number >= 0 && number < Number.POSITIVE_INFINITY
+      ? [[name, number] as const]
+      : []
   })
   return told.length === 0 ? null : Object.fromEntries(told)
 }
