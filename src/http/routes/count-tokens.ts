@@ -1,6 +1,7 @@
 import { Elysia } from 'elysia'
 import { basePaths } from '../../actors/operations/registry.ts'
 import { readRequestBody } from '../../actors/operations/request-body.ts'
+import { tokenPaths } from '../../actors/operations/token-paths.ts'
 import { Problem } from '../../errors.ts'
 import { promptTokens } from '../../protocol/chat/token-estimate.ts'
 import { chatOfMessages } from '../../protocol/dialects/messages/request.ts'
@@ -10,7 +11,6 @@ import type { HttpContext, HttpExchange } from '../frame/context.ts'
 import { documented } from '../frame/reads.ts'
 import { describe } from '../frame/route-table.ts'
 import { inferenceAccess } from '../inference/inference-access.ts'
-import { countTokensPath } from '../plugins/problems.ts'
 import { requestId } from '../plugins/request-id.ts'
 
 async function count(context: HttpContext, exchange: HttpExchange, request: Request): Promise<TokensCount> {
@@ -29,7 +29,7 @@ async function count(context: HttpContext, exchange: HttpExchange, request: Requ
 export function countTokensRoutes(context: HttpContext) {
   const app = new Elysia().use(requestId(context))
   for (const [at, base] of basePaths.entries()) {
-    app.post(base + countTokensPath, ({ exchange, request }) => count(context, exchange, request), {
+    app.post(base + tokenPaths.countTokens, ({ exchange, request }) => count(context, exchange, request), {
       parse: 'none',
       response: { 200: TokensCount },
       detail: {
