@@ -49,6 +49,8 @@ import { createInspector } from './telemetry/inspect.ts'
 import { createMetrics } from './telemetry/metrics.ts'
 import { createSpanExporter } from './telemetry/trace-export.ts'
 import { createTracing } from './telemetry/tracing.ts'
+import { NodeTokens } from './tokens/node-tokens.ts'
+import { tokenNodeMs } from './tokens/token-call.ts'
 
 /** Creates all actors in the order in which they need each other, without starting them. */
 export function createActors(parts: GatewayParts, chain: EvmChain | null) {
@@ -290,5 +292,5 @@ function createCalls(parts: GatewayParts, actors: Watching & Keeping & Pool & Mo
     counted: metrics.mixture,
     tag: () => crypto.getRandomValues(new Uint8Array(4)).toHex(),
   })
-  return { chat: createChat(chatPort), mixtures }
+  return { chat: createChat(chatPort), mixtures, nodeTokens: new NodeTokens({ ...chatPort, nodeMs: tokenNodeMs }) }
 }

@@ -4,6 +4,9 @@ import { basePaths } from './registry.ts'
 /** What answers questions about tokens, below each base URL: no operations, since no answer is generated, metered or charged. */
 export const tokenPaths = {
   countTokens: '/messages/count_tokens',
+  inputTokens: '/responses/input_tokens',
+  tokenize: '/tokenize',
+  detokenize: '/detokenize',
 } as const
 
 export const tokenRoutePaths: readonly string[] = Object.values(tokenPaths).flatMap((path) =>
