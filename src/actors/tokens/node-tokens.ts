@@ -7,11 +7,18 @@ import { type Thinking, thinks, withTemplate } from '../../protocol/dialects/thi
 import type { Json } from '../../protocol/json/json-object.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { thinkingMembers, tokenizerOf } from '../../runtimes/registry.ts'
-import { NoSuchTokenizer, type TokenAsk, type Tokenizer, type Tokens } from '../../runtimes/tokens/tokenizer.ts'
+import {
+  NoSuchTokenizer,
+  type TokenAsk,
+  type Tokenizer,
+  TokenizerRefusal,
+  type Tokens,
+} from '../../runtimes/tokens/tokenizer.ts'
 import { TransportError } from '../../transport/transport.ts'
 import type { Access } from '../accounts/access.ts'
 import type { Router } from '../pool/router.ts'
-import { RefusedByNode, TokenCall, type TokenCallPort } from './token-call.ts'
+import { agentTokenizer } from './agent-tokenizer.ts'
+import { TokenCall, type TokenCallPort } from './token-call.ts'
 import { type TokenWish, tokenRoutes } from './token-routes.ts'
 
 /** Nodes that are asked about one text, one after the other. */
@@ -36,9 +43,11 @@ export interface ToldByNode<T> {
 
 type Work<T> = (tokenizer: Tokenizer, ask: TokenAsk, route: Route) => Promise<T | null>
 
-/** Agents speak for their servers once they have a route for it. */
-const tokenizerAt = ({ agent, runtimeKind }: Route): Tokenizer | undefined =>
-  agent === null ? tokenizerOf(runtimeKind) : undefined
+/** An agent asks the server, if that is of a kind with a tokenizer. */
+function tokenizerAt({ agent, runtimeKind, runtimeId }: Route): Tokenizer | undefined {
+  const tokenizer = tokenizerOf(runtimeKind)
+  return tokenizer === undefined || agent === null ? tokenizer : agentTokenizer(runtimeId)
+}
 
 /** The chat as this kind of server is asked for it: with the switch that makes its model think, or not. */
 function chatFor({ runtimeKind }: Route, chat: ChatRequest & Thinking): Json {
@@ -54,7 +63,7 @@ function problemOf(failure: unknown, modelId: string): Problem {
     const detail = `The node that serves ${modelId} has no tokenizer that can be asked this.`
     return new Problem('modality_not_supported', { param: 'model', detail })
   }
-  if (failure instanceof RefusedByNode) {
+  if (failure instanceof TokenizerRefusal) {
     return new Problem('invalid_request', { detail: `The tokenizer of ${modelId} does not take this.` })
   }
   if (failure instanceof TransportError) return new Problem('upstream_error')

@@ -1,6 +1,6 @@
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { isObject } from '../../protocol/json/json-object.ts'
-import { isTokenId } from '../../protocol/wire/inference/tokens.ts'
+import { isTokenId } from '../../protocol/wire/nodes/tokens.ts'
 import { readTokenList } from './token-list.ts'
 import { pick, type TextToRead, type TokenAsk, type Tokenizer, type Tokens } from './tokenizer.ts'
 

@@ -1,6 +1,6 @@
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { isObject, type Json } from '../../protocol/json/json-object.ts'
-import { tokenIdMax } from '../../protocol/wire/inference/tokens.ts'
+import { tokenIdMax } from '../../protocol/wire/nodes/tokens.ts'
 
 /** Tokens of one answer. Prompts of whole books have fewer. */
 export const tokensMax = 1_000_000

@@ -38,6 +38,11 @@ export class NoSuchTokenizer extends Error {
   override readonly name = 'NoSuchTokenizer'
 }
 
+/** The server has a tokenizer, and it does not take this text or these tokens. */
+export class TokenizerRefusal extends Error {
+  override readonly name = 'TokenizerRefusal'
+}
+
 /** How the tokenizer of one kind of server is asked. null: the answer is none. Each rejects with what `ask` rejects with. */
 export interface Tokenizer {
   ofText(ask: TokenAsk, asked: TextToRead): Promise<Tokens | null>

@@ -1,15 +1,10 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { detokenizedMax, TokenId } from '../nodes/tokens.ts'
 import { nullable, nullableInteger } from '../shapes.ts'
 import { ChatRequest, ChatRouting, modelName } from './chat.ts'
 import { MessagesRequest } from './messages.ts'
 import { ResponsesRequest } from './responses.ts'
 
-/** No vocabulary has more than some hundred thousand. */
-export const tokenIdMax = 2_147_483_647
-export const isTokenId = (value: unknown): value is number =>
-  Number.isInteger(value) && Number(value) >= 0 && Number(value) <= tokenIdMax
-/** Tokens of one request that become a text again: as many as an array of JSON may have here. */
-export const detokenizedMax = 100_000
 const open = { additionalProperties: true } as const
 const { messages, svc } = ChatRequest.properties
 
@@ -77,7 +72,6 @@ export const TokenizeRequest = Type.Object(
 )
 export type TokenizeRequest = Static<typeof TokenizeRequest>
 
-const Id = Type.Integer({ minimum: 0, maximum: tokenIdMax })
 const NodeMetadata = Type.Object({
   request_id: Type.String(),
   runtime_id: Type.String(),
@@ -86,7 +80,7 @@ const NodeMetadata = Type.Object({
 export const TokenizeResponse = Type.Object({
   count: Type.Integer(),
   max_model_len: { ...nullableInteger, description: 'The context of the model; null: unknown' },
-  tokens: Type.Array(Id),
+  tokens: Type.Array(TokenId),
   token_strs: nullable(Type.Array(Type.String(), { description: 'null: not asked for, or not known to the node' })),
   svc: NodeMetadata,
 })
@@ -94,7 +88,7 @@ export type TokenizeResponse = Static<typeof TokenizeResponse>
 
 /** `POST /detokenize`, as vLLM has it. */
 export const DetokenizeRequest = Type.Object(
-  { model: modelName, tokens: Type.Array(Id, { maxItems: detokenizedMax }), svc: Type.Optional(ChatRouting) },
+  { model: modelName, tokens: Type.Array(TokenId, { maxItems: detokenizedMax }), svc: Type.Optional(ChatRouting) },
   open,
 )
 export type DetokenizeRequest = Static<typeof DetokenizeRequest>
