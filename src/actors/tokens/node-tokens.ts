@@ -23,6 +23,9 @@ import { type TokenWish, tokenRoutes } from './token-routes.ts'
 
 /** Nodes that are asked about one text, one after the other. */
 const nodesAskedMax = 2
+/** Questions of this process that one node has at a time. They take no slot, and a long text keeps a server's own loop busy. */
+const questionsPerNodeMax = 4
+const busyRetrySeconds = 1
 
 export interface NodeTokensPort extends TokenCallPort {
   readonly router: Pick<Router, 'table' | 'transport'>
@@ -75,6 +78,9 @@ function problemOf(failure: unknown, modelId: string): Problem {
  * how they serve.
  */
 export class NodeTokens {
+  /** Questions that a node has now, by its id. */
+  private readonly running = new Map<string, number>()
+
   constructor(private readonly port: NodeTokensPort) {}
 
   /** Throws a `Problem` where no node has answered, and an `AbortError` where nobody waits any more. */
@@ -82,8 +88,9 @@ export class NodeTokens {
     const { router } = this.port
     const { modelId } = question
     const routes = tokenRoutes(router.table(), question, (route) => tokenizerAt(route) !== undefined)
-    let failure: unknown = null
-    for (const route of routes.slice(0, nodesAskedMax)) {
+    const idle = routes.filter(({ nodeId }) => this.runningAt(nodeId) < questionsPerNodeMax)
+    let failure: unknown = new Problem('capacity_exhausted', { retryAfterSeconds: busyRetrySeconds })
+    for (const route of idle.slice(0, nodesAskedMax)) {
       try {
         const told = await this.tried(question, route, work)
         if (told !== null) return { told, route }
@@ -108,7 +115,19 @@ export class NodeTokens {
     const transport = this.port.router.transport(route.nodeId)
     if (tokenizer === undefined || transport === null) throw new TransportError('closed')
     const call = new TokenCall(this.port, transport, access.customerId, { [headers.nodeRequestId]: requestId })
-    return call.run(signal, (ask) => work(tokenizer, ask, route))
+    const { nodeId } = route
+    this.running.set(nodeId, this.runningAt(nodeId) + 1)
+    try {
+      return await call.run(signal, (ask) => work(tokenizer, ask, route))
+    } finally {
+      const left = this.runningAt(nodeId) - 1
+      if (left === 0) this.running.delete(nodeId)
+      else this.running.set(nodeId, left)
+    }
+  }
+
+  private runningAt(nodeId: string): number {
+    return this.running.get(nodeId) ?? 0
   }
 }
 

@@ -32,24 +32,24 @@ function served(name: string, change: RouteChange = {}, script: TokenScript = sa
 
 const callsTo = (name: string) => nodes.get(name)?.calls.length ?? 0
 
-function asking(
-  routes: readonly Route[],
-  { nodeMs = 60_000, memory = new MemoryBudget(64 * MiB, 64 * MiB), pin = null as string | null } = {},
-) {
+interface Asking {
+  readonly nodeMs?: number
+  readonly memory?: MemoryBudget
+}
+
+function askingAll(routes: readonly Route[], { nodeMs = 60_000, memory }: Asking = {}) {
   const router = { table: () => table(...routes), transport: (id: string) => transports.get(id) ?? null }
-  const tokens = new NodeTokens({ router, memory, largeWork: new LargeWork(), nodeMs })
+  const budget = memory ?? new MemoryBudget(64 * MiB, 64 * MiB)
+  const tokens = new NodeTokens({ router, memory: budget, largeWork: new LargeWork(), nodeMs })
   const open = { min_privacy_class: 'public', allow_external: true } as const
   const { access } = request({ account: open, key: open })
-  const question = {
-    access,
-    modelId: 'm',
-    pin,
-    profileId: null,
-    requestId: newId('req'),
-    signal: new AbortController().signal,
-  } as TokenQuestion
-  return tokens.ofChat(question, { model: 'm', messages: [{ role: 'user', content: 'hi' }] })
+  return () => {
+    const signal = new AbortController().signal
+    const question = { access, modelId: 'm', pin: null, profileId: null, requestId: newId('req'), signal }
+    return tokens.ofChat(question as TokenQuestion, { model: 'm', messages: [{ role: 'user', content: 'hi' }] })
+  }
 }
+const asking = (routes: readonly Route[], options: Asking = {}) => askingAll(routes, options)()
 
 async function refusal(answer: Promise<unknown>): Promise<Problem> {
   const failed = await answer.catch((error: unknown) => error)
@@ -102,6 +102,23 @@ describe('§28: what a node may take', () => {
     expect((await refusal(asking([silent], { nodeMs: 20 }))).code).toBe('upstream_timeout')
     const both = [silent, served('other', { rank: 1 })]
     expect((await asking(both, { nodeMs: 1_000 })).route.nodeId).toBe('node_other' as never)
+  })
+
+  test('four questions at a time and node; the next one goes elsewhere, or is refused', async () => {
+    const free = Promise.withResolvers<void>()
+    const slow = served('slow', {}, async (call) => {
+      await free.promise
+      return saying(recorded.vllm)(call)
+    })
+    const alone = askingAll([slow])
+    const four = Array.from({ length: 4 }, alone)
+    expect((await refusal(alone())).code).toBe('capacity_exhausted')
+    const both = askingAll([slow, served('other', { rank: 1 })])
+    const first = Array.from({ length: 4 }, both)
+    expect((await both()).route.nodeId).toBe('node_other' as never)
+    free.resolve()
+    for (const answer of [...four, ...first]) expect((await answer).route.nodeId).toBe('node_slow' as never)
+    expect((await alone()).route.nodeId).toBe('node_slow' as never)
   })
 
   test('a long answer counts for the customer while it is read, and is given back', async () => {
