@@ -28,6 +28,7 @@ describe('§28: a count by the node’s own tokenizer', () => {
     const anthropic = new Anthropic({ baseURL: pool.gateway.url, apiKey: pool.customer.key })
     const counted = await anthropic.messages.countTokens({ model: 'vllm', messages: [{ role: 'user', content: 'hi' }] })
     expect(counted.input_tokens).toBe(5)
+    expect(counted._request_id).toMatch(/^req_/)
     const openai = new OpenAI({ baseURL: `${pool.gateway.url}/v1`, apiKey: pool.customer.key })
     const input = await openai.responses.inputTokens.count({ model: 'vllm', input: 'hi', instructions: 'Be brief.' })
     expect(input).toMatchObject({ object: 'response.input_tokens', input_tokens: 5 })

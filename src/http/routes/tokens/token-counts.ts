@@ -7,6 +7,7 @@ import { Problem } from '../../../errors.ts'
 import { promptTokens } from '../../../protocol/chat/token-estimate.ts'
 import { chatOfMessages } from '../../../protocol/dialects/messages/request.ts'
 import { chatOfResponses } from '../../../protocol/dialects/responses/request.ts'
+import { anthropicRequestId } from '../../../protocol/json/problem-response.ts'
 import type { ChatRequest } from '../../../protocol/wire/inference/chat.ts'
 import {
   type CountMetadata,
@@ -85,6 +86,7 @@ export function tokenCountRoutes(context: HttpContext) {
       .post(
         base + tokenPaths.countTokens,
         async (asked): Promise<TokensCount> => {
+          asked.set.headers[anthropicRequestId] = asked.exchange.requestId
           const { tokens, svc } = await counted(context, asked, readMessages)
           return { input_tokens: tokens, svc }
         },
