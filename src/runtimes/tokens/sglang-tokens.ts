@@ -13,7 +13,7 @@ const chatMembers = [
   'continue_final_message',
 ]
 
-/** SGLang, whose versions before the summer of 2026 know texts alone. It says no strings. */
+/** SGLang, whose earlier versions refuse a chat and know texts alone. It says no strings. */
 export const sglangTokenizer: Tokenizer = {
   ofText: async (ask, { model, text, special }) =>
     countedTokens(await ask(path, { model, prompt: text, add_special_tokens: special })),

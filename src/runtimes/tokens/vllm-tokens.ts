@@ -19,7 +19,7 @@ export function countedTokens(text: string): Tokens | null {
   return whole ? { ids, strings } : null
 }
 
-/** vLLM since 0.6. Its tokens of a chat have the special ones from the template. */
+/** vLLM. The special tokens of a chat come from its template. */
 export const vllmTokenizer: Tokenizer = {
   ofText: async (ask, { model, text, special, strings }) =>
     countedTokens(await ask(path, { model, prompt: text, add_special_tokens: special, return_token_strs: strings })),

@@ -79,6 +79,7 @@ describe('§28: tokens', () => {
     ['model_not_found', 404, 'model', { model: 'nothing', prompt: 'x' }],
     ['invalid_request', 400, 'prompt', { model: 'vllm' }],
     ['invalid_request', 400, 'prompt', { model: 'vllm', prompt: 'x', messages }],
+    ['invalid_request', 400, 'add_special_tokens', { model: 'vllm', messages, add_special_tokens: true }],
     ['invalid_request', 400, 'chat_template', { model: 'vllm', messages, chat_template: '{{ 1 }}' }],
     [
       'invalid_request',

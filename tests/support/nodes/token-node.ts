@@ -78,7 +78,7 @@ export const saying =
   ({ path }) =>
     answers[path] === undefined ? missing() : Response.json(answers[path])
 
-/** What each kind says of a short chat, as recorded: llama.cpp b8000 and its tiny model, vLLM 0.19 and SGLang 0.5 by their sources. */
+/** What each kind says of a short chat, as recorded: a llama.cpp of October 2026 with a tiny model, vLLM and SGLang by their sources. */
 export const recorded = {
   'llama.cpp': {
     '/apply-template': { prompt: 'user: the a of and\nassistant: ' },

@@ -34,6 +34,9 @@ function readTokenize(text: string): TokenizeRequest {
   if (begins === true && goesOn === true) {
     throw invalid('continue_final_message', 'not together with add_generation_prompt')
   }
+  if (messages !== undefined && body.add_special_tokens === true) {
+    throw invalid('add_special_tokens', 'those of a chat come from its template')
+  }
   refuseRouting(body, false)
   refuseFields(body, refused, 'only the model’s own template reads a chat here, and only texts')
   return body
@@ -45,7 +48,7 @@ function chatOf(body: TokenizeRequest & Pick<ChatRequest, 'messages'>): ChatRequ
   const chat = {
     ...body,
     add_generation_prompt: begins ?? goesOn !== true,
-    ...(goesOn === true ? { continue_final_message: true } : { continue_final_message: undefined }),
+    continue_final_message: goesOn === true ? true : undefined,
   } as unknown as ChatRequest
   fitMessages(chat)
   if (!hasMedia(chat)) return chat
