@@ -18,6 +18,7 @@ import { modalityByName } from './modality.ts'
 import { llamaCppLoads } from './model-loads.ts'
 import { guessedFrom, jinaDialect, ranks, usualRanking } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
+import { llamaTokenizer } from './tokens/llama-cpp-tokens.ts'
 
 const kind = 'llama.cpp'
 
@@ -42,6 +43,7 @@ export const llamaCpp: RuntimeModule = {
   /** Only a stream is written while the model works; for a whole answer it looks at its client once a second of silence. */
   freesLate: (request) => !offersTools(request),
   rerank: jinaDialect,
+  tokenizer: llamaTokenizer,
   loads: llamaCppLoads,
 }
 

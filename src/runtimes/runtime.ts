@@ -5,6 +5,7 @@ import type { Modality } from '../protocol/wire/nodes/kinds-of-work.ts'
 import type { ModelFile, ModelMemory } from '../protocol/wire/nodes/model-facts.ts'
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import type { RankingTraits, RerankDialect } from './ranking.ts'
+import type { Tokenizer } from './tokens/tokenizer.ts'
 
 /**
  * How a runtime module reaches its server: a GET over the node's transport, narrowed. `path` starts with `/`. The caller
@@ -102,6 +103,8 @@ export interface RuntimeModule {
   readonly thinking?: (on: boolean) => Json
   /** How to ask for a ranking. Absent if this kind of server cannot rank. */
   readonly rerank?: RerankDialect
+  /** How its tokenizer is asked. Absent if it has none that can be. */
+  readonly tokenizer?: Tokenizer
   /** How to load and unload models. Absent if the kind has no interface for it. */
   readonly loads?: ModelLoads
 }

@@ -3,6 +3,7 @@ import { modalityByName } from './modality.ts'
 import { isOwnedBy } from './openai.ts'
 import { guessedFrom, sglangDialect, withoutGuess } from './rerank.ts'
 import type { ProbeFetch, RuntimeModel, RuntimeModule } from './runtime.ts'
+import { sglangTokenizer } from './tokens/sglang-tokens.ts'
 import { probeServing } from './vllm.ts'
 
 /** Its signs are 503 while it warms up. */
@@ -22,6 +23,7 @@ export const sglang: RuntimeModule = {
     return { ...status, models: models.map((model) => cached(model, metrics)), ...loadIn(metrics, gauges) }
   },
   rerank: sglangDialect,
+  tokenizer: sglangTokenizer,
 }
 
 /** With `--enable-metrics`. */

@@ -3,6 +3,7 @@ import { type Answer, ask, cacheTokensOf, countOf, loadIn, metricsOf } from './a
 import { isOwnedBy, probeModelList } from './openai.ts'
 import { jinaDialect, ranks, withoutGuess } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
+import { vllmTokenizer } from './tokens/vllm-tokens.ts'
 
 /** It listens only when its model is loaded; `/health` turns 503 when its engine has died. */
 export const vllm: RuntimeModule = {
@@ -21,6 +22,7 @@ export const vllm: RuntimeModule = {
     return { ...served, models, ...loadIn(metrics, gauges) }
   },
   rerank: jinaDialect,
+  tokenizer: vllmTokenizer,
 }
 
 const gauges = { running: 'vllm:num_requests_running', queued: 'vllm:num_requests_waiting' }

@@ -106,6 +106,14 @@ export class GatewayLimits implements Limits {
     return this.ask(access, { ...account }, units)
   }
 
+  /** A request that uses neither tokens nor a slot: it counts toward the rate of its account alone. Refuses as `admit` does. */
+  takeRequest(access: Access): RateHeaders | Promise<RateHeaders> {
+    if (access.policy.rateLimitRpm === null) return noHeaders
+    const account = this.account(access)
+    if (account.rate?.tryTake(1) !== null) return this.headers(access, account) ?? noHeaders
+    return this.ask(access, { ...account, slots: null, quota: null }, 1).then(({ headers }) => headers ?? noHeaders)
+  }
+
   /** A node's signed report. */
   takeNodeReport(nodeId: string): RateHeaders | Promise<RateHeaders> {
     return this.takeRate(`node:${nodeId}`, 'node-payouts', nodeReportsPerMinute)

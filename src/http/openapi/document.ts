@@ -1,12 +1,11 @@
 import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
 import { OptionalKind } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
-import { basePaths, operations, routeOf } from '../../actors/operations/registry.ts'
+import { basePaths } from '../../actors/operations/registry.ts'
 import { chatRoute } from '../../actors/telemetry/metrics.ts'
 import { headers, product } from '../../brand.ts'
 import { errorsPath } from '../../errors.ts'
 import { type AdminRoute, needsSecondApprover } from '../../machines/rules/admin-route.ts'
-import { OpenAiErrorBody, ProblemBody } from '../../protocol/wire/admin/report.ts'
 import { ChatChunk, ChatCompletion } from '../../protocol/wire/inference/chat.ts'
 import type { QueryParameters } from '../../protocol/wire/query.ts'
 import { reasonHeader } from '../frame/admin-input.ts'
@@ -16,9 +15,10 @@ import { actionKey, bracedPath, csvKey, etagKey, mediaTypeKey } from '../frame/r
 import { chatOperation } from './chat-operation.ts'
 import { DescribedChatRequest } from './chat-request.ts'
 import { dialectAnswers } from './dialect-samples.ts'
+import { errorResponse, errorSchemas } from './errors.ts'
 import { preconditionParameters, refusedPrecondition, withEtag } from './etags.ts'
 import { sampleOf, sampleOfMedia } from './samples.ts'
-import { type JsonObject, openApiSchema, plain, ref } from './schema.ts'
+import { type JsonObject, openApiSchema, plain } from './schema.ts'
 
 const openApiVersion = '3.1.0'
 /** Of the interface; the program's own version is no business of a stranger. */
@@ -94,21 +94,6 @@ function queryParameters(parameters: QueryParameters): JsonObject[] {
       schema,
     }
   })
-}
-
-/** Where errors have OpenAI's envelope. */
-const inferencePaths: ReadonlySet<string> = new Set(
-  [...operations.map(routeOf), '/v1/api/models', '/v1/models', '/v1/models/{*}'].map(String),
-)
-
-function errorResponse(path: string): JsonObject {
-  const openAi = inferencePaths.has(path)
-  return {
-    description: 'The gateway refused the request, or it failed',
-    content: openAi
-      ? { 'application/json': { schema: ref('OpenAiError') } }
-      : { 'application/problem+json': { schema: ref('Problem') } },
-  }
 }
 
 const reasonParameter = {
@@ -299,8 +284,7 @@ export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
         ChatRequest: openApiSchema(DescribedChatRequest),
         ChatCompletion: openApiSchema(ChatCompletion),
         ChatChunk: openApiSchema(ChatChunk),
-        Problem: openApiSchema(ProblemBody),
-        OpenAiError: openApiSchema(OpenAiErrorBody),
+        ...errorSchemas,
       },
     },
   }) as JsonObject

@@ -69,12 +69,3 @@ export const MessagesRequest = Type.Object(
   open,
 )
 export type MessagesRequest = Static<typeof MessagesRequest>
-
-/** `POST /messages/count_tokens`: the same without what an answer needs. */
-export const CountTokensRequest = Type.Composite([
-  Type.Omit(MessagesRequest, ['max_tokens']),
-  Type.Object({ max_tokens: orNull(Type.Integer()) }),
-])
-
-export const TokensCount = Type.Object({ input_tokens: Type.Integer() })
-export type TokensCount = Static<typeof TokensCount>
