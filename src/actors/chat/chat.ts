@@ -5,6 +5,7 @@ import { textBytes } from '../../host/budget.ts'
 import { tokensAboveBound } from '../../machines/refusals/token-bound.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
+import { usageSum } from '../../protocol/chat/token-usage.ts'
 import { Roster } from '../../roster.ts'
 import type { Admission } from '../limits/limits.ts'
 import type { Idle, PartedOperation } from '../operations/operation.ts'
@@ -13,10 +14,13 @@ import { type ChatAnswer, type ChatCommand, outputAsked } from './chat-command.t
 import type { ChatPort } from './chat-port.ts'
 import { dispatch, refusal } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
-import { metadataOf, usageSum } from './joined-answer.ts'
+import { metadataOf } from './exchange-receipt.ts'
+import { joinedAnswer } from './joined-answer.ts'
+import { ManyCalls } from './many-calls.ts'
 import { Parts } from './parts.ts'
 import { tryPassed } from './passed-answer.ts'
 import { StreamOwner, tryStream } from './stream-answer.ts'
+import { StreamOfCalls } from './stream-calls.ts'
 import { bodyFor, outputCeiling, placementRequest } from './wanted.ts'
 import type { SentAnswer } from './whole-answer.ts'
 import { tryWhole } from './whole-call.ts'
@@ -41,8 +45,19 @@ function checkPolicy(command: ChatCommand): void {
   if (fault !== null) throw fault
 }
 
+/** No wait would help. */
+function tooManyCalls(calls: number, perMinute: number): Problem {
+  const detail = `prompt: the request counts as ${calls} calls, and the account may make ${perMinute} a minute`
+  return new Problem('invalid_request', { param: 'prompt', detail })
+}
+
 /** Takes what the account's limits ask for, null: without a wait; a request that no node may serve is refused before it takes anything. */
-function admit(exchange: Exchange, request: PlacementRequest, ceiling: number | null): Promise<void> | null {
+function admit(
+  exchange: Exchange,
+  request: PlacementRequest,
+  ceiling: number | null,
+  calls: number,
+): Promise<void> | null {
   const { command, port, table } = exchange
   const { access } = command
   const { dailyTokenQuota, rateLimitRpm, maxConcurrency } = access.policy
@@ -53,10 +68,11 @@ function admit(exchange: Exchange, request: PlacementRequest, ceiling: number | 
       throw refusal(command, { table, request }, placement.code)
     }
   }
-  const output = ceiling ?? outputAsked(command) ?? 0
+  if (rateLimitRpm !== null && calls > rateLimitRpm) throw tooManyCalls(calls, rateLimitRpm)
+  const output = calls * (ceiling ?? outputAsked(command) ?? 0)
   const tokens = dailyTokenQuota === null ? 0 : exchange.prompt() + output
   exchange.reserved = tokens
-  const admission = port.limits.admit(access, tokens)
+  const admission = port.limits.admit(access, tokens, calls)
   if (admission instanceof Promise) return whenAdmitted(exchange, admission)
   exchange.admission = admission
   return null
@@ -134,6 +150,21 @@ async function joined(exchange: Exchange, parts: Parts): Promise<SentAnswer> {
   return { body: text, kept }
 }
 
+/** The answer to a request that is several calls. */
+async function answerOf(calls: ManyCalls): Promise<ChatAnswer> {
+  const { exchange } = calls
+  const headers = exchange.admission?.headers ?? noHeaders
+  exchange.parts = calls
+  exchange.port.ticker.add(exchange)
+  if (exchange.command.body.stream !== true) {
+    const { body, kept } = await joinedAnswer(calls)
+    return { kind: 'whole', body, kept, headers }
+  }
+  const all = new StreamOfCalls(calls)
+  await all.open()
+  return { kind: 'stream', stream: all.stream, headers }
+}
+
 async function run(exchange: Exchange): Promise<ChatAnswer> {
   const { command, port } = exchange
   const { operation, body } = command
@@ -142,8 +173,10 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
   const idle = operation.idle?.(exchange.identity(), body) ?? null
   if (idle !== null) return tended(exchange, request, idle)
   const ceiling = outputCeiling(exchange)
-  const admitted = admit(exchange, request, ceiling)
+  const plan = operation.calls?.(command.text, body) ?? null
+  const admitted = admit(exchange, request, ceiling, plan?.count ?? 1)
   if (admitted !== null) await admitted
+  if (plan !== null) return answerOf(new ManyCalls(exchange, plan, request, ceiling))
   const headers = exchange.admission?.headers ?? noHeaders
   const writer =
     body.stream === true ? operation.writer?.(exchange.identity(), body, command.clientNonce !== null) : undefined

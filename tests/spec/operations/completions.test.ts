@@ -49,14 +49,4 @@ describe('§28: completions', () => {
     })
     expect(await heard.promise).toEqual({ model, ...body })
   })
-
-  test.each([
-    ['n', { n: 2 }],
-    ['best_of', { best_of: 2 }],
-  ])('several choices are refused: %s', async (param, more) => {
-    const before = node.calls
-    const response = await ask({ prompt: 'Once', ...more })
-    expect([response.status, await response.json()]).toMatchObject([400, { error: { code: 'n_not_supported', param } }])
-    expect(node.calls).toBe(before)
-  })
 })
