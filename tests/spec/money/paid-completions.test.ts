@@ -69,11 +69,12 @@ async function complete(call: ScriptedCall): Promise<void> {
   await call.event('[DONE]')
   call.end()
 }
-const ask = (body: object, { key = payer.key, ...headers }: Record<string, string> = {}) =>
+const ask = (body: object, { key = payer.key, ...headers }: Record<string, string> = {}, signal?: AbortSignal) =>
   fetch(`${gateway.url}/v1/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
     body: JSON.stringify({ model, max_tokens: maxTokens, ...body }),
+    ...(signal === undefined ? {} : { signal }),
   })
 const quoteOf = (prompt: string) =>
   BigInt(estimateCalls({ model, prompt }).tokens) * promptPrice + BigInt(maxTokens) * outputPrice
@@ -165,6 +166,53 @@ describe('§13: a list of prompts on a machine of others', () => {
     expect(debits[0]).toBe(cost)
     expect(debits).toHaveLength(2)
     expect((await account()).balance).toBe(before.balance - debits.reduce((sum, wei) => sum + wei, 0n))
+  })
+
+  test('of a stream that its client leaves what passed is charged, and the key is used up', async () => {
+    const before = await account()
+    const seen = (await entriesSince(0)).length
+    const leaving = new AbortController()
+    const gone = Promise.withResolvers<void>()
+    answer(async (call) => {
+      if (call.body.prompt === 'a') return complete(call)
+      call.open()
+      await call.event({ choices: [{ index: 0, text: 'x', finish_reason: null }] })
+      await call.gone
+      gone.resolve()
+    })
+    const key = { 'idempotency-key': 'left' }
+    const response = await ask({ prompt: ['a', 'b'], stream: true }, key, leaving.signal)
+    await waitUntil('the first is charged', async () => (await entriesSince(seen)).some(({ kind }) => kind === 'debit'))
+    await response.body?.getReader().read()
+    leaving.abort()
+    await gone.promise
+    await waitUntil('nothing is reserved', async () => (await account()).reserved === 0n)
+    const debits = (await entriesSince(seen)).filter(({ kind }) => kind === 'debit')
+    expect(debits).toHaveLength(2)
+    expect((await account()).balance).toBe(
+      before.balance - debits.reduce((sum, { amount_wei: wei }) => sum + BigInt(wei), 0n),
+    )
+    expect((await code(await ask({ prompt: ['a', 'b'], stream: true }, key)))[1]).toBe('idempotency_completed')
+  })
+
+  test('of a whole answer that its client leaves nothing is charged, and the key is free', async () => {
+    const seen = (await entriesSince(0)).length
+    const leaving = new AbortController()
+    const gone: Promise<void>[] = []
+    const both = Promise.withResolvers<void>()
+    answer((call) => {
+      gone.push(call.gone)
+      if (gone.length === 2) both.resolve()
+    })
+    const key = { 'idempotency-key': 'left-whole' }
+    const asked = ask({ prompt: ['a', 'b'] }, key, leaving.signal).catch(() => null)
+    await both.promise
+    leaving.abort()
+    await Promise.all([...gone, asked])
+    await waitUntil('nothing is reserved', async () => (await account()).reserved === 0n)
+    expect((await entriesSince(seen)).filter(({ kind }) => kind === 'debit')).toEqual([])
+    answer(complete)
+    await waitUntil('the key is free', async () => (await ask({ prompt: ['a', 'b'] }, key)).status === 200)
   })
 
   test('money for some of the calls alone, or a bound of the price below all of them: refused before a node hears of it', async () => {
