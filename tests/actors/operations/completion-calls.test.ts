@@ -34,6 +34,7 @@ test('a key that is written with an escape: the calls are written anew', () => {
 
 test.each([
   ['goes up with each answer to a prompt', '7', ['7', '8', '7', '8']],
+  ['begins at 0 like any other', '0', ['0', '1', '0', '1']],
   ['below 0 is a node’s own sign for any', '-1', ['-1', '-1', '-1', '-1']],
   [
     'beyond what a number holds stays as it is',

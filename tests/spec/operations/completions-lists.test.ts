@@ -315,6 +315,11 @@ describe('§28: a stream of several answers', () => {
     leaving.abort()
     await Promise.all(gone)
     await idle()
+    const id = response.headers.get('x-request-id')
+    await waitFor('the record', async () => {
+      const told = await gateway.admin<{ request?: { status: number } }>('GET', `/v1/admin/requests/${id}`)
+      return told.request?.status === 499
+    })
   })
 
   test('one call that fails before its first text goes to the other node in silence', async () => {

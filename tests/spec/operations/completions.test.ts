@@ -31,6 +31,7 @@ describe('§28: completions', () => {
     ['tokens', { prompt: [1, 2, 3] }],
     ['what comes after, an echo and logprobs', { prompt: 'Once', suffix: 'the end', echo: true, logprobs: 2 }],
     ['one choice of one', { prompt: 'Once', n: 1, best_of: 1 }],
+    ['the best of one', { prompt: 'Once', best_of: 1 }],
   ])('one prompt goes to the node as it came, and its text comes back: %s', async (_, body) => {
     const heard = Promise.withResolvers<object>()
     node.answer((call) => {
