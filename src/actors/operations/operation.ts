@@ -93,6 +93,27 @@ export interface OperationParts<B extends InferenceRequest = InferenceRequest> {
 }
 export type PartedOperation = Operation & { readonly parts: OperationParts }
 
+/** Writes one of several answers into a stream; who writes the stream hears of its end. */
+export interface CallWriter extends StreamWriter {
+  /** null: it has not ended well. */
+  readonly end: SettledEnd | null
+  /** As in OpenAI's envelope; null: it has not failed. */
+  readonly error: object | null
+  /** The last bytes of a stream in which this answer ended last. `end`: of all of them. */
+  lastOfAll(end: SettledEnd, usageApart: boolean): string
+  failureOfAll(error: object): string
+}
+
+/** A request that is several calls, each for one answer: every node can do that, and each call is placed and charged by itself. */
+export interface CallPlan {
+  readonly count: number
+  bodyOf(at: number): InferenceRequest
+  textOf(at: number): string
+  /** In the order of the calls. */
+  join(answers: readonly WholeAnswer[]): WholeAnswer
+  writer(identity: ChunkIdentity, at: number): CallWriter
+}
+
 /**
  * One kind of inference: one file here, one line in the registry. Everything that admits, places, tries, relays, meters,
  * charges and records is shared and knows of an operation what stands here.
@@ -149,6 +170,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   writeWhole(identity: ChunkIdentity, answer: WholeAnswer, end: SettledEnd, body: B): string
   /** Absent: it is one call, however large. */
   readonly parts?: OperationParts<B>
+  /** null: the request is one call. Absent: it always is. */
+  calls?(text: string, body: B): CallPlan | null
   /** Absent: it has no stream, and `read` refuses to be asked for one. */
   writer?(identity: ChunkIdentity, body: B, bound: boolean): StreamWriter
 }

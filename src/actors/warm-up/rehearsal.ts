@@ -160,7 +160,7 @@ export function createRehearsal(
     receipt: () => {},
     // The node is the caller's own, and no price is asked.
     ledger: real.ledger,
-    idempotency: { claim: nobodyPays, release: () => {} },
+    idempotency: { claim: nobodyPays, complete: nobodyPays, release: () => {} },
     failed: metrics.upstreamFailure,
   })
   return {

@@ -42,7 +42,7 @@ export const helpRequests = {
       next: 'Pull or remove the model on the node itself, or ask the operator.',
     },
     n_not_supported: {
-      means: 'The request asks for several choices (`n` or `best_of` above 1). The gateway gives one.',
+      means: 'The request asks for several choices (`n` above 1). A chat gives one.',
       next: 'Leave `n` out, and send the request several times for several answers.',
     },
     private_job_not_supported: {

@@ -118,13 +118,18 @@ export class TextStream {
     const told = Array.isArray(chunk.choices) ? chunk.choices : []
     if (told.length > choicesMax) return failed
     const all = told.map(choiceOf)
-    const choices = all.filter((choice) => choice !== null)
+    const choices = this.placed(all.filter((choice) => choice !== null))
     this.weigh(choices)
     const finished = choices.some(({ finish_reason: reason }) => reason !== null)
     if (finished && this.finish === null) this.finish = choices.map((choice) => ({ ...choice }))
     if (usage !== null && this.finish !== null) this.usageFinal = true
     if (choices.length === 0 || finished) return nothing
     return { kind: 'chunk', text: this.event(choices, reportMembers(chunk, this.asked)) }
+  }
+
+  /** Of a stream with several answers each has its own place. */
+  protected placed(choices: readonly TextChoice[]): readonly TextChoice[] {
+    return choices
   }
 
   private weigh(choices: readonly TextChoice[]): void {

@@ -16,7 +16,10 @@ beforeAll(async () => {
   node = startScriptedNode('m')
   node.answer((call) => {
     sent = call.body
-    const choice = call.path === '/v1/completions' ? { text: 'a' } : { message: { role: 'assistant', content: 'a' } }
+    const choice =
+      call.path === '/v1/completions'
+        ? { text: 'a', logprobs: { token_logprobs: [-1] } }
+        : { message: { role: 'assistant', content: 'a' } }
     call.respond(200, { choices: [{ index: 0, finish_reason: 'stop', ...choice }] })
   })
   await gateway.node(node.url, { customerId: customer.customerId })

@@ -90,6 +90,9 @@ export const ChatMetadata = Type.Object({
       description: 'Of the commitments in the receipt, where the request had a nonce. No other request is given it',
     }),
   ),
+  receipt_hashes: Type.Optional(
+    Type.Array(hash, { description: 'Where several calls gave the answer: their receipts, in the order of the calls' }),
+  ),
   mixture: Type.Optional(MixtureTrace),
 })
 export type ChatMetadata = Static<typeof ChatMetadata>
