@@ -4,6 +4,7 @@ import { Problem } from '../../errors.ts'
 import { textBytes } from '../../host/budget.ts'
 import { inSession, type Prompt } from '../../machines/placement/blocks.ts'
 import { tokensAboveBound } from '../../machines/refusals/token-bound.ts'
+import { isOwn } from '../../machines/rules/eligibility.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { textWeightPerUnitMax } from '../../protocol/chat/token-estimate.ts'
@@ -53,6 +54,9 @@ function placementRequest(exchange: Exchange, prompt: Prompt | null): PlacementR
     pin: command.pin,
     profileId: body.svc?.model_profile_id ?? null,
     ownOnly: command.operation.ownOnly === true,
+    unlisted: routes.every((route) => isOwn(route, command.access.customerId))
+      ? null
+      : (command.operation.unlisted?.(body) ?? null),
     exclude: noProfiles,
     freeOnly: false,
     prompt,

@@ -8,6 +8,7 @@ import { fitMessages } from '../../protocol/chat/fit-messages.ts'
 import { estimatePrompt, promptTokensLeast } from '../../protocol/chat/token-estimate.ts'
 import { streamMembers, upstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { type Thinking, thinks, withTemplate } from '../../protocol/dialects/thinking.ts'
+import { firstUnlisted, markedUnlisted } from '../../protocol/dialects/unlisted.ts'
 import type { Json } from '../../protocol/json/json-object.ts'
 import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { askedAsStream, thinkingMembers } from '../../runtimes/registry.ts'
@@ -38,7 +39,7 @@ export const asChat: Operation<ChatRequest> = {
   path: '/chat/completions',
   summary: 'Complete a chat',
   description:
-    'OpenAI-compatible. Fields that are not listed pass through to the node; `svc` is read by the gateway and never sent on.',
+    'OpenAI-compatible. Fields that are not listed pass through to the node, and those that no table of the gateway knows to your own nodes alone; `svc` is read by the gateway and never sent on.',
   schema: ChatRequest,
   modality: 'chat',
   byAgents: true,
@@ -53,6 +54,7 @@ export const asChat: Operation<ChatRequest> = {
     refuseChoices(body)
     return body
   },
+  unlisted: markedUnlisted,
   estimate: estimatePrompt,
   tokensLeast: promptTokensLeast,
   prompt: promptOf,
@@ -64,4 +66,8 @@ export const asChat: Operation<ChatRequest> = {
 }
 
 /** The first operation. */
-export const chat: Operation<ChatRequest> = { ...asChat, bindable: true }
+export const chat: Operation<ChatRequest> = {
+  ...asChat,
+  bindable: true,
+  unlisted: (body) => firstUnlisted('chat', body),
+}

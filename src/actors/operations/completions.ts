@@ -9,6 +9,7 @@ import {
   textCompletionText,
   textWeightOf,
 } from '../../protocol/completions/text-completion.ts'
+import { firstUnlisted } from '../../protocol/dialects/unlisted.ts'
 import { CompletionRequest, TextCompletion } from '../../protocol/wire/inference/completions.ts'
 import type { Operation, WholeAnswer } from './operation.ts'
 import { readRequestBody, refuseRouting } from './request-body.ts'
@@ -48,7 +49,7 @@ export const completions: Operation<CompletionRequest> = {
   path: '/completions',
   summary: 'Complete a text',
   description:
-    'OpenAI-compatible: one prompt, `suffix` for filling in the middle, whole or streamed. Fields that are not listed pass through to the node.',
+    'OpenAI-compatible: one prompt, `suffix` for filling in the middle, whole or streamed. Fields that are not listed pass through to the node, and those that no table of the gateway knows to your own nodes alone.',
   schema: CompletionRequest,
   response: TextCompletion,
   modality: 'chat',
@@ -63,6 +64,7 @@ export const completions: Operation<CompletionRequest> = {
     refuseSeveral(body)
     return body
   },
+  unlisted: (body) => firstUnlisted('completions', body),
   estimate,
   tokensLeast: (body) => Math.floor((textOf(body).length * unitHundredthsLeast) / 100),
   prompt: (customerId, modelId, body, hash) =>

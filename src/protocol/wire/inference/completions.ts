@@ -4,7 +4,7 @@ import { ChatMetadata, ChatRouting, modelName, Usage } from './chat.ts'
 const promptTokensMax = 100_000
 const tokens = Type.Union([Type.Integer({ minimum: 1, maximum: 1_048_576 }), Type.Null()])
 
-/** `POST /completions`: one prompt, as text or as tokens. Fields that are not listed pass through to the node. */
+/** `POST /completions`: one prompt, as text or as tokens. Fields that are not listed pass through to the node, unknown ones to own nodes alone. */
 export const CompletionRequest = Type.Object(
   {
     model: modelName,
