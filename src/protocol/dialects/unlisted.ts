@@ -36,24 +36,22 @@ export function firstUnlisted(door: keyof typeof known, asked: object): string |
   return null
 }
 
-const isOurs = ({ at, instead }: Field) => instead !== undefined || (at.chat !== undefined && at.chat !== 'carried')
-
 /** Members of a node's chat that the gateway itself writes or reads: no other door gives them by these names. */
 const ours: ReadonlySet<string> = new Set([
   ...['model', 'messages', 'tools', 'stream'],
-  ...Object.keys(fields).filter((name) => isOurs(fields[name] as Field)),
+  ...namesAt('chat').filter((name) => fields[name]?.at.chat !== 'carried'),
 ])
 
 type Translated = 'responses' | 'messages' | 'ollama'
 
 /** Throws for a field that this door has by another name, or that a node would take for another. False: it says nothing. */
 function carries(door: Translated, name: string, value: unknown, path: string): boolean {
-  if (!ours.has(name)) return true
+  const other = Object.hasOwn(fields, name) ? fields[name]?.instead?.[door] : undefined
+  if (other === undefined && !ours.has(name)) return true
   if (name === 'n') {
     if (value === 1) return false
     throw new Problem('n_not_supported', { param: path })
   }
-  const other = fields[name]?.instead?.[door]
   const why = other === undefined ? 'there is no such field here' : `here it is called ${other}`
   throw new Problem('invalid_request', { param: path, detail: `${path}: ${why}` })
 }

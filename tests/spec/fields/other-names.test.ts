@@ -41,6 +41,19 @@ describe('§35: Ollama’s options', () => {
   )
 
   test.each([
+    ['input', 'hi'],
+    ['encoding_format', 'base64'],
+    ['dimensions', 3],
+    ['model', 'own'],
+  ])('nor for what the gateway says of vectors: %s', async (name, value) => {
+    for (const place of ['embed', 'old embed'] as const) {
+      const answered = await told(await owners.ask(place, 'own', options({ [name]: value })))
+      expect(answered).toMatchObject({ status: 400, code: 'invalid_request', param: `options.${name}` })
+    }
+    expect(owners.sent).toEqual([])
+  })
+
+  test.each([
     ['model', 'theirs'],
     ['messages', []],
     ['tools', []],

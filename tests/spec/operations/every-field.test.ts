@@ -153,6 +153,18 @@ describe.each(doors)('§35: every field has its fate: %s', (door) => {
   })
 })
 
+describe.each(doors)('§35: a field of another dialect does not disappear in silence: %s', (door) => {
+  const { body } = requests[door]
+  // `/api/generate` has `suffix` itself, and refuses it.
+  const own = new Set([...Object.keys(body), ...(door === 'ollama' ? ['suffix'] : [])])
+  const names = Object.keys(fields).filter((name) => fields[name]?.at[door] === undefined && !own.has(name))
+
+  test.each(names)('%s', async (name) => {
+    const given = await ask(door, { [name]: sampleOf(name) })
+    expect(given).toEqual({ status: 200, sent: expect.objectContaining({ [name]: sampleOf(name) }) })
+  })
+})
+
 test('§35: what chat drops, takes as a hint or refuses has its fate at every door that becomes a chat', () => {
   const translated = ['responses', 'messages', 'ollama'] as const
   const open = Object.keys(fields).filter((name) => {

@@ -1,3 +1,4 @@
+import { Problem } from '../../../errors.ts'
 import { contentFault } from '../../chat/fit-messages.ts'
 import { given, isObject, type Json } from '../../json/json-object.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
@@ -20,8 +21,16 @@ export function chatOptions(options: OllamaOptions | null | undefined): Json & U
   return { ...carriedOptions(options), ...(typeof most === 'number' && most > 0 ? { max_tokens: most } : {}) }
 }
 
+/** What the gateway itself says of vectors to a node. */
+const ofVectors = ['input', 'encoding_format', 'dimensions']
+
 /** Of a request for vectors, of which the next token's choice says nothing. */
 export function embeddingExtras(beside: Json, options: OllamaOptions | null | undefined): Json & Unlisted {
+  const taken = ofVectors.find((name) => options != null && Object.hasOwn(options, name))
+  if (taken !== undefined) {
+    const param = `options.${taken}`
+    throw new Problem('invalid_request', { param, detail: `${param}: there is no such option` })
+  }
   const said = Object.entries(options ?? {}).filter(([name]) => !isOption(name))
   return { ...carriedBeside(beside), ...carriedOptions(Object.fromEntries(said)) }
 }
