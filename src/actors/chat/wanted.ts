@@ -1,4 +1,5 @@
 import { inSession, type Prompt } from '../../machines/placement/blocks.ts'
+import { isOwn } from '../../machines/rules/eligibility.ts'
 import type { PlacementRequest } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { textWeightPerUnitMax } from '../../protocol/chat/token-estimate.ts'
@@ -37,6 +38,9 @@ export function placementRequest(exchange: Exchange): PlacementRequest {
     pin: command.pin,
     profileId: body.svc?.model_profile_id ?? null,
     ownOnly: command.operation.ownOnly === true,
+    unlisted: routes.every((route) => isOwn(route, command.access.customerId))
+      ? null
+      : (command.operation.unlisted?.(body) ?? null),
     exclude: noProfiles,
     freeOnly: false,
     prompt,

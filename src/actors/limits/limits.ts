@@ -115,7 +115,7 @@ export class GatewayLimits implements Limits {
     if (access.policy.rateLimitRpm === null) return noHeaders
     const account = this.account(access)
     if (account.rate?.tryTake(1) !== null) return this.headers(access, account) ?? noHeaders
-    return this.ask(access, { ...account, slots: null, quota: null }, 1).then(({ headers }) => headers ?? noHeaders)
+    return this.ask(access, { ...account, slots: null, quota: null }, 1, 1).then(({ headers }) => headers ?? noHeaders)
   }
 
   /** A node's signed report. */

@@ -9,6 +9,7 @@ import { estimatePrompt, promptTokensLeast } from '../../protocol/chat/token-est
 import { streamMembers, upstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { reportMembers, reportsAsked } from '../../protocol/dialects/server-reports.ts'
 import { type Thinking, thinks, withTemplate } from '../../protocol/dialects/thinking.ts'
+import { firstUnlisted, markedUnlisted } from '../../protocol/dialects/unlisted.ts'
 import type { Json } from '../../protocol/json/json-object.ts'
 import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { askedAsStream, thinkingMembers } from '../../runtimes/registry.ts'
@@ -39,7 +40,7 @@ export const asChat: Operation<ChatRequest> = {
   path: '/chat/completions',
   summary: 'Complete a chat',
   description:
-    'OpenAI-compatible. Fields that are not listed pass through to the node; `svc` is read by the gateway and never sent on.',
+    'OpenAI-compatible. Fields that are not listed pass through to the node, and those that no table of the gateway knows to your own nodes alone; `svc` is read by the gateway and never sent on.',
   schema: ChatRequest,
   modality: 'chat',
   byAgents: true,
@@ -54,6 +55,7 @@ export const asChat: Operation<ChatRequest> = {
     refuseChoices(body)
     return body
   },
+  unlisted: markedUnlisted,
   estimate: estimatePrompt,
   tokensLeast: promptTokensLeast,
   prompt: promptOf,
@@ -76,4 +78,5 @@ export const chat: Operation<ChatRequest> = {
   ...asChat,
   bindable: true,
   upstream: (text, body, ceiling, route) => upstreamBody(text, body, ceiling, changedFor(body, route, goesOn(body))),
+  unlisted: (body) => firstUnlisted('chat', body),
 }

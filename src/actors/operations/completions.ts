@@ -7,6 +7,7 @@ import {
   textWeightOf,
 } from '../../protocol/completions/text-completion.ts'
 import { reportMembers, reportsAsked } from '../../protocol/dialects/server-reports.ts'
+import { firstUnlisted } from '../../protocol/dialects/unlisted.ts'
 import { CompletionRequest, TextCompletion } from '../../protocol/wire/inference/completions.ts'
 import { type CompletionAnswer, completionCalls, estimateCalls, promptsOf, refuseAnswers } from './completion-calls.ts'
 import type { Operation } from './operation.ts'
@@ -32,7 +33,7 @@ export const completions: Operation<CompletionRequest> = {
   path: '/completions',
   summary: 'Complete a text',
   description:
-    'OpenAI-compatible: a prompt or a list of them, `n` and `best_of` answers to each, `suffix` for filling in the middle, whole or streamed. Fields that are not listed pass through to the node.',
+    'OpenAI-compatible: a prompt or a list of them, `n` and `best_of` answers to each, `suffix` for filling in the middle, whole or streamed. Fields that are not listed pass through to the node, and those that no table of the gateway knows to your own nodes alone.',
   schema: CompletionRequest,
   response: TextCompletion,
   modality: 'chat',
@@ -47,6 +48,7 @@ export const completions: Operation<CompletionRequest> = {
     refuseAnswers(body)
     return body
   },
+  unlisted: (body) => firstUnlisted('completions', body),
   estimate: estimateCalls,
   tokensLeast,
   prompt: (customerId, modelId, body, hash) =>

@@ -158,6 +158,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   written?(body: B): string
   /** null: the request has a prompt. Absent: it always has one. */
   idle?(identity: ChunkIdentity, body: B): Idle | null
+  /** Its first field that the table lacks (§35); null: it has none. Absent: its nodes are its own account's, or get what it names alone. */
+  unlisted?(body: B): string | null
   estimate(body: B): PromptEstimate
   /** Tokens that the prompt surely has (§27). */
   tokensLeast(body: B): number

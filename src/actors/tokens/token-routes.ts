@@ -22,6 +22,7 @@ const asChat = (wish: TokenWish): PlacementRequest => ({
   modality: 'chat',
   byAgents: true,
   ownOnly: false,
+  unlisted: null,
   exclude: noProfiles,
   freeOnly: false,
   prompt: null,

@@ -92,6 +92,7 @@ export function request(change: RequestChange = {}): PlacementRequest {
     pin: null,
     profileId: null,
     ownOnly: false,
+    unlisted: null,
     freeOnly: true,
     prompt: null,
     matches: noMatches,

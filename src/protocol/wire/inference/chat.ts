@@ -41,7 +41,7 @@ export type ChatRouting = Static<typeof ChatRouting>
 /** More are no conversation (§27). */
 export const messagesMax = 20_000
 
-/** `POST /v1/api/chat/completions`. OpenAI fields that are not listed pass through to the node. */
+/** `POST /v1/api/chat/completions`. OpenAI fields that are not listed pass through to the node, unknown ones to own nodes alone. */
 export const ChatRequest = Type.Object(
   {
     model: modelName,

@@ -10,7 +10,7 @@ const token = Type.Integer({ minimum: 0 })
 const answers = Type.Union([Type.Integer({ minimum: 1, maximum: answersMax }), Type.Null()])
 const tokens = Type.Union([Type.Integer({ minimum: 1, maximum: 1_048_576 }), Type.Null()])
 
-/** `POST /completions`: a prompt or a list of them, as text or as tokens. Fields that are not listed pass through to the node. */
+/** `POST /completions`: a prompt or a list of them, as text or as tokens. Fields that are not listed pass through to the node, unknown ones to own nodes alone. */
 export const CompletionRequest = Type.Object(
   {
     model: modelName,
