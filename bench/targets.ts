@@ -118,7 +118,7 @@ export async function startGateway(
   })
   closeSync(log)
   try {
-    const said = await saidBy(program, /OpenAI base (http:\/\/\S+)\/v1\/api/)
+    const said = await saidBy(program, /OpenAI base (http:\/\/\S+?)\/v1(?:\/api)?\s/)
     return { program, url: said[1] ?? '' }
   } catch (error) {
     const reason = error instanceof Error ? error.message : ''

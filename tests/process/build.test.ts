@@ -69,7 +69,7 @@ const secrets = {
 /** Launches the built program where the test gateway would run in this process. */
 async function launch(env: Readonly<Record<string, string>>) {
   const child = run(['serve'], env)
-  const [, url = ''] = await firstMatch(child.stdout, /OpenAI base (http:\/\/\S+)\/v1\/api/)
+  const [, url = ''] = await firstMatch(child.stdout, /OpenAI base (http:\/\/\S+?)\/v1(?:\/api)?\s/)
   return {
     url,
     stop: async () => {
@@ -141,7 +141,7 @@ test('what the program logs goes to standard error, a JSON object a line; what a
     SVC_DRAIN_MS: '300',
   })
   const errors = new Response(child.stderr).text()
-  await firstMatch(child.stdout, /OpenAI base (http:\/\/\S+)\/v1\/api/)
+  await firstMatch(child.stdout, /OpenAI base (http:\/\/\S+?)\/v1(?:\/api)?\s/)
   child.kill('SIGTERM')
   await child.exited
   const lines = (await errors).trim().split('\n')

@@ -89,7 +89,7 @@ function pacedDeadlines(): Readonly<Record<string, string>> {
 }
 
 const main = resolve(import.meta.dir, '../../../src/main.ts')
-const urlLine = /OpenAI base (http:\/\/\S+)\/v1\/api/
+const urlLine = /OpenAI base (http:\/\/\S+?)\/v1(?:\/api)?\s/
 
 export async function startHostileGateway(way: Way = 'direct'): Promise<HostileGateway> {
   const gateway = await startGatewayWithPulse({ ...impatient, ...pacedDeadlines() }, way)

@@ -15,7 +15,7 @@ export interface GatewayProcess {
 }
 
 const root = resolve(import.meta.dir, '../../..')
-const urlLine = /OpenAI base (http:\/\/\S+)\/v1\/api/
+const urlLine = /OpenAI base (http:\/\/\S+?)\/v1(?:\/api)?\s/
 
 /** The first match of `pattern` in what a program writes; rejects when it ends before. The rest is read and dropped. */
 export async function firstMatch(output: ReadableStream<Uint8Array>, pattern: RegExp): Promise<RegExpExecArray> {

@@ -39,7 +39,7 @@ export async function startLimitedGateway(
   const reading = (async () => {
     for await (const chunk of child.stderr) log += Buffer.from(chunk).toString()
   })()
-  const url = (await firstMatch(child.stdout, /OpenAI base (http:\/\/\S+)\/v1\/api/))[1] ?? ''
+  const url = (await firstMatch(child.stdout, /OpenAI base (http:\/\/\S+?)\/v1(?:\/api)?\s/))[1] ?? ''
   return {
     url,
     credentials: JSON.parse(readFileSync(join(dataDir, 'credentials.json'), 'utf8')) as Credentials,

@@ -25,7 +25,7 @@ export interface WatchedGateway {
 
 const root = resolve(import.meta.dir, '../../..')
 const secretFiles = ['credentials.json', 'secrets.json', 'postgres-password']
-const readyLine = /OpenAI base (http:\/\/\S+)\/v1\/api/
+const readyLine = /OpenAI base (http:\/\/\S+?)\/v1(?:\/api)?\s/
 
 function* filesBelow(folder: string): Generator<string> {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
