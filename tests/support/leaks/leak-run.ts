@@ -188,10 +188,15 @@ export class LeakRun {
   /** The node has no tokenizer: a count is estimated, and tokens are refused. */
   private async askForTokens(): Promise<void> {
     const { prompt } = contents
-    const init = this.chatInit({ messages: [{ role: 'user', content: prompt }], input: prompt, tools: undefined }, {})
-    for (const path of ['messages/count_tokens', 'responses/input_tokens'])
-      expect((await this.ask(`/v1/${path}`, init)).text).toContain('"usage_estimated":true')
-    await this.refused(this.ask('/v1/tokenize', init), 400)
+    const messages = [{ role: 'user', content: prompt }]
+    const asChat = this.chatInit({ messages, tools: undefined }, {})
+    const asResponse = this.chatInit({ messages: undefined, input: prompt, tools: undefined }, {})
+    for (const counted of [
+      this.ask('/v1/messages/count_tokens', asChat),
+      this.ask('/v1/responses/input_tokens', asResponse),
+    ])
+      expect((await counted).text).toContain('"usage_estimated":true')
+    await this.refused(this.ask('/v1/tokenize', asChat), 400)
   }
 
   private async refused(answer: Promise<Answer>, status?: number): Promise<void> {
