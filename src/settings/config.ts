@@ -69,6 +69,8 @@ export function listOf(secret: string): readonly string[] {
 
 /** As a browser writes it: scheme, host, and a port where it is not the usual one. */
 /** Desktop programs that are web pages inside, as Obsidian: the URL standard gives such schemes no origin, browsers do. */
+/** SVC_LOG_PLAIN_UNTIL. */
+const instantPattern = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?Z$/
 const appOrigin = /^(?:app|capacitor):\/\/[a-z0-9.-]{1,253}$/
 
 function isOrigin(text: string): boolean {
@@ -163,8 +165,12 @@ function webhookFaults({
   SVC_ROUTER_KEY,
   SVC_LOG_KEY,
   SVC_LOG_WITNESSES,
+  SVC_LOG_PLAIN_UNTIL,
 }: Settings): string[] {
   const faults: string[] = []
+  if (SVC_LOG_PLAIN_UNTIL !== null && !instantPattern.test(SVC_LOG_PLAIN_UNTIL)) {
+    faults.push('SVC_LOG_PLAIN_UNTIL must be a time like 2026-11-25T12:00:00Z')
+  }
   const logSeeds = SVC_LOG_KEY === null ? [] : listOf(SVC_LOG_KEY)
   if (logSeeds.some((seed) => readSeed(seed) === null)) {
     faults.push('SVC_LOG_KEY must be a list of 32-byte seeds in base64 or hex')

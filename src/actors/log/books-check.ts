@@ -20,6 +20,7 @@ import { isoTime } from '../../time.ts'
 import { checkUnsigned } from './cutoff.ts'
 import { checkLoggedHeads } from './heads-check.ts'
 import { signersOf } from './log-names.ts'
+import { checkMarks } from './marks.ts'
 
 export interface BooksCheck {
   /** Rows that were recomputed. */
@@ -81,7 +82,7 @@ class RowCheck {
     if (state === null) return logNeeded || (await rows.hasLog(this.tx)) ? this.fault(treeRule, 'log_state') : undefined
     const { unsigned, faults } = await checkUnsigned(this.tx)
     this.unsigned = unsigned
-    for (const { rule, subject } of faults) this.fault(rule, subject)
+    for (const { rule, subject } of [...faults, ...(await checkMarks(this.tx))]) this.fault(rule, subject)
     await this.checkLedger(state)
     await this.checkLoggedEntries(state)
     await this.checkBatches()

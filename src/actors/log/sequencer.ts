@@ -7,13 +7,16 @@ import { type Loop, loop } from '../../host/loop.ts'
 import { Outage } from '../../host/outage.ts'
 import { failureName, type Log } from '../../log.ts'
 import { type Checkpoint, checkpointText, parseCheckpoint } from '../../protocol/log/checkpoint.ts'
-import { emptyRoot, type TreeHash } from '../../protocol/log/merkle-log.ts'
+import { emptyRoot, sameHash, type TreeHash } from '../../protocol/log/merkle-log.ts'
 import { parseNote } from '../../protocol/log/note.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { minuteMs, secondMs } from '../../time.ts'
+import type { ReceiptMacs } from '../money/receipt-macs.ts'
 import { isCutOff, writeCutoff } from './cutoff.ts'
 import { isNamed, leadsOn } from './leads-on.ts'
-import { firstOrigin, signedNote } from './log-names.ts'
+import { firstOrigin, isOwnCheckpoint, signedNote } from './log-names.ts'
+import { unmarkedUntil, writeMarks } from './marks.ts'
+import { ReceiptGate } from './receipt-gate.ts'
 import { appendLeaves } from './tree.ts'
 import { writeEntries } from './write-entries.ts'
 
@@ -28,8 +31,11 @@ export interface SequencerOptions {
   readonly log: Log
   /** SVC_LOG_KEY, newest first. */
   readonly keys: readonly [SigningKey, ...SigningKey[]]
+  readonly macs: ReceiptMacs
   /** SVC_LOG_INTERVAL_MS. */
   readonly intervalMs: number
+  /** SVC_LOG_PLAIN_UNTIL, Unix ms; 0: not set. */
+  readonly plainUntilMs?: number
   /** null: of a gateway without a data folder. */
   readonly memory: LogMemory | null
   /** Unix ms. */
@@ -75,10 +81,14 @@ class GroupSequencer implements Sequencer {
   private lookedMs = Number.NEGATIVE_INFINITY
   /** What has not its node's signature is bounded (`cutoff.ts`), as far as this gateway has seen. */
   private cutOff = false
+  /** Until when receipts without a mark are taken, Unix ms; null: not read yet. */
+  private plainUntilMs: number | null = null
+  private readonly gate: ReceiptGate
 
   constructor(private readonly options: SequencerOptions) {
-    const { now = Date.now, log, clock } = options
+    const { now = Date.now, log, clock, macs } = options
     this.now = now
+    this.gate = new ReceiptGate({ macs, log, now })
     this.turning = loop({
       pauseMs: options.intervalMs,
       run: () => this.turn(),
@@ -126,6 +136,7 @@ class GroupSequencer implements Sequencer {
     this.seen = null
     this.lost = null
     this.cutOff = false
+    this.plainUntilMs = null
   }
 
   /** One look at what is there; what was written before the look before goes into the log. */
@@ -177,21 +188,40 @@ class GroupSequencer implements Sequencer {
 
   /** null: another gateway is at it, or the log is not the one that was seen. */
   private async append(tx: Database, fence: Fence, asked: boolean) {
-    const { keys } = this.options
     if (!(await rows.lockSequencer(tx))) return null
     const state = await rows.readLogState(tx)
-    if (state === null || !(await this.leadsOn(tx, state))) return null
+    if (state === null || !(await this.isSigned(tx, state)) || !(await this.leadsOn(tx, state))) return null
+    this.plainUntilMs ??= await unmarkedUntil(tx, state)
+    if (this.plainUntilMs === null) return this.beginMarks(tx, state)
+    const plainUntilMs = Math.max(this.plainUntilMs, this.options.plainUntilMs ?? 0)
     const at = new Date(this.now())
     const heads = asked || at.getTime() - (state.headsAt?.getTime() ?? 0) >= headsEveryMs
-    const { leaves, more, ...reached } = await writeEntries(tx, state, fence, heads)
+    const { leaves, more, ...reached } = await writeEntries(tx, state, fence, heads, {
+      gate: this.gate,
+      plainUntilMs,
+    })
     const headsAt = heads ? at : state.headsAt
     const { size, root } = await this.grow(tx, state, leaves, !more)
     await rows.saveLogState(tx, { ...state, ...reached, headsAt, size, root: Buffer.from(root) })
     if (size === state.size) return { note: null, more: false }
-    const note = signedNote(checkpointText({ origin: state.origin, size, root }), state.origin, keys)
-    await rows.saveCheckpoint(tx, state.origin, size, note)
+    const note = await this.sign(tx, { origin: state.origin, size, root })
     if (Math.floor(size / pruneEvery) > Math.floor(state.size / pruneEvery)) await rows.pruneCheckpoints(tx)
     return { note, more }
+  }
+
+  private async sign(tx: Database, checkpoint: Checkpoint): Promise<string> {
+    const { origin, size } = checkpoint
+    const note = signedNote(checkpointText(checkpoint), origin, this.options.keys)
+    await rows.saveCheckpoint(tx, origin, size, note)
+    return note
+  }
+
+  /** Before the first receipt that this version takes from the one before. */
+  private async beginMarks(tx: Database, state: rows.LogState) {
+    const root = await writeMarks(tx, state, this.now())
+    const size = state.size + 1
+    await rows.saveLogState(tx, { ...state, size, root: Buffer.from(root) })
+    return { note: await this.sign(tx, { origin: state.origin, size, root }), more: true }
   }
 
   /** `whole`: the log has all that was written, so that its first cutoff bounds all of it. */
@@ -206,7 +236,19 @@ class GroupSequencer implements Sequencer {
   /** The fork was made known at another gateway. */
   private async lookForName(lost: string): Promise<void> {
     const state = await rows.readLogState(this.options.db)
-    if (state !== null && isNamed(state.origin, originOf(lost))) this.forget()
+    const origin = originOf(lost)
+    if (state !== null && origin !== '' && isNamed(state.origin, origin)) this.forget()
+  }
+
+  /** Whether a key of this log has signed where the database says that the log stands: nothing is put behind what others wrote. */
+  private async isSigned(tx: Database, state: rows.LogState): Promise<boolean> {
+    const { seen } = this
+    if (state.size === 0) return true
+    if (seen?.origin === state.origin && seen.size === state.size && sameHash(seen.root, state.root)) return true
+    const stored = await rows.checkpointAt(tx, state.origin, state.size)
+    if (stored !== null && isOwnCheckpoint(stored, state, this.options.keys)) return true
+    this.exposed(seen?.note ?? stored ?? '')
+    return false
   }
 
   /** Whether the log in the database leads on from the checkpoint that this gateway saw last. */

@@ -2,9 +2,10 @@ import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import * as sources from '../../db/queries/log/sources.ts'
 import { auditHeadHash, batchHash, ledgerEntryHash } from '../../protocol/log/entry-facts.ts'
-import { logEntryText, logLeaf } from '../../protocol/log/log-entry.ts'
+import { logLeaf } from '../../protocol/log/log-entry.ts'
 import { type TreeHash, treeHashBytes } from '../../protocol/log/merkle-log.ts'
 import { type LoggedEntry, loggedKinds, loggedName, mayLack } from '../../protocol/money/logged.ts'
+import type { ReceiptGate } from './receipt-gate.ts'
 
 type FoundEntry = Omit<rows.NewLogEntry, 'entryIndex'>
 
@@ -18,8 +19,6 @@ export interface Written {
   readonly more: boolean
 }
 
-const receiptsAtOnce = 2_000
-const receiptHead = logEntryText({ kind: 'receipt', hash: '' })
 const ledgerEntriesAtOnce = 5_000
 const lackingAtOnce = 500
 const batchesAtOnce = 100
@@ -69,22 +68,21 @@ export async function writeEntries(
   state: rows.LogState,
   fence: sources.Fence,
   heads: boolean,
+  { gate, plainUntilMs }: { readonly gate: ReceiptGate; readonly plainUntilMs: number },
 ): Promise<Written> {
   const to = later(fence.receiptsTo, state.receiptsTo)
-  const range = { from: state.receiptsTo, to, size: state.size, limit: receiptsAtOnce, head: receiptHead }
-  const receipts = await rows.insertReceiptEntries(tx, range)
+  const receipts = await gate.take(tx, { from: state.receiptsTo, to, size: state.size, plainUntilMs })
   const others = await otherEntries(tx, state, later(fence.ledgerTo, state.ledgerTo), heads)
   const size = state.size + receipts.count
   await rows.insertLogEntries(
     tx,
     others.entries.map((entry, place) => ({ ...entry, entryIndex: size + place })),
   )
-  const moreReceipts = receipts.toSeq < to
   return {
     leaves: [...hashesIn(receipts.leaves), ...others.entries.map(logLeaf)],
     receiptsTo: receipts.toSeq,
     ledgerTo: others.to,
-    more: moreReceipts || others.more,
+    more: receipts.more || others.more,
   }
 }
 

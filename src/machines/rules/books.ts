@@ -35,6 +35,7 @@ type GeneralRule =
   | 'every receipt has the hash of its facts'
   | 'every receipt of a node bears its signature'
   | 'the receipts without one are as the cutoff in the log holds them'
+  | 'the log says once until when it took receipts without a mark'
   | 'every receipt in the log is there'
   | 'every receipt is in the log'
   | 'every receipt is there once'

@@ -11,6 +11,7 @@ export const logEntryKinds = [
   'batch',
   'fork',
   'cutoff',
+  'marks',
 ] as const
 export type LogEntryKind = (typeof logEntryKinds)[number]
 

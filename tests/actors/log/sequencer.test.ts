@@ -5,6 +5,7 @@ import { createSequencer } from '../../../src/actors/log/sequencer.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { createLog } from '../../../src/log.ts'
 import { type SeverableDatabase, severable } from '../../support/gateways/severed-database.ts'
+import { testMacs } from '../../support/money/receipt-macs.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
 import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
@@ -37,7 +38,15 @@ test('§31: the log is written an interval after the last turn; that it waits an
   const clock = new VirtualClock()
   const { log, events } = readable()
   const opened = openDatabase({ url: way.url, connectionsMax: 1 })
-  const sequencer = createSequencer({ db: opened.db, log, keys, intervalMs: 1_000, memory: null, clock })
+  const sequencer = createSequencer({
+    db: opened.db,
+    log,
+    keys,
+    intervalMs: 1_000,
+    macs: testMacs,
+    memory: null,
+    clock,
+  })
   await sequencer.start()
   expect(clock.waits).toEqual([1_000])
   const turn = async () => {
@@ -62,7 +71,15 @@ test('§31: the log is written an interval after the last turn; that it waits an
 test('§31: witnesses are asked an interval after the last round; a round that fails is logged', async () => {
   const clock = new VirtualClock()
   const { log, events } = readable()
-  const sequencer = createSequencer({ db: database.db, log, keys, intervalMs: 1_000, memory: null, clock })
+  const sequencer = createSequencer({
+    db: database.db,
+    log,
+    keys,
+    intervalMs: 1_000,
+    macs: testMacs,
+    memory: null,
+    clock,
+  })
   await sequencer.start()
   await sequencer.catchUp({ heads: true })
   await sequencer.stop()
