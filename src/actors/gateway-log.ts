@@ -8,9 +8,9 @@ import { checkBooks } from './log/books-check.ts'
 import { createCosigning } from './log/cosigning.ts'
 import { nameFork } from './log/fork.ts'
 import { createPublicLog } from './log/public-log.ts'
+import type { ReceiptMacs } from './log/receipt-macs.ts'
 import { createSequencer } from './log/sequencer.ts'
 import { agentWitnesses, foreignWitness } from './log/witnesses.ts'
-import type { ReceiptMacs } from './money/receipt-macs.ts'
 import type { PoolRouter } from './pool/pool-router.ts'
 
 /** The public log (§31). */

@@ -17,7 +17,7 @@ import { dayMs, minuteMs, secondMs } from '../../time.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { DueWork, dueWorkChannel, leaseLost } from '../durable/due-work.ts'
 import { runToRest } from '../durable/run-to-rest.ts'
-import { type ReceiptMacs, receiptSubject } from '../money/receipt-macs.ts'
+import { type ReceiptMacs, receiptSubject } from '../log/receipt-macs.ts'
 import { followEnd, isTerminal } from './job-end.ts'
 import { attendCommand, cancelCommand, submitCommand } from './job-node.ts'
 

@@ -1,15 +1,17 @@
+import { Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
 import type { Database } from '../../db/client.ts'
 import {
   insertReceiptEntries,
   receiptsEnd,
   seqsOfGroups,
   undoReceiptEntries,
-  type WrittenReceipts,
 } from '../../db/queries/log/receipt-entries.ts'
 import type { Log } from '../../log.ts'
+import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { logEntryText } from '../../protocol/log/log-entry.ts'
 import { minuteMs } from '../../time.ts'
-import type { ReceiptMacs } from '../money/receipt-macs.ts'
+import type { MacSubject, ReceiptMacs } from './receipt-macs.ts'
 
 export interface ReceiptGateOptions {
   readonly macs: ReceiptMacs
@@ -34,6 +36,30 @@ const receiptsAtOnce = 2_000
 /** Receipts that change while they are read are read again. */
 const triesMax = 4
 const receiptHead = logEntryText({ kind: 'receipt', hash: '' })
+
+/** A receipt, or a group of them, with the mark that it bears. */
+interface WrittenReceipts extends MacSubject {
+  /** Of the first and the last receipt of a group; of one receipt both are its own. */
+  readonly firstSeq: bigint
+  readonly lastSeq: bigint
+  readonly mac: string | null
+}
+
+const text = Type.String()
+const Rows = Type.Array(Type.Tuple([text, text, Type.Boolean(), text, text, Type.Union([text, Type.Null()])]))
+
+function readWritten(written: string): readonly WrittenReceipts[] {
+  const rows = foreignJson(written)
+  if (!Value.Check(Rows, rows)) throw new Error('receipts of another form')
+  return rows.map(([first, last, group, hashes, customers, mac]) => ({
+    firstSeq: BigInt(first),
+    lastSeq: BigInt(last),
+    group,
+    hashes,
+    customers,
+    mac,
+  }))
+}
 
 interface Judged {
   readonly refused: readonly WrittenReceipts[]
@@ -65,7 +91,7 @@ export class ReceiptGate {
     for (let tries = 0; tries < triesMax; tries++) {
       if (end <= from) return { count: 0, toSeq: from, leaves: new Uint8Array(), more: false }
       const entries = await insertReceiptEntries(tx, { from, to: end, size, head: receiptHead, skip })
-      const judged = this.judge(entries.written, to, plainUntilMs)
+      const judged = this.judge(readWritten(entries.written), to, plainUntilMs)
       if (judged.refused.length === 0 && judged.held === null) {
         return { count: entries.count, toSeq: end, leaves: entries.leaves, more: end < to && !held }
       }

@@ -11,12 +11,12 @@ import { emptyRoot, sameHash, type TreeHash } from '../../protocol/log/merkle-lo
 import { parseNote } from '../../protocol/log/note.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { minuteMs, secondMs } from '../../time.ts'
-import type { ReceiptMacs } from '../money/receipt-macs.ts'
 import { isCutOff, writeCutoff } from './cutoff.ts'
 import { isNamed, leadsOn } from './leads-on.ts'
 import { firstOrigin, isOwnCheckpoint, signedNote } from './log-names.ts'
 import { unmarkedUntil, writeMarks } from './marks.ts'
 import { ReceiptGate } from './receipt-gate.ts'
+import type { ReceiptMacs } from './receipt-macs.ts'
 import { appendLeaves } from './tree.ts'
 import { writeEntries } from './write-entries.ts'
 

@@ -20,9 +20,9 @@ import type { WorkKind } from '../../protocol/wire/work-kinds.ts'
 import { Roster } from '../../roster.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { GroupCommit, isRowFault, NoRoom } from '../durable/group-commit.ts'
+import { type ReceiptMacs, receiptSubject } from '../log/receipt-macs.ts'
 import { insufficientFunds } from './insufficient-funds.ts'
 import { createUpkeep, type LedgerUpkeep, type UpkeepState } from './ledger-upkeep.ts'
-import { type ReceiptMacs, receiptSubject } from './receipt-macs.ts'
 import { type Reservation, released, reserveRow, settleRow } from './reservation.ts'
 
 /** One that has not ended, of this gateway. */

@@ -3,8 +3,8 @@ import { groupLine, groupReceiptsMax, insertReceiptGroups } from '../../db/queri
 import { insertReceiptLines, type NewReceipt, receiptLine } from '../../db/queries/money/receipts.ts'
 import type { Log } from '../../log.ts'
 import { GroupWriter } from '../durable/group-writer.ts'
+import { groupSubject, type ReceiptMacs, receiptSubject } from '../log/receipt-macs.ts'
 import { LineStore } from './line-store.ts'
-import { groupSubject, type ReceiptMacs, receiptSubject } from './receipt-macs.ts'
 import { SealedGroups } from './sealed-groups.ts'
 
 export type { NewReceipt } from '../../db/queries/money/receipts.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { createReceiptMacs } from '../../../src/actors/log/receipt-macs.ts'
 import { createSequencer } from '../../../src/actors/log/sequencer.ts'
-import { createReceiptMacs } from '../../../src/actors/money/receipt-macs.ts'
 import { connect } from '../../../src/db/client.ts'
 import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'

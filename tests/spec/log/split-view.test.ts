@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createReceiptMacs } from '../../../src/actors/money/receipt-macs.ts'
+import { createReceiptMacs } from '../../../src/actors/log/receipt-macs.ts'
 import { headers, witnessPath } from '../../../src/brand.ts'
 import { newId } from '../../../src/ids.ts'
 import { checkpointText, logProofText } from '../../../src/protocol/log/checkpoint.ts'

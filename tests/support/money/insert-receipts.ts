@@ -1,4 +1,4 @@
-import { groupSubject, type ReceiptMacs } from '../../../src/actors/money/receipt-macs.ts'
+import { groupSubject, type ReceiptMacs } from '../../../src/actors/log/receipt-macs.ts'
 import type { OpenDatabase } from '../../../src/db/client.ts'
 import { groupLine, insertReceiptGroups } from '../../../src/db/queries/money/receipt-groups.ts'
 import { insertReceiptLines, type NewReceipt, receiptLine } from '../../../src/db/queries/money/receipts.ts'

@@ -1,4 +1,4 @@
-import { createReceiptMacs, type ReceiptMacs, receiptSubject } from '../../../src/actors/money/receipt-macs.ts'
+import { createReceiptMacs, type ReceiptMacs, receiptSubject } from '../../../src/actors/log/receipt-macs.ts'
 import type { OpenDatabase } from '../../../src/db/client.ts'
 import type { MarkedReceipt, NewReceipt } from '../../../src/db/queries/money/receipts.ts'
 

@@ -1,25 +1,9 @@
-import { Type } from '@sinclair/typebox'
-import { Value } from '@sinclair/typebox/value'
 import { sql } from 'drizzle-orm'
-import { foreignJson } from '../../../protocol/json/foreign-json.ts'
 import type { Database } from '../../client.ts'
 import { receiptStep } from '../money/receipt-ranges.ts'
 
 /** Receipts of one run: so many are counted, half of them on average, to know the place of one. */
 const runMax = 256
-
-/** What was written at once, a receipt or a group of them, with the mark that it bears. */
-export interface WrittenReceipts {
-  /** Of the first and the last receipt of a group; of one receipt both are its own. */
-  readonly firstSeq: bigint
-  readonly lastSeq: bigint
-  readonly group: boolean
-  /** `0x…` of one receipt, else the hex of all hashes, one behind the other. */
-  readonly hashes: string
-  /** Of a group one line for each receipt, or one for all. */
-  readonly customers: string
-  readonly mac: string | null
-}
 
 /** What receipts became in the log. */
 export interface ReceiptEntries {
@@ -28,8 +12,12 @@ export interface ReceiptEntries {
   readonly toSeq: bigint
   /** Their leaves in the tree (RFC 9162 §2.1.1), one behind the other. */
   readonly leaves: Uint8Array
-  /** Each that gave an entry, as the same statement saw it. */
-  readonly written: readonly WrittenReceipts[]
+  /**
+   * What gave these entries, as the same statement saw it: JSON, a list for each receipt that stands alone and for each group, of its
+   * first and last seq as texts, whether it is a group, its hash (of a group the hex of all hashes, one behind the other), its customer (one
+   * line for each, or one for all), and its mark or null.
+   */
+  readonly written: string
 }
 
 export interface ReceiptRange {
@@ -46,30 +34,6 @@ export interface ReceiptRange {
 export async function receiptsEnd(tx: Database, from: bigint, until: bigint, limit: number): Promise<bigint> {
   const step = (await receiptStep(tx, from, limit)) ?? until
   return step < until ? step : until
-}
-
-const Rows = Type.Array(
-  Type.Tuple([
-    Type.String(),
-    Type.String(),
-    Type.Boolean(),
-    Type.String(),
-    Type.String(),
-    Type.Union([Type.String(), Type.Null()]),
-  ]),
-)
-
-function readWritten(text: string): readonly WrittenReceipts[] {
-  const rows = foreignJson(text)
-  if (!Value.Check(Rows, rows)) throw new Error('receipts of another form')
-  return rows.map(([first, last, group, hashes, customers, mac]) => ({
-    firstSeq: BigInt(first),
-    lastSeq: BigInt(last),
-    group,
-    hashes,
-    customers,
-    mac,
-  }))
 }
 
 /**
@@ -107,8 +71,7 @@ export async function insertReceiptEntries(tx: Database, range: ReceiptRange): P
       (select coalesce(json_agg(json_build_array(first::text, last::text, grouped, hashes, customers, mac) order by first), '[]')::text
         from written) as written
     from taken`)
-  const written = readWritten(row?.written ?? '[]')
-  return { count: row?.entries ?? 0, toSeq, leaves: row?.leaves ?? new Uint8Array(), written }
+  return { count: row?.entries ?? 0, toSeq, leaves: row?.leaves ?? new Uint8Array(), written: row?.written ?? '[]' }
 }
 
 /** Takes back what `insertReceiptEntries` has written in this transaction. */
