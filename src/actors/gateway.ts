@@ -130,6 +130,7 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     routerKeys: agents.routerKeys,
     dialIn: agents.dialIn,
     nodeProofs: agents.proofs,
+    payees: agents.payees,
     statecharts: createStatecharts(),
     consolePage: createPage(builtConsole, bundleConsole),
     verifyPage: createPage(builtVerifyPage, bundleVerifyPage),

@@ -21,6 +21,7 @@ import { checkUnsigned } from './cutoff.ts'
 import { checkLoggedHeads } from './heads-check.ts'
 import { signersOf } from './log-names.ts'
 import { checkMarks } from './marks.ts'
+import { checkStatements } from './payee-check.ts'
 
 export interface BooksCheck {
   /** Rows that were recomputed. */
@@ -82,7 +83,8 @@ class RowCheck {
     if (state === null) return logNeeded || (await rows.hasLog(this.tx)) ? this.fault(treeRule, 'log_state') : undefined
     const { unsigned, faults } = await checkUnsigned(this.tx)
     this.unsigned = unsigned
-    for (const { rule, subject } of [...faults, ...(await checkMarks(this.tx))]) this.fault(rule, subject)
+    for (const { rule, subject } of [...faults, ...(await checkMarks(this.tx)), ...(await checkStatements(this.tx))])
+      this.fault(rule, subject)
     await this.checkLedger(state)
     await this.checkLoggedEntries(state)
     await this.checkBatches()

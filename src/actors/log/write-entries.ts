@@ -1,10 +1,12 @@
 import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import * as sources from '../../db/queries/log/sources.ts'
+import { statementSubject, statementsToLog } from '../../db/queries/pool/payee-statements.ts'
 import { auditHeadHash, batchHash, ledgerEntryHash } from '../../protocol/log/entry-facts.ts'
 import { logLeaf } from '../../protocol/log/log-entry.ts'
 import { type TreeHash, treeHashBytes } from '../../protocol/log/merkle-log.ts'
 import { type LoggedEntry, loggedKinds, loggedName, mayLack } from '../../protocol/money/logged.ts'
+import { statementHash } from './payee-check.ts'
 import type { ReceiptGate } from './receipt-gate.ts'
 
 type FoundEntry = Omit<rows.NewLogEntry, 'entryIndex'>
@@ -23,6 +25,7 @@ const ledgerEntriesAtOnce = 5_000
 const lackingAtOnce = 500
 const batchesAtOnce = 100
 const headsAtOnce = 500
+const statementsAtOnce = 500
 
 const entryOf = (entry: LoggedEntry): FoundEntry => ({
   kind: loggedName(entry.kind),
@@ -54,12 +57,19 @@ async function otherEntries(tx: Database, state: rows.LogState, ledgerTo: bigint
   const batches = (await sources.batchesToLog(tx, batchesAtOnce)).map(
     (batch): FoundEntry => ({ kind: 'batch', hash: batchHash(batch), subject: batch.batchId }),
   )
+  const payees = (await statementsToLog(tx, statementsAtOnce)).map(
+    (statement): FoundEntry => ({
+      kind: 'payee',
+      hash: statementHash(statement),
+      subject: statementSubject(statement),
+    }),
+  )
   const moved = heads ? await sources.headsToLog(tx, headsAtOnce) : []
   const audit = moved.map(
     (head): FoundEntry => ({ kind: 'audit', hash: auditHeadHash(head), subject: `${head.writerId}:${head.seq}` }),
   )
   const more = ledger.more || lacking.more
-  return { ...ledger, more, entries: [...ledger.entries, ...lacking.entries, ...batches, ...audit] }
+  return { ...ledger, more, entries: [...ledger.entries, ...lacking.entries, ...batches, ...payees, ...audit] }
 }
 
 /** Writes what the log has not got yet, up to the fence. */

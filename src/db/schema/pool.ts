@@ -42,6 +42,8 @@ export const nodes = pgTable(
     /** A hosted provider: prompts leave the owner's machines. */
     external: boolean().notNull().default(false),
     payoutAddress: text(),
+    /** When the node has signed the address; null: it is the operator's word. */
+    payeeStatedAt: instant(),
     /** The operator's wish; the node's observed state lives in memory of each gateway (§8). */
     adminState: text({ enum: ['active', 'draining', 'revoked'] })
       .notNull()
@@ -63,6 +65,21 @@ export const nodeIdentities = pgTable('node_identities', {
   nodeId: text().$type<NodeId>().notNull(),
   createdAt: createdAt(),
 })
+
+/** Where nodes said that their earnings go, each signed by the node's identity; rows stay for ever. */
+export const payeeStatements = pgTable(
+  'payee_statements',
+  {
+    nodeId: text().$type<NodeId>().notNull(),
+    /** `0x` and 40 hex digits in lower case. */
+    payee: text().notNull(),
+    /** The node's own clock. */
+    signedAt: instant().notNull(),
+    signatureEd25519: text().notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [primaryKey({ columns: [t.nodeId, t.signedAt] })],
+)
 
 /** What an operator lets one node become. The token itself is stored nowhere (§22). */
 export const enrollmentTokens = pgTable(

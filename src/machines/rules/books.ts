@@ -41,6 +41,8 @@ type GeneralRule =
   | 'every receipt is there once'
   | 'every payout is for the node of its receipt'
   | 'every payee is the one of its earning'
+  | "every node's statement of its payee is as the node signed it and the log holds it"
+  | 'every payee is the one that its node stated'
   | 'the ledger is as the log holds it'
   | 'every batch is the sum of its payouts'
   | 'every batch is as the log holds it'

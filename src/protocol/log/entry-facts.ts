@@ -72,3 +72,19 @@ export interface MarksFacts {
 
 export const marksHash = ({ size, root, unmarkedUntil }: MarksFacts): string =>
   factsHash({ v: `${brand}-log-marks-v1`, size, root, unmarked_until: unmarkedUntil })
+
+/** Where a node says that its earnings go, with its signature over it (§36). */
+export const payeeHash = (statement: {
+  readonly nodeId: string
+  readonly payee: string
+  /** RFC 3339 UTC, three fractional digits. */
+  readonly signedAt: string
+  readonly signature: string
+}): string =>
+  factsHash({
+    v: `${brand}-payee-v1`,
+    node_id: statement.nodeId,
+    payee: statement.payee,
+    signed_at: statement.signedAt,
+    signature_ed25519: statement.signature,
+  })

@@ -12,6 +12,7 @@ export const logEntryKinds = [
   'fork',
   'cutoff',
   'marks',
+  'payee',
 ] as const
 export type LogEntryKind = (typeof logEntryKinds)[number]
 
