@@ -33,6 +33,7 @@ function observe({
   ledger,
   settlement,
   memory,
+  sequencer,
   agents: { dialIn },
 }: Actors): void {
   metrics.observe({
@@ -47,6 +48,7 @@ function observe({
     placements: () => placements.counts,
     receiptsWritten: () => receipts.written(),
     receiptsDropped: () => receipts.dropped(),
+    receiptsForged: () => sequencer.forged(),
     jobs: () => jobs.openByStatus(),
     jobsRunning: () => jobs.running(),
     jobClaims: () => jobs.claims(),

@@ -1,5 +1,3 @@
-import { Type } from '@sinclair/typebox'
-import { Value } from '@sinclair/typebox/value'
 import type { Database } from '../../db/client.ts'
 import {
   insertReceiptEntries,
@@ -7,11 +5,11 @@ import {
   seqsOfGroups,
   undoReceiptEntries,
 } from '../../db/queries/log/receipt-entries.ts'
+import { insertWaiting } from '../../db/queries/log/waiting-receipts.ts'
 import type { Log } from '../../log.ts'
-import { foreignJson } from '../../protocol/json/foreign-json.ts'
-import { logEntryText } from '../../protocol/log/log-entry.ts'
-import { minuteMs } from '../../time.ts'
-import type { MacSubject, ReceiptMacs } from './receipt-macs.ts'
+import { LateReceipts } from './late-receipts.ts'
+import type { ReceiptMacs } from './receipt-macs.ts'
+import { type GateVerdict, readWritten, receiptHead, type WrittenReceipts } from './written-receipts.ts'
 
 export interface ReceiptGateOptions {
   readonly macs: ReceiptMacs
@@ -23,120 +21,104 @@ export interface ReceiptGateOptions {
 /** What of some receipts went into the log. */
 export interface TakenReceipts {
   readonly count: number
-  /** All up to this seq are in the log, or refused. */
+  /** All up to this seq are in the log, or were kept out. */
   readonly toSeq: bigint
   readonly leaves: Uint8Array
   /** There is more, which may be taken now. */
   readonly more: boolean
 }
 
-/** How long receipts that this gateway cannot judge wait for another one that can, ms. */
-export const heldMs = 10 * minuteMs
+export interface GateRange {
+  readonly from: bigint
+  readonly to: bigint
+  readonly size: number
+  /** Until then receipts without a mark are taken, too; Unix ms. */
+  readonly plainUntilMs: number
+}
+
 const receiptsAtOnce = 2_000
 /** Receipts that change while they are read are read again. */
 const triesMax = 4
-const receiptHead = logEntryText({ kind: 'receipt', hash: '' })
-
-/** A receipt, or a group of them, with the mark that it bears. */
-interface WrittenReceipts extends MacSubject {
-  /** Of the first and the last receipt of a group; of one receipt both are its own. */
-  readonly firstSeq: bigint
-  readonly lastSeq: bigint
-  readonly mac: string | null
-}
-
-const text = Type.String()
-const Rows = Type.Array(Type.Tuple([text, text, Type.Boolean(), text, text, Type.Union([text, Type.Null()])]))
-
-function readWritten(written: string): readonly WrittenReceipts[] {
-  const rows = foreignJson(written)
-  if (!Value.Check(Rows, rows)) throw new Error('receipts of another form')
-  return rows.map(([first, last, group, hashes, customers, mac]) => ({
-    firstSeq: BigInt(first),
-    lastSeq: BigInt(last),
-    group,
-    hashes,
-    customers,
-    mac,
-  }))
-}
-
-interface Judged {
-  readonly refused: readonly WrittenReceipts[]
-  /** The first one that waits; null: none does. */
-  readonly held: WrittenReceipts | null
-}
 
 /**
- * Lets into the log what bears the mark of a process with the secrets (§36). A wrong mark is refused at once. What has none, or one by a
- * key that is not known here, may be of a gateway of another version or with a newer key: it waits, so that that one can take it, and is
- * refused then. What is refused stays where it is, without an entry: the check of the books names it.
+ * Lets into the log what bears the mark of a process with the secrets (§36), and goes past all else, so that nobody holds the log up. A
+ * wrong mark is refused for ever. What has none, or one by a key that is not known here, may be of a gateway of another version or with a
+ * newer key: it waits for one that can judge it (`late-receipts.ts`). The check of the books names whatever has no entry.
  */
 export class ReceiptGate {
-  /** Since when, and up to which seq, receipts wait. */
-  private waiting: { readonly sinceMs: number; readonly to: bigint } | null = null
   private toldTo = 0n
+  private readonly late: LateReceipts
+  private kept = 0
 
-  constructor(private readonly options: ReceiptGateOptions) {}
+  constructor(private readonly options: ReceiptGateOptions) {
+    this.late = new LateReceipts({
+      now: options.now,
+      judge: (receipts, plainUntilMs) => this.judge(receipts, plainUntilMs),
+      alarm: (receipts) => this.alarm(receipts),
+    })
+  }
 
-  /** `plainUntilMs`: until then receipts without a mark are taken, too. */
-  async take(
-    tx: Database,
-    { from, to, size, plainUntilMs }: { from: bigint; to: bigint; size: number; plainUntilMs: number },
-  ): Promise<TakenReceipts> {
-    if (this.waiting !== null && from >= this.waiting.to) this.waiting = null
-    let end = await receiptsEnd(tx, from, to, receiptsAtOnce)
-    let held = false
+  /** Receipts and groups of them that this process has kept out of the log as forged. */
+  forged(): number {
+    return this.kept
+  }
+
+  async take(tx: Database, range: GateRange): Promise<TakenReceipts> {
+    const taken = await this.takeNew(tx, range)
+    const late = await this.late.take(tx, { ...range, to: taken.toSeq, size: range.size + taken.count })
+    return {
+      count: taken.count + late.count,
+      toSeq: taken.toSeq,
+      leaves: late.count === 0 ? taken.leaves : Buffer.concat([taken.leaves, late.leaves]),
+      more: taken.more || late.more,
+    }
+  }
+
+  private async takeNew(tx: Database, { from, to, size, plainUntilMs }: GateRange): Promise<TakenReceipts> {
+    const end = await receiptsEnd(tx, from, to, receiptsAtOnce)
+    if (end <= from) return { count: 0, toSeq: from, leaves: new Uint8Array(), more: false }
     const skip: bigint[] = []
     for (let tries = 0; tries < triesMax; tries++) {
-      if (end <= from) return { count: 0, toSeq: from, leaves: new Uint8Array(), more: false }
       const entries = await insertReceiptEntries(tx, { from, to: end, size, head: receiptHead, skip })
-      const judged = this.judge(readWritten(entries.written), to, plainUntilMs)
-      if (judged.refused.length === 0 && judged.held === null) {
-        return { count: entries.count, toSeq: end, leaves: entries.leaves, more: end < to && !held }
-      }
+      const out = readWritten(entries.written).filter((receipts) => this.judge(receipts, plainUntilMs) !== 'taken')
+      if (out.length === 0) return { count: entries.count, toSeq: end, leaves: entries.leaves, more: end < to }
       await undoReceiptEntries(tx, size)
-      skip.push(...(await this.refuse(tx, judged.refused)))
-      if (judged.held !== null) {
-        held = true
-        end = judged.held.firstSeq - 1n
-      }
+      skip.push(...(await this.keepOut(tx, out)))
     }
     throw new Error('receipts change while they are read')
   }
 
-  private judge(written: readonly WrittenReceipts[], to: bigint, plainUntilMs: number): Judged {
-    const now = this.options.now()
-    const refused: WrittenReceipts[] = []
-    for (const receipts of written) {
-      const verdict = this.options.macs.judge(receipts.mac, receipts)
-      if (verdict === 'holds' || (receipts.mac === null && now < plainUntilMs)) continue
-      if (verdict === 'unknown' && this.waits(receipts, now, to)) return { refused, held: receipts }
-      refused.push(receipts)
-    }
-    return { refused, held: null }
+  private judge(receipts: WrittenReceipts, plainUntilMs: number): GateVerdict {
+    const verdict = this.options.macs.judge(receipts.mac, receipts)
+    if (verdict === 'holds' || (receipts.mac === null && this.options.now() < plainUntilMs)) return 'taken'
+    return verdict === 'unknown' ? 'waits' : 'refused'
   }
 
-  private waits({ firstSeq, mac }: WrittenReceipts, now: number, to: bigint): boolean {
-    if (this.waiting === null) {
-      this.waiting = { sinceMs: now, to }
-      // One by a key that is not known here is what a rotation makes.
-      if (mac === null) this.options.log.error('receipt_forged', { first_seq: String(firstSeq), waits: true })
-      else this.options.log.warn('receipts_of_another_key', { first_seq: String(firstSeq) })
-    }
-    return firstSeq > this.waiting.to || now - this.waiting.sinceMs < heldMs
-  }
-
-  /** Their numbers, and an alarm for those of which there was none before. */
-  private async refuse(tx: Database, refused: readonly WrittenReceipts[]): Promise<readonly bigint[]> {
-    if (refused.length === 0) return []
-    const newest = refused.reduce((most, { lastSeq }) => (lastSeq > most ? lastSeq : most), 0n)
-    if (newest > this.toldTo) {
-      this.toldTo = newest
-      this.options.log.error('receipt_forged', { rows: refused.length, first_seq: String(refused[0]?.firstSeq) })
-    }
-    const groups = refused.filter(({ group }) => group).map(({ lastSeq }) => lastSeq)
-    const alone = refused.filter(({ group }) => !group).map(({ lastSeq }) => lastSeq)
+  /** Resolves with the numbers of all of them. */
+  private async keepOut(tx: Database, out: readonly WrittenReceipts[]): Promise<readonly bigint[]> {
+    const waiting = out.filter((receipts) => this.judge(receipts, 0) === 'waits')
+    await insertWaiting(tx, waiting)
+    this.tell(out.filter(({ lastSeq }) => lastSeq > this.toldTo))
+    const alone = out.filter(({ group }) => !group).map(({ lastSeq }) => lastSeq)
+    const groups = out.filter(({ group }) => group).map(({ lastSeq }) => lastSeq)
     return [...alone, ...(await seqsOfGroups(tx, groups))]
+  }
+
+  /** Once for each, though its transaction may be lost and done again. */
+  private tell(out: readonly WrittenReceipts[]): void {
+    // One by a key that is not known here is what a rotation makes.
+    const foreign = out.filter((receipts) => receipts.mac !== null && this.judge(receipts, 0) === 'waits')
+    this.alarm(out.filter((receipts) => !foreign.includes(receipts)))
+    const [first] = foreign
+    if (first !== undefined)
+      this.options.log.warn('receipts_of_another_key', { rows: foreign.length, first_seq: String(first.firstSeq) })
+    this.toldTo = out.reduce((most, { lastSeq }) => (lastSeq > most ? lastSeq : most), this.toldTo)
+  }
+
+  private alarm(forged: readonly WrittenReceipts[]): void {
+    const [first] = forged
+    if (first === undefined) return
+    this.kept += forged.length
+    this.options.log.error('receipt_forged', { rows: forged.length, first_seq: String(first.firstSeq) })
   }
 }

@@ -53,6 +53,8 @@ export interface Sequencer {
   fork(): string | null
   /** A witness has shown a checkpoint of ours that the log does not lead to. */
   exposed(note: string): void
+  /** Receipts and groups of them that this process has kept out of the log as forged. */
+  forged(): number
   /** After the operator's step: the log as it stands is the one to go on from. */
   forget(): void
 }
@@ -130,6 +132,10 @@ class GroupSequencer implements Sequencer {
     if (this.lost !== null) return
     this.lost = note
     this.options.log.error('log_forked')
+  }
+
+  forged(): number {
+    return this.gate.forged()
   }
 
   forget(): void {

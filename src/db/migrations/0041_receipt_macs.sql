@@ -2,6 +2,13 @@ ALTER TABLE "receipt_rows" ADD COLUMN "mac" text;
 --> statement-breakpoint
 ALTER TABLE receipt_groups ADD COLUMN mac text;
 --> statement-breakpoint
+CREATE TABLE "log_waiting" (
+	"last_seq" bigint NOT NULL,
+	"grouped" boolean NOT NULL,
+	"created_at" timestamp (3) with time zone DEFAULT now() NOT NULL,
+	CONSTRAINT "log_waiting_last_seq_grouped_pk" PRIMARY KEY("last_seq","grouped")
+);
+--> statement-breakpoint
 DROP FUNCTION receipt_group_insert(integer, text, text, text[]);
 --> statement-breakpoint
 -- A group of receipts: the hash of the first, the hashes of all, the text of what they share, and the text of an array for each other

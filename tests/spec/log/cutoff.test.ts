@@ -8,6 +8,7 @@ import { signingKey, verifyEd25519 } from '../../../src/protocol/signing/ed25519
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { verifyBundle } from '../../../src/protocol/verify/bundle.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { markRows } from '../../support/money/receipt-macs.ts'
 import { tamper } from '../../support/money/tampering.ts'
 
 const env = { SVC_LOG_INTERVAL_MS: '5000' }
@@ -96,6 +97,7 @@ test('§31: a log of a new gateway begins with a cutoff that bounds nothing, and
     await second.stop()
     expect(await cutoffs(fresh)).toHaveLength(1)
     const late = await received(fresh.database.sql, false)
+    await markRows(fresh.database)
     await fresh.gateway.sequencer.catchUp()
     const { faults, unsigned } = await fresh.gateway.checkBooks()
     expect([faults, unsigned]).toEqual([[{ rule: bearsRule, subject: late }], 0])

@@ -1,68 +1,18 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { createReceiptMacs } from '../../../src/actors/log/receipt-macs.ts'
-import { createSequencer } from '../../../src/actors/log/sequencer.ts'
 import { connect } from '../../../src/db/client.ts'
-import { newId } from '../../../src/ids.ts'
-import { createLog } from '../../../src/log.ts'
-import { type Receipt, receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
-import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
+import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
-import { insertGroup, insertReceipts } from '../../support/money/insert-receipts.ts'
-import { markOf, testMacs } from '../../support/money/receipt-macs.ts'
+import { factsOf, forge, issued, issuedInGroup, sequencerOf } from '../../support/money/forging.ts'
+import { insertReceipts } from '../../support/money/insert-receipts.ts'
+import { markOf } from '../../support/money/receipt-macs.ts'
 
 const env = { SVC_LOG_INTERVAL_MS: '5000' }
-type Sql = Pick<ReturnType<typeof connect>, 'unsafe'>
-
-const factsOf = (more: Partial<Receipt> = {}): Receipt => ({
-  issuer: 'gateway',
-  requestId: newId('req'),
-  jobId: null,
-  kind: 'hosted_chat',
-  nodeId: 'node_a',
-  nodeClass: 'gpu',
-  runtimeId: 'rt_a',
-  runtimeKind: 'vllm',
-  modelId: 'a-model-that-never-existed',
-  promptTokens: 1,
-  completionTokens: 2,
-  startedAt: '2020-01-01T00:00:00.000Z',
-  completedAt: '2020-01-01T00:00:01.000Z',
-  ...more,
-})
-
-/** What somebody with the database writes. `mac`: null, or one that was copied from elsewhere. */
-async function forge(sql: Sql, facts: Receipt, mac: string | null = null): Promise<string> {
-  const hash = textHash(receiptText(facts))
-  await sql.unsafe(`insert into receipt_rows (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind,
-      model_id, prompt_tokens, completion_tokens, started_at, completed_at, created_at, customer_id, mac)
-    values ('${hash}', '${facts.issuer}', '${facts.requestId}', 'hosted_chat', '${facts.nodeId}', 'gpu', 'rt_a', 'vllm',
-      '${facts.modelId}', 1, 2, '${facts.startedAt}', '${facts.completedAt}', '${facts.completedAt}', 'cus_a',
-      ${mac === null ? 'null' : `'${mac}'`})`)
-  return hash
-}
-
 let gateway: TestGateway
 beforeAll(async () => {
   gateway = await startTestGateway(env)
 })
 afterAll(() => gateway.stop())
 
-async function issued(count: number): Promise<readonly string[]> {
-  const rows = Array.from({ length: count }, () => {
-    const text = receiptText(factsOf())
-    return { hash: textHash(text), text, customerId: 'cus_a' }
-  })
-  await insertReceipts(gateway.database, rows)
-  return rows.map(({ hash }) => hash)
-}
-async function issuedInGroup(count: number): Promise<readonly string[]> {
-  const rows = Array.from({ length: count }, () => {
-    const facts = factsOf()
-    return { hash: textHash(receiptText(facts)), text: receiptText(facts), customerId: 'cus_a', facts }
-  })
-  await insertGroup(gateway.database, rows)
-  return rows.map(({ hash }) => hash)
-}
 const proofOf = (hash: string, on = gateway) => on.ask('GET', `/v1/public/log/proof?receipt_hash=${hash}`)
 const isLogged = async (hash: string, on = gateway) => (await proofOf(hash, on)).status === 200
 const alarms = (on = gateway) => on.logged().filter(({ msg, event }) => (event ?? msg) === 'receipt_forged')
@@ -70,13 +20,13 @@ const faulty = async () => (await gateway.gateway.checkBooks()).faults.map(({ ru
 
 test('§36: a wrong mark is refused at once: no entry, no signature, an alarm, a fault of the books; the others go in', async () => {
   const { sql } = gateway.database
-  const [one = ''] = await issued(1)
+  const [one = ''] = await issued(1, gateway)
   const before = alarms().length
   // The mark of another receipt, and one in the name of a node.
   const forged = await forge(sql, factsOf(), markOf(one, 'cus_a'))
-  const [two = ''] = await issued(1)
+  const [two = ''] = await issued(1, gateway)
   const named = await forge(sql, factsOf({ issuer: 'node' }), markOf(two, 'cus_a'))
-  const group = await issuedInGroup(5)
+  const group = await issuedInGroup(5, gateway)
   await gateway.gateway.sequencer.catchUp()
   for (const hash of [one, two, ...group]) expect(await isLogged(hash)).toBe(true)
   for (const hash of [forged, named]) {
@@ -96,10 +46,10 @@ test('§36: a wrong mark is refused at once: no entry, no signature, an alarm, a
 
 test('§36: a receipt or group that was changed before the log took it is refused, and so is one of another customer', async () => {
   const { sql } = gateway.database
-  const [one = '', two = ''] = await issued(2)
-  const group = await issuedInGroup(3)
-  const other = await issuedInGroup(3)
-  const [last = ''] = await issued(1)
+  const [one = '', two = ''] = await issued(2, gateway)
+  const group = await issuedInGroup(3, gateway)
+  const other = await issuedInGroup(3, gateway)
+  const [last = ''] = await issued(1, gateway)
   const changed = `0x${'ab'.repeat(32)}`
   await sql`update receipt_rows set receipt_hash = ${changed} where receipt_hash = ${one}`
   await sql`update receipt_rows set customer_id = 'cus_b' where receipt_hash = ${two}`
@@ -113,45 +63,6 @@ test('§36: a receipt or group that was changed before the log took it is refuse
   await sql`delete from receipt_rows where receipt_hash in ${sql([changed, two])}`
   await sql`delete from receipt_groups where first_hash = ${Buffer.from((group[0] ?? '').slice(2), 'hex')}`
   expect(await faulty()).toEqual([])
-})
-
-test('§36: a receipt without a mark waits ten minutes for a gateway that knows it, with an alarm, and is refused then', async () => {
-  const own = await startTestGateway(env)
-  const { database } = own
-  try {
-    let nowMs = Date.now()
-    const lines: string[] = []
-    const sequencer = createSequencer({
-      db: database.db,
-      log: createLog('error', (line) => lines.push(line)),
-      keys: [signingKey(Buffer.from('77'.repeat(32), 'hex'))],
-      macs: testMacs,
-      intervalMs: 600_000,
-      memory: null,
-      now: () => nowMs,
-    })
-    const forged = await forge(database.sql, factsOf())
-    const unknown = await forge(
-      database.sql,
-      factsOf(),
-      createReceiptMacs(['66'.repeat(32)]).of({ hashes: 'x', customers: 'y', group: false }),
-    )
-    const text = receiptText(factsOf())
-    const behind = { hash: textHash(text), text, customerId: 'cus_a' }
-    await insertReceipts(database, [behind])
-    await sequencer.catchUp()
-    nowMs += 9 * 60_000
-    await sequencer.catchUp()
-    expect(await isLogged(behind.hash, own)).toBe(false)
-    expect(lines.filter((line) => line.includes('receipt_forged'))).toHaveLength(1)
-    nowMs += 61_000
-    await sequencer.catchUp()
-    expect(await isLogged(behind.hash, own)).toBe(true)
-    for (const hash of [forged, unknown]) expect(await isLogged(hash, own)).toBe(false)
-    expect(lines.filter((line) => line.includes('receipt_forged'))).toHaveLength(2)
-  } finally {
-    await own.stop()
-  }
 })
 
 test('§36: after an upgrade the log says that it takes receipts without a mark for an hour, once, and does not after it', async () => {
@@ -173,29 +84,20 @@ test('§36: after an upgrade the log says that it takes receipts without a mark 
     const entries = () => database.sql<{ at: number; until: string }[]>`
       select entry_index::int as at, subject as until from log_entries where kind = 'marks'`
     expect([...(await entries())]).toEqual([{ at: 0, until: expect.stringMatching(/Z$/) }])
-    const options = {
-      db: database.db,
-      log: createLog('silent', () => {}),
-      keys: [signingKey(Buffer.from('77'.repeat(32), 'hex'))] as const,
-      macs: testMacs,
-      intervalMs: 600_000,
-      memory: null,
-    }
-    const later = createSequencer({ ...options, now: () => Date.now() + 3_601_000 })
+    const later = sequencerOf(own, { now: () => Date.now() + 3_601_000 })
     const late = await forge(database.sql, factsOf())
     await later.catchUp()
     expect(await isLogged(late, own)).toBe(false)
     // Nor does one that reads the entry after somebody has changed it.
     await database.sql`update log_entries set subject = '2999-01-01T00:00:00.000Z' where kind = 'marks'`
-    const deceived = createSequencer({ ...options, now: () => Date.now() + 3_601_000 })
+    const deceived = sequencerOf(own, { now: () => Date.now() + 3_601_000 })
     await deceived.catchUp()
     expect(await isLogged(late, own)).toBe(false)
     const rule = 'the log says once until when it took receipts without a mark'
     const { faults } = await own.gateway.checkBooks()
     expect(faults.map((fault) => fault.rule)).toContain(rule)
     // The operator says that a gateway of before runs on.
-    const told = createSequencer({
-      ...options,
+    const told = sequencerOf(own, {
       plainUntilMs: Date.now() + 7_200_000,
       now: () => Date.now() + 3_601_000,
     })
