@@ -2,12 +2,13 @@ import type { Database } from '../../db/client.ts'
 import { allowTime } from '../../db/queries/log/cutoff.ts'
 import { insertLogEntries, type LogState } from '../../db/queries/log/log.ts'
 import { entriesOfKind } from '../../db/queries/log/proof.ts'
-import { receiptsThere } from '../../db/queries/log/receipt-entries.ts'
+import { hasReceipts } from '../../db/queries/log/receipt-entries.ts'
 import type { RowFault } from '../../machines/rules/books.ts'
 import { marksHash } from '../../protocol/log/entry-facts.ts'
 import { logLeaf } from '../../protocol/log/log-entry.ts'
-import { inclusionProof, rootByInclusion, sameHash, type Tree, type TreeHash } from '../../protocol/log/merkle-log.ts'
+import { inclusionProof, rootByInclusion, sameHash, type Tree } from '../../protocol/log/merkle-log.ts'
 import { hourMs, isoTime } from '../../time.ts'
+import { treeOfEntries } from './entries-tree.ts'
 import { appendLeaves, readSubtrees, rootThen } from './tree.ts'
 
 /** How long gateways of a version before marks may run beside this one after an upgrade, ms. */
@@ -34,24 +35,28 @@ async function isInTree(tx: Database, entry: MarksEntry, tree: Tree): Promise<bo
 }
 
 /**
- * Until when the log takes receipts without a mark, Unix ms; 0: never. null: the log has to say so first, because these receipts are
- * of a version before marks.
+ * Until when the log takes receipts without a mark, Unix ms; 0: never. null: the log has not said so yet, as its entries prove. A row of
+ * an entry that was taken away or changed proves nothing.
  */
 export async function unmarkedUntil(tx: Database, state: LogState): Promise<number | null> {
   const [entry] = await marksEntries(tx)
   if (entry !== undefined) return (await isInTree(tx, entry, state)) ? ((await readUntil(tx, entry)) ?? 0) : 0
   await allowTime(tx)
-  const { any, marked } = await receiptsThere(tx)
-  return any && !marked ? null : 0
+  const held = await treeOfEntries(tx, state.size)
+  return held.size === state.size && sameHash(held.root, state.root) ? null : 0
 }
 
-/** Says for all to see that receipts without a mark are taken for an hour from now. Resolves with the new root. */
-export async function writeMarks(tx: Database, { size, root }: Tree, now: number): Promise<TreeHash> {
-  const until = isoTime(now + graceMs)
-  const hash = marksHash({ size, root: root.toHex(), unmarkedUntil: until })
-  const entry = { kind: 'marks', hash, subject: until, entryIndex: size } as const
+/**
+ * Says for all to see, once for each log, until when receipts without a mark are taken: for an hour from now where a version before
+ * marks has written anything, and from now on none in a new log.
+ */
+export async function writeMarks(tx: Database, { size, root }: Tree, now: number) {
+  const untilMs = size > 0 || (await hasReceipts(tx)) ? now + graceMs : now
+  const unmarked = isoTime(untilMs)
+  const hash = marksHash({ size, root: root.toHex(), unmarkedUntil: unmarked })
+  const entry = { kind: 'marks', hash, subject: unmarked, entryIndex: size } as const
   await insertLogEntries(tx, [entry])
-  return appendLeaves(tx, size, [logLeaf(entry)])
+  return { untilMs, size: size + 1, root: await appendLeaves(tx, size, [logLeaf(entry)]) }
 }
 
 /** The log says so once, and as its tree holds it. */

@@ -156,7 +156,7 @@ class GroupSequencer implements Sequencer {
     })
   }
 
-  /** A log begins with its cutoff, at once: no receipt is issued in between. Of many receipts the rest comes later. */
+  /** A log begins with its marks and its cutoff, at once: no receipt is issued in between. Of many receipts the rest comes later. */
   private async begin(fence: Fence): Promise<void> {
     const { db } = this.options
     if (!(await isCutOff(db)) && (await isPassed(db, fence))) await this.sequenceOnce(fence, false)
@@ -195,11 +195,10 @@ class GroupSequencer implements Sequencer {
   /** null: another gateway is at it, or the log is not the one that was seen. */
   private async append(tx: Database, fence: Fence, asked: boolean) {
     if (!(await rows.lockSequencer(tx))) return null
-    const state = await rows.readLogState(tx)
-    if (state === null || !(await this.isSigned(tx, state)) || !(await this.leadsOn(tx, state))) return null
-    this.plainUntilMs ??= await unmarkedUntil(tx, state)
-    if (this.plainUntilMs === null) return this.beginMarks(tx, state)
-    const plainUntilMs = Math.max(this.plainUntilMs, this.options.plainUntilMs ?? 0)
+    const found = await rows.readLogState(tx)
+    if (found === null || !(await this.isSigned(tx, found)) || !(await this.leadsOn(tx, found))) return null
+    const { state, untilMs } = await this.withMarks(tx, found)
+    const plainUntilMs = Math.max(untilMs, this.options.plainUntilMs ?? 0)
     const at = new Date(this.now())
     const heads = asked || at.getTime() - (state.headsAt?.getTime() ?? 0) >= headsEveryMs
     const { leaves, more, ...reached } = await writeEntries(tx, state, fence, heads, {
@@ -209,9 +208,9 @@ class GroupSequencer implements Sequencer {
     const headsAt = heads ? at : state.headsAt
     const { size, root } = await this.grow(tx, state, leaves, !more)
     await rows.saveLogState(tx, { ...state, ...reached, headsAt, size, root: Buffer.from(root) })
-    if (size === state.size) return { note: null, more: false }
+    if (size === found.size) return { note: null, more: false }
     const note = await this.sign(tx, { origin: state.origin, size, root })
-    if (Math.floor(size / pruneEvery) > Math.floor(state.size / pruneEvery)) await rows.pruneCheckpoints(tx)
+    if (Math.floor(size / pruneEvery) > Math.floor(found.size / pruneEvery)) await rows.pruneCheckpoints(tx)
     return { note, more }
   }
 
@@ -222,12 +221,13 @@ class GroupSequencer implements Sequencer {
     return note
   }
 
-  /** Before the first receipt that this version takes from the one before. */
-  private async beginMarks(tx: Database, state: rows.LogState) {
-    const root = await writeMarks(tx, state, this.now())
-    const size = state.size + 1
-    await rows.saveLogState(tx, { ...state, size, root: Buffer.from(root) })
-    return { note: await this.sign(tx, { origin: state.origin, size, root }), more: true }
+  /** The log says first until when it takes receipts without a mark. */
+  private async withMarks(tx: Database, state: rows.LogState) {
+    this.plainUntilMs ??= await unmarkedUntil(tx, state)
+    if (this.plainUntilMs !== null) return { state, untilMs: this.plainUntilMs }
+    // Kept in memory when it is read from the log: this transaction may be lost.
+    const { untilMs, size, root } = await writeMarks(tx, state, this.now())
+    return { state: { ...state, size, root: Buffer.from(root) }, untilMs }
   }
 
   /** `whole`: the log has all that was written, so that its first cutoff bounds all of it. */

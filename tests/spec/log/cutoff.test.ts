@@ -91,7 +91,7 @@ test('§31: receipts from before node signatures are a class of their own, which
 test('§31: a log of a new gateway begins with a cutoff that bounds nothing, and never gets another', async () => {
   const fresh = await startTestGateway(env)
   try {
-    expect(await cutoffs(fresh)).toMatchObject([{ at: 0, subject: expect.stringMatching(/^0:0x/) }])
+    expect(await cutoffs(fresh)).toMatchObject([{ at: 1, subject: expect.stringMatching(/^0:0x/) }])
     const second = await startTestGateway(env, undefined, { beside: fresh })
     for (const one of [fresh, second]) await one.gateway.sequencer.catchUp({ heads: true })
     await second.stop()

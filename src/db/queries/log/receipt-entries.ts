@@ -87,10 +87,8 @@ export async function seqsOfGroups(tx: Database, lastSeqs: readonly bigint[]): P
   return rows.map(({ seq }) => BigInt(seq))
 }
 
-/** Whether receipts are there, and whether any of them bears a mark. */
-export async function receiptsThere(db: Database): Promise<{ readonly any: boolean; readonly marked: boolean }> {
-  const [row] = await db.execute<{ found: boolean; marked: boolean }>(sql`
-    select exists (select 1 from receipt_rows) or exists (select 1 from receipt_groups) as found,
-      exists (select 1 from receipt_rows where mac is not null) or exists (select 1 from receipt_groups where mac is not null) as marked`)
-  return { any: row?.found === true, marked: row?.marked === true }
+export async function hasReceipts(db: Database): Promise<boolean> {
+  const [row] = await db.execute<{ found: boolean }>(sql`
+    select exists (select 1 from receipt_rows) or exists (select 1 from receipt_groups) as found`)
+  return row?.found === true
 }
