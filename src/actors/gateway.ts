@@ -49,6 +49,7 @@ function observe({
     receiptsWritten: () => receipts.written(),
     receiptsDropped: () => receipts.dropped(),
     receiptsForged: () => sequencer.forged(),
+    logStopped: () => sequencer.fork() !== null,
     jobs: () => jobs.openByStatus(),
     jobsRunning: () => jobs.running(),
     jobClaims: () => jobs.claims(),

@@ -23,7 +23,7 @@ import { receiptMessage } from '../../protocol/signing/signatures.ts'
 import { minuteMs } from '../../time.ts'
 import { witnessesMax } from './cosigning.ts'
 import { provenForks } from './fork.ts'
-import { firstOrigin, isOwnCheckpoint, signersOf } from './log-names.ts'
+import { firstOrigin, isOwnNote, saysSo, signersOf } from './log-names.ts'
 import { readSubtrees } from './tree.ts'
 import { agentKey } from './witnesses.ts'
 
@@ -142,9 +142,11 @@ export function createPublicLog({ db, log, keys, others = [] }: PublicLogOptions
       const best = bestOf(newest, index + 1)
       if (best === null || best.size <= index) return null
       const proof = await inclusionProof(index, best.size, read)
+      // By another key: the sequencer says so, and nothing is forged.
+      if (!isOwnNote(best.note, best.origin, keys)) return null
       // A row that was changed when the log had it names a place that holds something else.
       const root = rootByInclusion(logLeaf({ kind, hash }), index, best.size, proof)
-      if (root === null || !isOwnCheckpoint(best.note, { ...best, root }, keys)) return refused(log)
+      if (root === null || !saysSo(best.note, { ...best, root })) return refused(log)
       return {
         kind,
         hash,

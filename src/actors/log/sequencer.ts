@@ -7,13 +7,13 @@ import { type Loop, loop } from '../../host/loop.ts'
 import { Outage } from '../../host/outage.ts'
 import { failureName, type Log } from '../../log.ts'
 import { type Checkpoint, checkpointText, parseCheckpoint } from '../../protocol/log/checkpoint.ts'
-import { emptyRoot, sameHash, type TreeHash } from '../../protocol/log/merkle-log.ts'
+import { emptyRoot, type TreeHash } from '../../protocol/log/merkle-log.ts'
 import { parseNote } from '../../protocol/log/note.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { isCutOff, writeCutoff } from './cutoff.ts'
 import { isNamed, leadsOn } from './leads-on.ts'
-import { firstOrigin, isOwnCheckpoint, signedNote } from './log-names.ts'
+import { firstOrigin, isOwnCheckpoint, isOwnNote, keysNamedIn, saysSo, signedNote } from './log-names.ts'
 import { unmarkedUntil, writeMarks } from './marks.ts'
 import { ReceiptGate } from './receipt-gate.ts'
 import type { ReceiptMacs } from './receipt-macs.ts'
@@ -49,7 +49,7 @@ export interface Sequencer {
   stop(): Promise<void>
   /** Everything that is committed now is in the log afterwards, or another gateway is at it. Rejects without a database. */
   catchUp(options?: { readonly heads?: boolean }): Promise<void>
-  /** The checkpoint that this log once had and does not lead to any more; null: all is well. */
+  /** The checkpoint that this log once had and does not lead to any more, or that no key of this gateway has signed; null: all is well. */
   fork(): string | null
   /** A witness has shown a checkpoint of ours that the log does not lead to. */
   exposed(note: string): void
@@ -78,7 +78,8 @@ class GroupSequencer implements Sequencer {
   private fence: Fence | null = null
   private readonly turning: Loop
   private running: Promise<unknown> = Promise.resolve()
-  private seen: (Checkpoint & { readonly note: string }) | null = null
+  /** `own`: a key of this gateway has signed it. */
+  private seen: (Checkpoint & { readonly note: string; readonly own: boolean }) | null = null
   private lost: string | null = null
   private lookedMs = Number.NEGATIVE_INFINITY
   /** What has not its node's signature is bounded (`cutoff.ts`), as far as this gateway has seen. */
@@ -106,7 +107,7 @@ class GroupSequencer implements Sequencer {
     const { db, keys, memory } = this.options
     await rows.insertLogState(db, firstOrigin(keys), emptyRoot())
     const kept = memory?.read() ?? null
-    if (kept !== null) this.remember(kept)
+    if (kept !== null) this.remember(kept, isOwnNote(kept, originOf(kept), keys))
     await this.turning.startNow()
   }
 
@@ -129,9 +130,8 @@ class GroupSequencer implements Sequencer {
   }
 
   exposed(note: string): void {
-    if (this.lost !== null) return
-    this.lost = note
-    this.options.log.error('log_forked')
+    if (this.lost === null) this.options.log.error('log_forked')
+    this.lost ??= note
   }
 
   forged(): number {
@@ -182,7 +182,7 @@ class GroupSequencer implements Sequencer {
     if (written === null) return false
     this.lookedMs = this.now()
     if (written.note === null) return false
-    this.remember(written.note)
+    this.remember(written.note, true)
     memory?.write(written.note)
     return written.more
   }
@@ -250,11 +250,18 @@ class GroupSequencer implements Sequencer {
   private async isSigned(tx: Database, state: rows.LogState): Promise<boolean> {
     const { seen } = this
     if (state.size === 0) return true
-    if (seen?.origin === state.origin && seen.size === state.size && sameHash(seen.root, state.root)) return true
-    const stored = await rows.checkpointAt(tx, state.origin, state.size)
-    if (stored !== null && isOwnCheckpoint(stored, state, this.options.keys)) return true
-    this.exposed(seen?.note ?? stored ?? '')
+    if (seen?.own === true && saysSo(seen.note, state)) return true
+    const stored = (await rows.checkpointAt(tx, state.origin, state.size)) ?? ''
+    if (isOwnCheckpoint(stored, state, this.options.keys)) return true
+    if (saysSo(stored, state)) this.signedByOthers(stored, state.origin)
+    else this.exposed(seen?.note ?? stored)
     return false
+  }
+
+  /** The log is whole, but its keys are none of SVC_LOG_KEY: it was set without the one before, or someone else writes the database. */
+  private signedByOthers(note: string, origin: string): void {
+    if (this.lost === null) this.options.log.error('log_key_unknown', { signed_by: keysNamedIn(note, origin) })
+    this.lost ??= note
   }
 
   /** Whether the log in the database leads on from the checkpoint that this gateway saw last. */
@@ -265,9 +272,9 @@ class GroupSequencer implements Sequencer {
     return false
   }
 
-  private remember(note: string): void {
+  private remember(note: string, own: boolean): void {
     const checkpoint = parseCheckpoint(parseNote(note)?.text ?? '')
-    if (checkpoint !== null) this.seen = { ...checkpoint, note }
+    if (checkpoint !== null) this.seen = { ...checkpoint, note, own }
   }
 }
 

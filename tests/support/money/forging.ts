@@ -40,12 +40,12 @@ export async function forge(sql: Sql, facts: Receipt, mac: string | null = null)
   return hash
 }
 
-export async function issued(count: number, on: TestGateway): Promise<readonly string[]> {
+export async function issued(count: number, on: TestGateway, macs = testMacs): Promise<readonly string[]> {
   const rows = Array.from({ length: count }, () => {
     const text = receiptText(factsOf())
     return { hash: textHash(text), text, customerId: 'cus_a' }
   })
-  await insertReceipts(on.database, rows)
+  await insertReceipts(on.database, rows, macs)
   return rows.map(({ hash }) => hash)
 }
 export async function issuedInGroup(count: number, on: TestGateway): Promise<readonly string[]> {
@@ -73,5 +73,11 @@ export function sequencerOf(own: TestGateway, more: Partial<SequencerOptions> = 
     log.flush()
     return texts.join('').split(`"event":"${name}"`).length - 1
   }
-  return { ...sequencer, catchUp: () => sequencer.catchUp(), forged: () => sequencer.forged(), told }
+  return {
+    start: () => sequencer.start(),
+    stop: () => sequencer.stop(),
+    catchUp: () => sequencer.catchUp(),
+    forged: () => sequencer.forged(),
+    told,
+  }
 }
