@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { isLoopback } from '../host/loopback.ts'
 import { readSeed } from '../secrets.ts'
-import { secondMs } from '../time.ts'
+import { dayMs, secondMs } from '../time.ts'
 import { settlementFaults } from './config-settlement.ts'
 import { ollamaFaults } from './ollama.ts'
 import type { Setting } from './setting.ts'
@@ -69,8 +69,6 @@ export function listOf(secret: string): readonly string[] {
 
 /** As a browser writes it: scheme, host, and a port where it is not the usual one. */
 /** Desktop programs that are web pages inside, as Obsidian: the URL standard gives such schemes no origin, browsers do. */
-/** SVC_LOG_PLAIN_UNTIL. */
-const instantPattern = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?Z$/
 const appOrigin = /^(?:app|capacitor):\/\/[a-z0-9.-]{1,253}$/
 
 function isOrigin(text: string): boolean {
@@ -159,6 +157,18 @@ function clusterFaults({ SVC_CLUSTER_SECRET: secret, SVC_PEER_URL: url }: Settin
   return faults
 }
 
+const instantPattern = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?Z$/
+/** Meanwhile an INSERT into the database is enough to forge a receipt. */
+const plainDaysMax = 30
+
+function plainUntilFaults(text: string | null): string[] {
+  if (text === null) return []
+  const untilMs = instantPattern.test(text) ? Date.parse(text) : Number.NaN
+  if (Number.isNaN(untilMs)) return ['SVC_LOG_PLAIN_UNTIL must be a time like 2026-11-25T12:00:00Z']
+  const tooLate = untilMs > Date.now() + plainDaysMax * dayMs
+  return tooLate ? [`SVC_LOG_PLAIN_UNTIL may be at most ${plainDaysMax} days from now`] : []
+}
+
 function webhookFaults({
   SVC_WEBHOOK_KEY,
   SVC_WEBHOOK_PORTS,
@@ -167,10 +177,7 @@ function webhookFaults({
   SVC_LOG_WITNESSES,
   SVC_LOG_PLAIN_UNTIL,
 }: Settings): string[] {
-  const faults: string[] = []
-  if (SVC_LOG_PLAIN_UNTIL !== null && !instantPattern.test(SVC_LOG_PLAIN_UNTIL)) {
-    faults.push('SVC_LOG_PLAIN_UNTIL must be a time like 2026-11-25T12:00:00Z')
-  }
+  const faults: string[] = plainUntilFaults(SVC_LOG_PLAIN_UNTIL)
   const logSeeds = SVC_LOG_KEY === null ? [] : listOf(SVC_LOG_KEY)
   if (logSeeds.some((seed) => readSeed(seed) === null)) {
     faults.push('SVC_LOG_KEY must be a list of 32-byte seeds in base64 or hex')

@@ -74,6 +74,30 @@ test('§36: a mark by a key that a gateway does not know is judged by one that k
   }
 })
 
+test('§36: who writes into the table of those that wait gets no receipt into the log a second time, nor one before its turn', async () => {
+  const own = await startTestGateway(env)
+  const { database } = own
+  try {
+    const one = sequencerOf(own)
+    await issued(3, own)
+    await issuedInGroup(3, own)
+    await one.catchUp()
+    await database.sql`insert into log_waiting (last_seq, grouped) select seq, false from receipt_rows`
+    await database.sql`insert into log_waiting (last_seq, grouped) select last_seq, true from receipt_groups`
+    await database.sql`insert into log_waiting (last_seq, grouped) select seq + 1000, grouped from (
+      select last_seq as seq, grouped from log_waiting) w`
+    const count = async () => (await database.sql`select 1 from log_contents where kind = 'receipt'`).length
+    await issued(2, own)
+    for (let turn = 0; turn < 2; turn++) {
+      await one.catchUp()
+      expect(await count()).toBe(8)
+      expect(await rulesOf(own)).toEqual([])
+    }
+  } finally {
+    await own.stop()
+  }
+})
+
 test('§36: of more that wait than a turn looks at, each has its turn, and all go in once', async () => {
   const own = await startTestGateway(env)
   const { database } = own
