@@ -1,6 +1,6 @@
 import type { Database } from '../../db/client.ts'
 import { nodeIdentityKey } from '../../db/queries/pool/node-identities.ts'
-import { insertStatement, newestStatement } from '../../db/queries/pool/payee-statements.ts'
+import { insertStatement, newestStatement, statementsOfDay } from '../../db/queries/pool/payee-statements.ts'
 import { lockNode } from '../../db/queries/pool/pool.ts'
 import { Problem } from '../../errors.ts'
 import type { NodeId } from '../../ids.ts'
@@ -8,6 +8,10 @@ import { toBase64url } from '../../protocol/signing/base64url.ts'
 import { verifyKey } from '../../protocol/signing/ed25519.ts'
 import { isFresh, payeeMessage } from '../../protocol/signing/signatures.ts'
 import { isoTime, secondMs } from '../../time.ts'
+
+/** Each is an entry of the log for ever, and the check of the books reads them all. */
+const statementsOfDayMax = 20
+const retrySeconds = 3_600
 
 export interface StatedPayee {
   readonly nodeId: string
@@ -21,7 +25,7 @@ export interface StatedPayee {
 export interface Payees {
   /**
    * Counts for what is earned from now on. Refuses with `signature_expired`, `signature_invalid` (also of a node that is not known), or
-   * `invalid_state` where the node has signed a later one.
+   * `invalid_state` where the node has signed a later one, with `rate_limited` after 20 of a day.
    */
   state(stated: StatedPayee): Promise<void>
 }
@@ -49,6 +53,9 @@ export function createPayees({ db, changedHere, now = Date.now }: PayeesOptions)
         if (before?.signedAt.getTime() === at.getTime() && before.signatureEd25519 === signature) return
         if (before !== null && before.signedAt >= at) {
           throw new Problem('invalid_state', { detail: 'The node has signed a later payee' })
+        }
+        if ((await statementsOfDay(tx, nodeId)) >= statementsOfDayMax) {
+          throw new Problem('rate_limited', { retryAfterSeconds: retrySeconds })
         }
         await insertStatement(tx, { nodeId: nodeId as NodeId, payee, signedAt: at, signatureEd25519: signature })
       })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Ledger } from '../../../src/actors/money/ledger.ts'
 import { newId } from '../../../src/ids.ts'
@@ -141,6 +141,7 @@ test('§36: the node changes its payee by its signature alone, for what it earns
 test.each([
   ['the payee of a statement', `update payee_statements set payee = '${thief}'`],
   ['the time of a statement', `update payee_statements set signed_at = signed_at + interval '1 second'`],
+  ['the time from which a statement counts', "update payee_statements set created_at = created_at + interval '1 day'"],
   ['a statement that is gone', 'delete from payee_statements'],
   [
     'one more, of another signature',
@@ -155,6 +156,22 @@ test.each([
   expect((await faults()).some((fault) => fault.startsWith(rule))).toBe(true)
   await tamper(gateway, ['delete from payee_statements', 'insert into payee_statements select * from kept_statements'])
   await sql`drop table kept_statements`
+})
+
+test('§36: a node states at most 20 payees a day', async () => {
+  // Those of a day before count no more.
+  await tamper(gateway, ["update payee_statements set created_at = created_at - interval '1 day'"])
+  const identity = readFileSync(join(agent.node.folder, 'identity.json'), 'utf8')
+  const { seed_ed25519: seed } = JSON.parse(identity) as { seed_ed25519: string }
+  const own = signingKey(Buffer.from(seed, 'base64url'))
+  const codes: number[] = []
+  for (let at = 0; at < 21; at++) {
+    const signedAt = isoTime(Date.now() + 1_000 * (at + 1))
+    const signature = own.sign(payeeMessage(agent.nodeId, second, signedAt))
+    const json = { payee: second, signed_at: signedAt, signature_ed25519: signature }
+    codes.push((await gateway.ask('POST', `/v1/nodes/${agent.nodeId}/payee`, { json })).status)
+  }
+  expect(codes).toEqual([...Array(20).fill(200), 429])
 })
 
 test('§36: without a statement the operator’s word stands, and is shown as that', async () => {

@@ -1,4 +1,4 @@
-import { desc, eq, sql } from 'drizzle-orm'
+import { and, desc, eq, sql } from 'drizzle-orm'
 import type { NodeId } from '../../../ids.ts'
 import type { Database } from '../../client.ts'
 import { nodes, payeeStatements } from '../../schema/pool.ts'
@@ -20,6 +20,15 @@ export async function newestStatement(db: Database, nodeId: string): Promise<Pay
     .orderBy(desc(payeeStatements.signedAt))
     .limit(1)
   return row ?? null
+}
+
+/** Of the last 24 hours. */
+export async function statementsOfDay(db: Database, nodeId: string): Promise<number> {
+  const isOfDay = and(
+    eq(payeeStatements.nodeId, nodeId as NodeId),
+    sql`${payeeStatements.createdAt} > now() - interval '1 day'`,
+  )
+  return db.$count(payeeStatements, isOfDay)
 }
 
 /** From now on the node earns for this address. */
