@@ -49,7 +49,7 @@ function observe({
     receiptsWritten: () => receipts.written(),
     receiptsDropped: () => receipts.dropped(),
     receiptsForged: () => sequencer.forged(),
-    logStopped: () => sequencer.fork() !== null,
+    logStopped: () => sequencer.stopped(),
     jobs: () => jobs.openByStatus(),
     jobsRunning: () => jobs.running(),
     jobClaims: () => jobs.claims(),

@@ -53,6 +53,8 @@ export interface Sequencer {
   fork(): string | null
   /** A witness has shown a checkpoint of ours that the log does not lead to. */
   exposed(note: string): void
+  /** Whether this gateway adds nothing to the log: of a fork, or because no look at it has come to its end for five minutes. */
+  stopped(): boolean
   /** Receipts and groups of them that this process has kept out of the log as forged. */
   forged(): number
   /** After the operator's step: the log as it stands is the one to go on from. */
@@ -64,6 +66,8 @@ const headsEveryMs = minuteMs
 /** Payout batches are looked for so often, though nothing else moved. */
 const idleEveryMs = 10 * secondMs
 const stopWaitMs = 10 * secondMs
+/** A log that is read as a whole after an upgrade takes less. */
+const stalledMs = 5 * minuteMs
 /** Old checkpoints are looked for each time that so many entries have come. */
 const pruneEvery = 4_096
 /** A fence that a slow transaction holds is looked at again after, ms. */
@@ -82,6 +86,8 @@ class GroupSequencer implements Sequencer {
   private seen: (Checkpoint & { readonly note: string; readonly own: boolean }) | null = null
   private lost: string | null = null
   private lookedMs = Number.NEGATIVE_INFINITY
+  /** When a look last came to its end, Unix ms; null: none was begun. */
+  private doneMs: number | null = null
   /** What has not its node's signature is bounded (`cutoff.ts`), as far as this gateway has seen. */
   private cutOff = false
   /** Until when receipts without a mark are taken, Unix ms; null: not read yet. */
@@ -107,6 +113,7 @@ class GroupSequencer implements Sequencer {
     const { db, keys, memory } = this.options
     await rows.insertLogState(db, firstOrigin(keys), emptyRoot())
     const kept = memory?.read() ?? null
+    this.doneMs = this.now()
     if (kept !== null) this.remember(kept, isOwnNote(kept, originOf(kept), keys))
     await this.turning.startNow()
   }
@@ -132,6 +139,10 @@ class GroupSequencer implements Sequencer {
   exposed(note: string): void {
     if (this.lost === null) this.options.log.error('log_forked')
     this.lost ??= note
+  }
+
+  stopped(): boolean {
+    return this.lost !== null || (this.doneMs !== null && this.now() - this.doneMs >= stalledMs)
   }
 
   forged(): number {
@@ -171,6 +182,7 @@ class GroupSequencer implements Sequencer {
   private async sequence(fence: Fence, heads: boolean): Promise<void> {
     if (this.lost !== null) await this.lookForName(this.lost)
     while (this.lost === null && (await this.sequenceOnce(fence, heads)));
+    this.doneMs = this.now()
   }
 
   /** Resolves with whether there is more. */

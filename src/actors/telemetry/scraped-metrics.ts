@@ -175,7 +175,8 @@ function recordMetrics({ gauge, counter }: Scraped, of: Partial<MetricSources>):
   counter('receipts_dropped_total', 'Receipts lost because the database was away', () => of.receiptsDropped?.())
   const forged = 'Receipts and groups of them that this gateway kept out of the public log as forged'
   counter('receipts_forged_total', forged, () => of.receiptsForged?.())
-  const stopped = '1 while this gateway adds nothing to the public log: it was forked, or its key is not known here'
+  const stopped =
+    '1 while this gateway adds nothing to the public log: a fork, an unknown key, or no look at it ended for 5 minutes'
   gauge('log_stopped', stopped, () => (of.logStopped === undefined ? null : Number(of.logStopped())))
   counter('audit_access_events_written_total', 'Access events stored', () => of.accessEventsWritten?.())
   counter('audit_access_events_refused_total', 'Access events never stored', () => of.accessEventsRefused?.())

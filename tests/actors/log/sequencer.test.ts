@@ -101,3 +101,30 @@ test('§31: witnesses are asked an interval after the last round; a round that f
   await cosigning.stop()
   expect(clock.waits).toEqual([])
 })
+
+test('§31: a log that nothing can be added to is shown as stopped after five minutes, until something can be', async () => {
+  const { log } = readable()
+  let nowMs = Date.now()
+  const { db, sql } = openDatabase({ url: database.url, connectionsMax: 2 })
+  const options = { db, log, keys, macs: testMacs, intervalMs: 600_000, memory: null } as const
+  const sequencer = createSequencer({ ...options, now: () => nowMs })
+  try {
+    await sequencer.start()
+    await sequencer.catchUp()
+    expect(sequencer.stopped()).toBe(false)
+    // Somebody has written where the next entries come.
+    await sql`insert into log_entries (entry_index, kind, hash) select size, 'audit', ${`0x${'cd'.repeat(32)}`} from log_state`
+    await sql`insert into payee_statements (node_id, payee, signed_at, signature_ed25519) values ('n', 'p', now(), 's')`
+    nowMs += 299_000
+    await expect(sequencer.catchUp({ heads: true })).rejects.toThrow()
+    expect(sequencer.stopped()).toBe(false)
+    nowMs += 1_000
+    expect(sequencer.stopped()).toBe(true)
+    await sql`delete from log_entries where hash = ${`0x${'cd'.repeat(32)}`}`
+    await sequencer.catchUp({ heads: true })
+    expect(sequencer.stopped()).toBe(false)
+  } finally {
+    await sequencer.stop()
+    await sql.end()
+  }
+})
