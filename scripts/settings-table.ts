@@ -82,14 +82,15 @@ function errorsTable(): string {
   return table(['HTTP', 'Code', 'Meaning', 'What to do', 'Retry'], rows)
 }
 
+const titled = (name: string) => name.slice(0, 1).toUpperCase() + name.slice(1)
+
 function fieldsTable(): string {
-  const rows = Object.entries(fields).map(([name, { of, at, note = '' }]) => [
-    code(name),
-    of,
-    ...doors.map((door) => at[door] ?? ''),
-    note,
-  ])
-  return table(['Field', 'Of', 'Chat', 'Completions', 'Responses', 'Messages', 'Ollama', 'Form, or which'], rows)
+  const rows = Object.entries(fields).map(([name, { of, at, note, instead = {} }]) => {
+    const others = Object.entries(instead).map(([door, other]) => `${titled(door)}: ${code(other)}`)
+    const notes = [...others, ...(note === undefined ? [] : [note])].join('; ')
+    return [code(name), of, ...doors.map((door) => at[door] ?? ''), notes]
+  })
+  return table(['Field', 'Of', ...doors.map(titled), 'Form, or which'], rows)
 }
 
 function moneyTable(): string {

@@ -3,6 +3,7 @@ import { MemoryBudget } from '../host/budget.ts'
 import { descriptors } from '../host/descriptors.ts'
 import { LargeWork } from '../host/large-work.ts'
 import type { NodeState } from '../machines/rules/routing.ts'
+import { tokenizerMs } from '../polling/ask-tokenizer.ts'
 import { webhookPublicKey } from '../protocol/signing/webhook-signature.ts'
 import { doorsOf } from '../settings/listen-address.ts'
 import { AccessDirectory } from './accounts/access-directory.ts'
@@ -50,6 +51,7 @@ import { createInspector } from './telemetry/inspect.ts'
 import { createMetrics } from './telemetry/metrics.ts'
 import { createSpanExporter } from './telemetry/trace-export.ts'
 import { createTracing } from './telemetry/tracing.ts'
+import { NodeTokens } from './tokens/node-tokens.ts'
 
 /** Creates all actors in the order in which they need each other, without starting them. */
 export function createActors(parts: GatewayParts, chain: EvmChain | null) {
@@ -292,5 +294,5 @@ function createCalls(parts: GatewayParts, actors: Watching & Keeping & Pool & Mo
     counted: metrics.mixture,
     tag: () => crypto.getRandomValues(new Uint8Array(4)).toHex(),
   })
-  return { chat: createChat(chatPort), mixtures }
+  return { chat: createChat(chatPort), mixtures, nodeTokens: new NodeTokens({ ...chatPort, nodeMs: tokenizerMs }) }
 }

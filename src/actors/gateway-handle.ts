@@ -46,6 +46,7 @@ import type { Siblings } from './siblings/siblings.ts'
 import type { GatewayHealth } from './telemetry/health.ts'
 import type { Metrics } from './telemetry/metrics.ts'
 import type { Tracing } from './telemetry/tracing.ts'
+import type { NodeTokens } from './tokens/node-tokens.ts'
 import type { DialIn } from './tunnels/dial-in.ts'
 
 export interface OwnFacts {
@@ -78,6 +79,8 @@ export interface GatewayHandle {
   readonly routerKeys: RouterKeys
   readonly chat: Chat
   readonly mixtures: Mixtures
+  /** Tokens as the nodes count them. */
+  readonly nodeTokens: NodeTokens
   /** null unless the operator names a collector (§18). */
   readonly tracing: Tracing | null
   readonly statecharts: Statecharts

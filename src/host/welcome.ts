@@ -44,7 +44,7 @@ function curlLines({ baseUrl, models, newKey }: WelcomeFacts): string[] {
     return [`  Gateway key ${newKey}`, '              (for clients; this is the only start that shows it)']
   const body = JSON.stringify({ model, stream: true, messages: [{ role: 'user', content: 'Hello!' }] })
   const headers = `-H 'authorization: Bearer ${newKey}' -H 'content-type: application/json'`
-  return ['', '  Try it:', '', `curl -N ${baseUrl}/v1/api/chat/completions ${headers} -d '${body}'`]
+  return ['', '  Try it:', '', `curl -N ${baseUrl}/v1/chat/completions ${headers} -d '${body}'`]
 }
 
 function credentialsLines({ credentials }: WelcomeFacts): string[] {
@@ -66,7 +66,7 @@ export function welcome(facts: WelcomeFacts): string {
     '',
     `${product} is ready`,
     '',
-    `  OpenAI base ${baseUrl}/v1/api`,
+    `  OpenAI base ${baseUrl}/v1`,
     ...facts.otherUrls.map((url, at) => `  ${at === 0 ? 'Also at    ' : '           '} ${url}`),
     `  Docs        ${baseUrl}/docs`,
     `  Console     ${baseUrl}/console`,

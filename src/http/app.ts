@@ -14,7 +14,6 @@ import { billingRoutes } from './routes/billing/billing.ts'
 import { billingRequestRoutes } from './routes/billing/billing-requests.ts'
 import { receiptProofRoutes } from './routes/billing/receipts.ts'
 import { consoleRoutes } from './routes/console.ts'
-import { countTokensRoutes } from './routes/count-tokens.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { apiCatalogRoutes, endpointIndexRoutes, rootRoutes } from './routes/endpoint-index.ts'
 import { healthRoutes } from './routes/health.ts'
@@ -35,6 +34,8 @@ import { privateJobRoutes } from './routes/private-jobs.ts'
 import { publicLogRoutes } from './routes/public-log.ts'
 import { publicPayoutRoutes } from './routes/public-payouts.ts'
 import { settlementRoutes } from './routes/settlement.ts'
+import { tokenCountRoutes } from './routes/tokens/token-counts.ts'
+import { tokenizeRoutes } from './routes/tokens/tokenize.ts'
 import { verifyPageRoutes } from './routes/verify-page.ts'
 import { webhookKeyRoutes } from './routes/webhook-keys.ts'
 
@@ -68,7 +69,8 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .wrap(wrap as never)
     .use(problems(context, table))
     .use(inferenceRoutes(doors))
-    .use(countTokensRoutes(context))
+    .use(tokenCountRoutes(context))
+    .use(tokenizeRoutes(context))
     .use(modelRoutes(context))
     .use(endpointIndexRoutes(context, table))
     .use(rootRoutes(context, table))

@@ -15,6 +15,7 @@ import { witnessBytesMax } from '../protocol/log/witnessing.ts'
 import { isNonce } from '../protocol/signing/signatures.ts'
 import { rerankRoute } from '../protocol/wire/inference/rerank.ts'
 import { nodeModelsPath, nodeStatusPath } from '../protocol/wire/nodes/agent.ts'
+import { nodeTokensPath } from '../protocol/wire/nodes/tokens.ts'
 import { forPrograms, forTheGateway, withCredentialKind } from './access/needed-credentials.ts'
 import { answerChat, type ChatRouteParts, listModels, nodeChatRoute, nodeModelsRoute } from './chat/chat-routes.ts'
 import { answerCommand, commandBodyBytesMax, nodeCommandRoute } from './commands/command-routes.ts'
@@ -25,6 +26,7 @@ import { baseHeaders, clientClosedStatus, toldByAgent } from './rerank/answers.t
 import type { Reranker } from './rerank/rerank.ts'
 import { rerankRoutes } from './rerank/rerank-routes.ts'
 import { answerModelWish, modelWishBytesMax } from './runtimes/model-routes.ts'
+import { answerTokens } from './tokens/token-routes.ts'
 import type { Witness } from './witness/witness.ts'
 import { answerWitness } from './witness/witness-routes.ts'
 
@@ -55,12 +57,14 @@ const methods: Readonly<Record<string, string>> = {
   '/healthz': 'GET',
   [rerankRoute]: 'POST',
   [witnessPath]: 'POST',
+  [nodeTokensPath]: 'POST',
 }
 
 /** Routes that no program on this computer may call. */
 const forGatewayAlone: ReadonlySet<string> = new Set([
   nodeStatusPath,
   nodeCommandRoute,
+  nodeTokensPath,
   witnessPath,
   ...Object.values(modelWishRoutes),
 ])
@@ -231,6 +235,11 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     .post(
       witnessPath,
       ({ request }) => answered(parts, witnessPath, request, asProblem, () => witnessResponse(open, request)),
+      { parse: 'none' },
+    )
+    .post(
+      nodeTokensPath,
+      ({ request }) => answered(parts, nodeTokensPath, request, asProblem, () => answerTokens(open, request)),
       { parse: 'none' },
     )
     .use(

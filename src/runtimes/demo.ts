@@ -1,4 +1,5 @@
 import { isOwnedBy, probeModelList } from './openai.ts'
+import { withoutGuess } from './rerank.ts'
 import type { RuntimeModule } from './runtime.ts'
 
 /** `owned_by` in its model list: the sign by which it is known. */
@@ -13,6 +14,6 @@ export const demo: RuntimeModule = {
   detect: (get) => isOwnedBy(demoOwner, get),
   async probe(get) {
     const status = await probeModelList('demo', get)
-    return { ...status, models: status.models.map((model) => ({ ...model, loaded: true })) }
+    return { ...status, models: status.models.map((model) => ({ ...withoutGuess(model), loaded: true })) }
   },
 }

@@ -16,8 +16,9 @@ import {
 } from './answers.ts'
 import { modalityByName } from './modality.ts'
 import { llamaCppLoads } from './model-loads.ts'
-import { jinaDialect, ranks } from './rerank.ts'
+import { guessedFrom, jinaDialect, ranks, usualRanking } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
+import { llamaTokenizer } from './tokens/llama-cpp-tokens.ts'
 
 const kind = 'llama.cpp'
 
@@ -42,6 +43,7 @@ export const llamaCpp: RuntimeModule = {
   /** Only a stream is written while the model works; for a whole answer it looks at its client once a second of silence. */
   freesLate: (request) => !offersTools(request),
   rerank: jinaDialect,
+  tokenizer: llamaTokenizer,
   loads: llamaCppLoads,
 }
 
@@ -56,19 +58,15 @@ function offersTools(request: ChatRequest): boolean {
 }
 
 /**
- * Its scores are the unbounded output of the model's last layer; for Qwen3's two classes the server applies the softmax
- * itself.
- */
-const rankingOf = (id: string) =>
-  ({ scoreKind: /qwen3/i.test(id) ? 'probability' : 'logit', documentsMax: null }) as const
-/**
- * A server started with `--reranking` or `--embeddings` does nothing else, but no GET reveals this. The model's name
- * usually does, because such models cannot chat. Otherwise the operator must set the modality.
+ * A server started with `--reranking` or `--embeddings` does nothing else, but no GET reveals this: only a router shows
+ * the flags. Elsewhere the model's name usually tells, because such models cannot chat, and is taken for a guess.
  */
 function workOf(model: RuntimeModel, isRanker: boolean, embeds: boolean): RuntimeModel {
+  const ranking = usualRanking(kind, model.id)
+  if (isRanker) return ranks(model, ranking)
+  if (embeds) return { ...model, modality: 'embedding' }
   const named = modalityByName(model.id)
-  if (isRanker || (named === 'rerank' && !embeds)) return ranks(model, rankingOf(model.id))
-  return embeds || named === 'embedding' ? { ...model, modality: 'embedding' } : model
+  return guessedFrom(named === 'rerank' || named === 'embedding' ? named : null, model, ranking.scoreKind)
 }
 
 /** Of the weights; a router says it of no model that is not in memory. */

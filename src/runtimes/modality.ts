@@ -1,4 +1,4 @@
-import type { Modality } from '../protocol/wire/nodes/agent.ts'
+import type { Modality } from '../protocol/wire/nodes/kinds-of-work.ts'
 
 /** What models are called after the work that they do, for servers that do not say it. First match counts. */
 const byName: readonly (readonly [RegExp, Modality])[] = [

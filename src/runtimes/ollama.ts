@@ -32,7 +32,7 @@ export const ollama: RuntimeModule = {
         ...describedBy(entry),
         ...memoryOf(loaded),
       }
-      return embeds(entry) ? { ...model, modality: 'embedding' as const } : model
+      return { ...model, ...workOf(entry) }
     })
     return { ...idleStatus('ollama', 'down'), state: 'ready', models: believable(models) }
   },
@@ -97,12 +97,15 @@ function only(entry: Fields, work: string): boolean {
 const draws = (entry: Fields): boolean => only(entry, 'image')
 
 /** Where the list does not say it, embedding models belong to the BERT families or have such a name. */
-function embeds(entry: Fields): boolean {
-  if (only(entry, 'embedding')) return true
+function workOf(entry: Fields): Pick<RuntimeModel, 'modality' | 'workGuessed'> {
+  if (only(entry, 'embedding')) return { modality: 'embedding' }
   const details = fieldsOf(entry.details)
   const families = [details.family, ...(Array.isArray(details.families) ? details.families : [])]
-  const isBert = families.some((family) => typeof family === 'string' && family.includes('bert'))
-  return isBert || modalityByName(nameOf(entry)) === 'embedding'
+  if (families.some((family) => typeof family === 'string' && family.includes('bert'))) return { modality: 'embedding' }
+  if (Array.isArray(entry.capabilities) && entry.capabilities.includes('completion')) return {}
+  return modalityByName(nameOf(entry)) === 'embedding'
+    ? { modality: 'embedding', workGuessed: true }
+    : { workGuessed: true }
 }
 
 /** Ollama's own service answers for a cloud model, so a prompt for it would leave the owner's nodes. */

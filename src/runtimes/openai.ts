@@ -12,7 +12,7 @@ import {
 } from './answers.ts'
 import { modalityByName, modalityByTask } from './modality.ts'
 import { isOllamaOfGateway } from './ollama.ts'
-import { jinaDialect, servedAs } from './rerank.ts'
+import { guessedFrom, jinaDialect, servedAs } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
 
 /** Any server with an OpenAI model list: TGI, MLX, gateways. Every listed model counts as ready. */
@@ -62,5 +62,6 @@ function listedModel(entry: Fields): RuntimeModel {
     ready: true,
     loaded: null,
   }
-  return servedAs(model, modalityByTask(textOf(entry.task)) ?? modalityByName(id), 'probability')
+  const told = modalityByTask(textOf(entry.task))
+  return told === null ? guessedFrom(modalityByName(id), model, 'probability') : servedAs(model, told, 'probability')
 }

@@ -10,6 +10,7 @@ import type { RerankDialect } from './ranking.ts'
 import type { ModelLoads, ProbeFetch, RuntimeModule } from './runtime.ts'
 import { sglang } from './sglang.ts'
 import { tei } from './tei.ts'
+import type { Tokenizer } from './tokens/tokenizer.ts'
 import { vllm } from './vllm.ts'
 
 /**
@@ -21,6 +22,11 @@ export const runtimeModules: readonly RuntimeModule[] = [demo, llamaCpp, vllm, s
 const freesLateOf = new Map(runtimeModules.map(({ kind, freesLate }) => [kind, freesLate]))
 
 const rerankDialects = new Map(runtimeModules.map(({ kind, rerank }) => [kind, rerank]))
+
+const tokenizers = new Map(runtimeModules.map(({ kind, tokenizer }) => [kind, tokenizer]))
+
+/** How the tokenizer of a server of this kind is asked; undefined: it has none. */
+export const tokenizerOf = (kind: RuntimeKind): Tokenizer | undefined => tokenizers.get(kind)
 
 const loadsByKind = new Map(runtimeModules.map(({ kind, loads }) => [kind, loads]))
 

@@ -1,4 +1,5 @@
-import type { Modality } from '../protocol/wire/nodes/agent.ts'
+import type { Modality } from '../protocol/wire/nodes/kinds-of-work.ts'
+import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import { fieldsOf } from './answers.ts'
 import type { RankingTraits, RerankDialect, ScoreKind } from './ranking.ts'
 import type { RuntimeModel, RuntimeStatus } from './runtime.ts'
@@ -38,28 +39,38 @@ export const teiDialect: RerankDialect = {
   scores: (answer) => entriesOf(answer, 'score'),
 }
 
-/** Of a model that has its work from its name, or from a sign that says no more; a ranker needs to be known as one. */
+/** Of a model that has its work from a sign that says no more; a ranker needs to be known as one. */
 export function servedAs(model: RuntimeModel, modality: Modality | null, scoreKind: ScoreKind): RuntimeModel {
   if (modality === 'rerank') return ranks(model, { scoreKind, documentsMax: null })
   return modality === null || modality === 'chat' ? model : { ...model, modality }
+}
+
+/** Of a model of which only its name says something, or nothing does. */
+export function guessedFrom(name: Modality | null, model: RuntimeModel, scoreKind: ScoreKind): RuntimeModel {
+  return { ...servedAs(model, name, scoreKind), workGuessed: true }
+}
+
+/** Of a model of which the server says what it does. */
+export function withoutGuess({ modality: _, ranking: __, workGuessed: ___, ...model }: RuntimeModel): RuntimeModel {
+  return model
 }
 
 export function ranks(model: RuntimeModel, ranking: RankingTraits): RuntimeModel {
   return { ...model, modality: 'rerank', ranking }
 }
 
-/** What a kind of server is known for: logits of llama.cpp and probabilities of others. */
-export const usualScoreKind = (kind: RuntimeStatus['kind']): ScoreKind =>
-  kind === 'llama.cpp' ? 'logit' : 'probability'
-
 /**
- * The status of a server of which the operator says that all its models rank; `scoreKind` null: what its kind is
- * known for.
+ * How a server of this kind ranks, where only an operator or an answer says that its model does. llama.cpp gives the
+ * unbounded output of the model's last layer; for Qwen3's two classes it applies the softmax itself, as others always do.
  */
+export function usualRanking(kind: RuntimeKind, modelId: string): RankingTraits {
+  return { scoreKind: kind === 'llama.cpp' && !/qwen3/i.test(modelId) ? 'logit' : 'probability', documentsMax: null }
+}
+
+/** The status of a server of which the operator says that all its models rank; `scoreKind` null: the usual of its kind. */
 export function declaredRanker(status: RuntimeStatus, scoreKind: ScoreKind | null): RuntimeStatus {
-  const usual = usualScoreKind(status.kind)
   const declared = (model: RuntimeModel) => {
-    const { scoreKind: told = usual, documentsMax = null } = model.ranking ?? {}
+    const { scoreKind: told, documentsMax } = model.ranking ?? usualRanking(status.kind, model.id)
     return ranks(model, { scoreKind: scoreKind ?? told, documentsMax })
   }
   return { ...status, models: status.models.map(declared) }

@@ -1,9 +1,11 @@
 import type { Json } from '../protocol/json/json-object.ts'
 import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
-import type { Modality, ModelServerState } from '../protocol/wire/nodes/agent.ts'
+import type { ModelServerState } from '../protocol/wire/nodes/agent.ts'
+import type { Modality } from '../protocol/wire/nodes/kinds-of-work.ts'
 import type { ModelFile, ModelMemory } from '../protocol/wire/nodes/model-facts.ts'
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import type { RankingTraits, RerankDialect } from './ranking.ts'
+import type { Tokenizer } from './tokens/tokenizer.ts'
 
 /**
  * How a runtime module reaches its server: a GET over the node's transport, narrowed. `path` starts with `/`. The caller
@@ -45,6 +47,8 @@ export interface RuntimeModel {
   readonly serverState?: ModelServerState
   /** Absent: chat. */
   readonly modality?: Modality
+  /** Its server does not say what it does: `modality`, or its absence, comes from the model's name. */
+  readonly workGuessed?: true
   /** How a model that ranks does so. */
   readonly ranking?: RankingTraits
 }
@@ -99,6 +103,8 @@ export interface RuntimeModule {
   readonly thinking?: (on: boolean) => Json
   /** How to ask for a ranking. Absent if this kind of server cannot rank. */
   readonly rerank?: RerankDialect
+  /** How its tokenizer is asked. Absent if it has none that can be. */
+  readonly tokenizer?: Tokenizer
   /** How to load and unload models. Absent if the kind has no interface for it. */
   readonly loads?: ModelLoads
 }

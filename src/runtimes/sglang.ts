@@ -1,8 +1,9 @@
 import { type Answer, ask, type Fields, fieldsOf, gaugeOf, isCacheSize, loadIn, metricsOf } from './answers.ts'
 import { modalityByName } from './modality.ts'
 import { isOwnedBy } from './openai.ts'
-import { servedAs, sglangDialect } from './rerank.ts'
+import { guessedFrom, sglangDialect, withoutGuess } from './rerank.ts'
 import type { ProbeFetch, RuntimeModel, RuntimeModule } from './runtime.ts'
+import { sglangTokenizer } from './tokens/sglang-tokens.ts'
 import { probeServing } from './vllm.ts'
 
 /** Its signs are 503 while it warms up. */
@@ -22,6 +23,7 @@ export const sglang: RuntimeModule = {
     return { ...status, models: models.map((model) => cached(model, metrics)), ...loadIn(metrics, gauges) }
   },
   rerank: sglangDialect,
+  tokenizer: sglangTokenizer,
 }
 
 /** With `--enable-metrics`. */
@@ -42,8 +44,10 @@ async function newerOf(get: ProbeFetch, newer: string, older: string): Promise<A
 /** The model with its work; none where that is of no use here. */
 function served(model: RuntimeModel, info: Fields): readonly RuntimeModel[] {
   // Its diffusion server says that it generates, too: pictures, or else videos, meshes and what robots do.
-  if (info.model_type === 'diffusion') return info.is_image_gen === true ? [{ ...model, modality: 'image' }] : []
+  if (info.model_type === 'diffusion')
+    return info.is_image_gen === true ? [{ ...withoutGuess(model), modality: 'image' }] : []
+  if (info.is_generation === true) return [withoutGuess(model)]
   if (info.is_generation !== false) return [model]
   // What does not generate embeds, unless it is called after something else.
-  return [servedAs(model, modalityByName(model.id) ?? 'embedding', 'probability')]
+  return [guessedFrom(modalityByName(model.id) ?? 'embedding', withoutGuess(model), 'probability')]
 }

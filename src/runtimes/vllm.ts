@@ -1,8 +1,9 @@
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import { type Answer, ask, cacheTokensOf, countOf, loadIn, metricsOf } from './answers.ts'
 import { isOwnedBy, probeModelList } from './openai.ts'
-import { jinaDialect, ranks } from './rerank.ts'
+import { jinaDialect, ranks, withoutGuess } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
+import { vllmTokenizer } from './tokens/vllm-tokens.ts'
 
 /** It listens only when its model is loaded; `/health` turns 503 when its engine has died. */
 export const vllm: RuntimeModule = {
@@ -16,11 +17,12 @@ export const vllm: RuntimeModule = {
     const cacheTokens = metrics === null ? null : cacheTokensIn(metrics)
     const models = served.models.map((model): RuntimeModel => {
       if (work === 'chat') return { ...model, cacheTokens }
-      return work === 'rerank' ? ranks(model, ranking) : { ...model, modality: work }
+      return work === 'rerank' ? ranks(withoutGuess(model), ranking) : { ...withoutGuess(model), modality: work }
     })
     return { ...served, models, ...loadIn(metrics, gauges) }
   },
   rerank: jinaDialect,
+  tokenizer: vllmTokenizer,
 }
 
 const gauges = { running: 'vllm:num_requests_running', queued: 'vllm:num_requests_waiting' }

@@ -174,6 +174,12 @@ export class ClientStream<T extends string | Uint8Array = string> implements Bun
   }
 }
 
+/** What writers of a stream need of its client's end. */
+export type ClientEnd = Pick<
+  ClientStream,
+  'stream' | 'source' | 'stalledAtMs' | 'queued' | 'lastWriteMs' | 'write' | 'close' | 'closeWhenRead' | 'cut'
+>
+
 /** Of one write of a long end, UTF-16 units. */
 const pieceUnits = 128 * 1024
 
@@ -182,7 +188,7 @@ class LongEnd {
   private at = 0
 
   constructor(
-    private readonly client: ClientStream,
+    private readonly client: ClientEnd,
     private readonly text: string,
     private readonly read: (() => void) | null,
   ) {}
@@ -204,11 +210,11 @@ class LongEnd {
   }
 }
 
-const closeEnd = (client: ClientStream, read: (() => void) | null) =>
+const closeEnd = (client: ClientEnd, read: (() => void) | null) =>
   read === null ? client.close() : client.closeWhenRead(read)
 
 /** Writes the last of a stream, and closes it. `read`: called when the client has read all but a last queue of it, or is gone. */
-export function writeEnd(client: ClientStream, text: string, nowMs: number, read: (() => void) | null = null): void {
+export function writeEnd(client: ClientEnd, text: string, nowMs: number, read: (() => void) | null = null): void {
   if (text.length > pieceUnits) return turnShare.queue(new LongEnd(client, text, read), text.length)
   client.write(text, nowMs)
   closeEnd(client, read)

@@ -57,7 +57,7 @@ test('§22: the pasted line fetches the agent, checks it, starts it, and the mac
   const shown = await cli.run(['nodes', 'show', nodeId])
   expect(shown.out).toMatch(/Reached by +tunnel/)
   expect(shown.out).toMatch(/Identity +SHA256:/)
-  expect(shown.out).toMatch(/far +far +yes/)
+  expect(shown.out).toMatch(/far +far +chat +yes/)
   expect(shown.out).toMatch(/other +ready .* lexical\/bm25/)
   expect((await cli.run(['nodes', 'list'])).out).toMatch(new RegExp(`${nodeId} +shed +ready .*tunnel`))
   expect((await cli.run(['nodes', 'tokens'])).out).toMatch(new RegExp(`${made.token_id} +shed +used .*${nodeId}`))

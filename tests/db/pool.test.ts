@@ -102,7 +102,7 @@ describe('§9 runtimes and profiles', () => {
       tokensPerSecond: number | null,
     ) =>
       pool.saveMeasuredCalls(database.db, [
-        { profileId: profile.profileId, at: at(seconds), firstToken, tokensPerSecond },
+        { profileId: profile.profileId, at: at(seconds), firstToken, tokensPerSecond, answered: [] },
       ])
     await save(a, 10, first(100, 10, 3), 40)
     await save(b, 12, null, null)

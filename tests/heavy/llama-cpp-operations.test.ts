@@ -100,6 +100,48 @@ describe.skipIf(python === null)('§28 with a real llama.cpp', () => {
     expect(seen(through)).toEqual(seen(direct))
   })
 
+  const counted = async (path: string, body: Json) => {
+    const listed = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${customer.key}` } })
+    const { data } = (await listed.json()) as { data: { id: string }[] }
+    const model = data.find(({ id }) => chat.model.includes(id))?.id ?? ''
+    return post(gateway.url + path, { ...body, model })
+  }
+
+  test('a count is what the server reads of the same chat, to the token', async () => {
+    const turns = [
+      { role: 'user', content: 'the a of and' },
+      { role: 'assistant', content: 'to in is é 日' },
+      { role: 'user', content: 'it on as <s> the' },
+    ]
+    const tool = { name: 'weather', description: 'the a', input_schema: { type: 'object', properties: {} } }
+    for (const more of [{}, { system: 'to in is' }, { tools: [tool] }]) {
+      const asked = { messages: turns, ...more }
+      const { usage } = await counted('/v1/messages', { ...asked, max_tokens: 1 })
+      const { input_tokens: read, cache_read_input_tokens: cached = 0 } = usage as Record<string, number>
+      const { input_tokens, svc } = await counted('/v1/messages/count_tokens', asked)
+      expect([input_tokens, svc]).toMatchObject([(read ?? 0) + cached, { usage_estimated: false }])
+    }
+    const { usage } = await counted('/v1/responses', { input: 'the a of', instructions: 'to in', max_output_tokens: 1 })
+    expect(await counted('/v1/responses/input_tokens', { input: 'the a of', instructions: 'to in' })).toMatchObject({
+      input_tokens: (usage as Json).input_tokens,
+      svc: { usage_estimated: false },
+    })
+  })
+
+  test('tokens are those of the server, and so is the text of tokens', async () => {
+    const text = 'the é 日 of <s> and'
+    const direct = await post(`${chat.server.url}/tokenize`, { content: text, add_special: true })
+    const told = await counted('/v1/tokenize', { prompt: text, return_token_strs: true })
+    expect(told.tokens).toEqual(direct.tokens)
+    expect(told).toMatchObject({ count: (direct.tokens as Json[]).length, max_model_len: 2_048 })
+    expect(told.token_strs).toContain('<0xE6>')
+    const { usage } = await counted('/v1/completions', { prompt: text, max_tokens: 1 })
+    expect(told.count).toBe((usage as Json).prompt_tokens)
+    const written = await post(`${chat.server.url}/detokenize`, { tokens: direct.tokens })
+    expect(await counted('/v1/detokenize', { tokens: told.tokens })).toMatchObject({ prompt: written.content })
+    expect(written.content).toContain('é 日 of')
+  })
+
   test('embeddings are the same, as floats and as base64', async () => {
     for (const encoding_format of ['float', 'base64']) {
       const input = ['the a of', 'and to in is']

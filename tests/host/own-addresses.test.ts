@@ -36,7 +36,7 @@ test('§25: the welcome names every address, never the wildcard, and warns', () 
     host: '0.0.0.0',
     otherUrls: ['http://100.64.0.7:7070'],
   })
-  expect(text).toContain('http://192.168.1.20:7070/v1/api')
+  expect(text).toContain('OpenAI base http://192.168.1.20:7070/v1\n')
   expect(text).toContain('Also at     http://100.64.0.7:7070')
   expect(text).not.toContain('http://0.0.0.0')
   expect(text).toContain('Warning: the gateway listens on 0.0.0.0 without TLS')

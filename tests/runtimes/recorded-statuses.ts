@@ -7,6 +7,8 @@ const model = (id: string, contextLength: number | null, ready: boolean, loaded:
   ready,
   loaded,
 })
+/** Its server does not say what it does. */
+const guessed = <M extends object>(of: M) => ({ ...of, workGuessed: true as const })
 const ranker = (
   id: string,
   contextLength: number | null,
@@ -24,8 +26,8 @@ const embedder = (id: string, contextLength: number | null, ready: boolean, load
 const cached = <M extends object>(of: M, cacheTokens: number | null) => ({ ...of, cacheTokens })
 const weighed = <M extends object>(of: M) => ({ ...of, file: weights })
 const llamaAndAdapter = (cacheTokens: number | null) => [
-  cached(model('meta-llama/Llama-3.1-8B-Instruct', 4_096, true, true), cacheTokens),
-  cached(model('sql-lora-v3', null, true, true), cacheTokens),
+  guessed(cached(model('meta-llama/Llama-3.1-8B-Instruct', 4_096, true, true), cacheTokens)),
+  guessed(cached(model('sql-lora-v3', null, true, true), cacheTokens)),
 ]
 const inMemory = { memoryMb: 4_900, memory: { bytes: 5_137_025_024, video_bytes: 5_137_025_024 } }
 const silent = { slotsTotal: null, slotsFree: null, queueDepth: null }
@@ -36,7 +38,7 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-ready': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [weighed(cached(model('unsloth/Qwen3.6-35B-A3B-GGUF', 65_536, true, true), 4 * 65_536))],
+    models: [guessed(weighed(cached(model('unsloth/Qwen3.6-35B-A3B-GGUF', 65_536, true, true), 4 * 65_536)))],
     slotsTotal: 4,
     slotsFree: 3,
     queueDepth: null,
@@ -44,7 +46,7 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-path-id': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [weighed(cached(model(llama31, 1_024, true, true), 1_024))],
+    models: [guessed(weighed(cached(model(llama31, 1_024, true, true), 1_024)))],
     slotsTotal: 1,
     slotsFree: null,
     queueDepth: null,
@@ -53,7 +55,7 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-no-slot': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [weighed(cached(model(llama31, 65_536, true, true), 2 * 65_536))],
+    models: [guessed(weighed(cached(model(llama31, 65_536, true, true), 2 * 65_536)))],
     slotsTotal: 2,
     slotsFree: 0,
     queueDepth: null,
@@ -61,7 +63,7 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-metrics': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [weighed(cached(model(llama31, 65_536, true, true), 2 * 65_536))],
+    models: [guessed(weighed(cached(model(llama31, 65_536, true, true), 2 * 65_536)))],
     slotsTotal: 2,
     slotsFree: 0,
     queueDepth: 3,
@@ -69,7 +71,7 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-sleeping': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [weighed(cached(model(llama31, 4_096, true, false), 2 * 4_096))],
+    models: [guessed(weighed(cached(model(llama31, 4_096, true, false), 2 * 4_096)))],
     slotsTotal: 2,
     slotsFree: 2,
     queueDepth: 0,
@@ -86,19 +88,19 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
     kind: 'llama.cpp',
     state: 'ready',
     models: [
-      model('ggml-org/gemma-3-4b-it-GGUF:Q4_K_M', 4_096, true, true),
-      model('ggml-org/Qwen3-8B-GGUF:Q8_0', null, true, false),
-      model('ggml-org/gpt-oss-20b-GGUF:Q4_K_M', null, false, false),
-      model('ggml-org/broken-GGUF:Q4_K_M', null, false, false),
-      model('ggml-org/asleep-GGUF:Q4_K_M', null, true, false),
-      model('ggml-org/coming-GGUF:Q4_K_M', null, false, false),
+      guessed(model('ggml-org/gemma-3-4b-it-GGUF:Q4_K_M', 4_096, true, true)),
+      guessed(model('ggml-org/Qwen3-8B-GGUF:Q8_0', null, true, false)),
+      guessed(model('ggml-org/gpt-oss-20b-GGUF:Q4_K_M', null, false, false)),
+      guessed(model('ggml-org/broken-GGUF:Q4_K_M', null, false, false)),
+      guessed(model('ggml-org/asleep-GGUF:Q4_K_M', null, true, false)),
+      guessed(model('ggml-org/coming-GGUF:Q4_K_M', null, false, false)),
     ],
     ...silent,
   },
   'llama-cpp-reranker': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [weighed(cached(ranker('bge-reranker-v2-m3-Q8_0', 1_024, 'logit'), 1_024))],
+    models: [guessed(weighed(cached(ranker('bge-reranker-v2-m3-Q8_0', 1_024, 'logit'), 1_024)))],
     slotsTotal: 1,
     slotsFree: null,
     queueDepth: null,
@@ -107,7 +109,7 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
     kind: 'llama.cpp',
     state: 'ready',
     models: [
-      model('ggml-org/gemma-3-4b-it-GGUF:Q4_K_M', 4_096, true, true),
+      guessed(model('ggml-org/gemma-3-4b-it-GGUF:Q4_K_M', 4_096, true, true)),
       ranker('gpustack/bge-base-GGUF:Q8_0', 4_096, 'logit'),
       ranker('ggml-org/Qwen3-Reranker-0.6B-Q8_0-GGUF', 4_096, 'probability'),
     ],
@@ -153,7 +155,7 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
   'sglang-embedding': {
     kind: 'sglang',
     state: 'ready',
-    models: [embedder('Alibaba-NLP/gte-Qwen2-1.5B-instruct', 32_768, true, true)],
+    models: [guessed(embedder('Alibaba-NLP/gte-Qwen2-1.5B-instruct', 32_768, true, true))],
     ...silent,
   },
   'tei-embedding': {
@@ -190,7 +192,7 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
   'sglang-reranker': {
     kind: 'sglang',
     state: 'ready',
-    models: [ranker('BAAI/bge-reranker-v2-m3', 8_192, 'probability')],
+    models: [guessed(ranker('BAAI/bge-reranker-v2-m3', 8_192, 'probability'))],
     ...silent,
   },
   'sglang-pictures': {
@@ -215,8 +217,8 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
     kind: 'ollama',
     state: 'ready',
     models: [
-      { ...model('codellama:13b', null, true, false), file: files.earlierCodellama },
-      { ...model('mistral:latest', 4_096, true, true), file: files.earlierMistral, ...inMemory },
+      guessed({ ...model('codellama:13b', null, true, false), file: files.earlierCodellama }),
+      guessed({ ...model('mistral:latest', 4_096, true, true), file: files.earlierMistral, ...inMemory }),
       { ...embedder('nomic-embed-text:latest', null, true, false), file: files.earlierNomic },
     ],
     ...silent,
@@ -276,13 +278,13 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
   'openai-ready': {
     kind: 'openai',
     state: 'ready',
-    models: [model('model-id-0', null, true, null), model('sabia-4', 128_000, true, null)],
+    models: [guessed(model('model-id-0', null, true, null)), guessed(model('sabia-4', 128_000, true, null))],
     ...silent,
   },
   'openai-tgi': {
     kind: 'openai',
     state: 'ready',
-    models: [model('mistralai/Mistral-7B-Instruct-v0.3', null, true, null)],
+    models: [guessed(model('mistralai/Mistral-7B-Instruct-v0.3', null, true, null))],
     ...silent,
     running: 4,
     queueDepth: 7,
@@ -291,8 +293,8 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
     kind: 'openai',
     state: 'ready',
     models: [
-      model('mlx-community/Qwen3-4B-4bit', null, true, null),
-      { ...model('mlx-community/Qwen3-Embedding-0.6B-4bit', null, true, null), modality: 'embedding' },
+      guessed(model('mlx-community/Qwen3-4B-4bit', null, true, null)),
+      guessed({ ...model('mlx-community/Qwen3-Embedding-0.6B-4bit', null, true, null), modality: 'embedding' }),
     ],
     ...silent,
   },
@@ -309,18 +311,18 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
     kind: 'openai',
     state: 'ready',
     models: [
-      { ...model('whisper-1', null, true, null), modality: 'audio' },
-      { ...model('tts-1', null, true, null), modality: 'audio' },
-      { ...model('dall-e-3', null, true, null), modality: 'image' },
-      { ...model('text-embedding-3-small', null, true, null), modality: 'embedding' },
-      model('gpt-4', null, true, null),
+      guessed({ ...model('whisper-1', null, true, null), modality: 'audio' }),
+      guessed({ ...model('tts-1', null, true, null), modality: 'audio' }),
+      guessed({ ...model('dall-e-3', null, true, null), modality: 'image' }),
+      guessed({ ...model('text-embedding-3-small', null, true, null), modality: 'embedding' }),
+      guessed(model('gpt-4', null, true, null)),
     ],
     ...silent,
   },
   'openai-hostile': {
     kind: 'openai',
     state: 'ready',
-    models: [model('good', null, true, null), model('ok/2', null, true, null)],
+    models: [guessed(model('good', null, true, null)), guessed(model('ok/2', null, true, null))],
     ...silent,
   },
 }

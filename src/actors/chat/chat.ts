@@ -2,14 +2,10 @@ import { problemFor } from '../../db/outage.ts'
 import { NoAnswer, within } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
 import { textBytes } from '../../host/budget.ts'
-import { inSession, type Prompt } from '../../machines/placement/blocks.ts'
 import { tokensAboveBound } from '../../machines/refusals/token-bound.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
-import { textWeightPerUnitMax } from '../../protocol/chat/token-estimate.ts'
-import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
-import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
-import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
+import { usageSum } from '../../protocol/chat/token-usage.ts'
 import { Roster } from '../../roster.ts'
 import type { Admission } from '../limits/limits.ts'
 import type { Idle, PartedOperation } from '../operations/operation.ts'
@@ -18,9 +14,14 @@ import { type ChatAnswer, type ChatCommand, outputAsked } from './chat-command.t
 import type { ChatPort } from './chat-port.ts'
 import { dispatch, refusal } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
+import { metadataOf } from './exchange-receipt.ts'
+import { joinedAnswer } from './joined-answer.ts'
+import { ManyCalls } from './many-calls.ts'
 import { Parts } from './parts.ts'
 import { tryPassed } from './passed-answer.ts'
 import { StreamOwner, tryStream } from './stream-answer.ts'
+import { StreamOfCalls } from './stream-calls.ts'
+import { bodyFor, outputCeiling, placementRequest } from './wanted.ts'
 import type { SentAnswer } from './whole-answer.ts'
 import { tryWhole } from './whole-call.ts'
 
@@ -34,38 +35,6 @@ export interface Chat {
 }
 
 const noHeaders = {}
-/** Of a longer `prompt_cache_key` nothing is made: it is a hint. UTF-16 units. */
-const cacheKeyUnitsMax = 1_024
-const noProfiles: ReadonlySet<string> = new Set()
-const hashBlock = (text: string, seed: bigint) => Bun.hash.wyhash(text, seed)
-
-function placementRequest(exchange: Exchange, prompt: Prompt | null): PlacementRequest {
-  const { command, port, table } = exchange
-  const { body } = command
-  const routes = table.byModel.get(body.model) ?? []
-  const ceiling = command.text.length * textWeightPerUnitMax
-  const tight = routes.some((route) => route.contextLength !== null && route.contextLength < ceiling)
-  return {
-    modelId: body.model,
-    modality: command.operation.modality,
-    byAgents: command.operation.byAgents,
-    access: command.access,
-    pin: command.pin,
-    profileId: body.svc?.model_profile_id ?? null,
-    ownOnly: command.operation.ownOnly === true,
-    exclude: noProfiles,
-    freeOnly: false,
-    prompt,
-    matches: port.router.caches.match(routes[0]?.modelId ?? body.model, prompt),
-    nowMs: Date.now(),
-    queueWaitMs: port.config.SVC_QUEUE_WAIT_MS,
-    cacheWaitMs: port.config.SVC_QUEUE_WAIT_MS,
-    contextLeast: tight ? command.operation.tokensLeast(body) : null,
-    contextWanted: tight ? exchange.promptEstimate().textTokens : null,
-    contextAbove: null,
-  }
-}
-
 /** Refusals that need no node: by the account, and by the policy's `max_tokens`. */
 function checkPolicy(command: ChatCommand): void {
   const { access } = command
@@ -76,19 +45,19 @@ function checkPolicy(command: ChatCommand): void {
   if (fault !== null) throw fault
 }
 
-/** `max_tokens` to inject: a quota needs a true ceiling, a policy's bound holds for requests that name none. */
-function outputCeiling(exchange: Exchange): number | null {
-  const { operation, body, access } = exchange.command
-  if (!operation.generates || outputAsked(exchange.command) !== null) return null
-  const { maxTokensPerRequest, dailyTokenQuota } = access.policy
-  if (dailyTokenQuota === null) return maxTokensPerRequest
-  const longest = exchange.table.byModel.get(body.model)?.[0]?.maxOutputLength ?? Number.POSITIVE_INFINITY
-  const ceiling = Math.min(longest, exchange.port.config.SVC_OUTPUT_TOKENS_DEFAULT)
-  return maxTokensPerRequest === null ? ceiling : Math.min(ceiling, maxTokensPerRequest)
+/** No wait would help. */
+function tooManyCalls(calls: number, perMinute: number): Problem {
+  const detail = `prompt: the request counts as ${calls} calls, and the account may make ${perMinute} a minute`
+  return new Problem('invalid_request', { param: 'prompt', detail })
 }
 
 /** Takes what the account's limits ask for, null: without a wait; a request that no node may serve is refused before it takes anything. */
-function admit(exchange: Exchange, request: PlacementRequest, ceiling: number | null): Promise<void> | null {
+function admit(
+  exchange: Exchange,
+  request: PlacementRequest,
+  ceiling: number | null,
+  calls: number,
+): Promise<void> | null {
   const { command, port, table } = exchange
   const { access } = command
   const { dailyTokenQuota, rateLimitRpm, maxConcurrency } = access.policy
@@ -99,10 +68,11 @@ function admit(exchange: Exchange, request: PlacementRequest, ceiling: number | 
       throw refusal(command, { table, request }, placement.code)
     }
   }
-  const output = ceiling ?? outputAsked(command) ?? 0
+  if (rateLimitRpm !== null && calls > rateLimitRpm) throw tooManyCalls(calls, rateLimitRpm)
+  const output = calls * (ceiling ?? outputAsked(command) ?? 0)
   const tokens = dailyTokenQuota === null ? 0 : exchange.prompt() + output
   exchange.reserved = tokens
-  const admission = port.limits.admit(access, tokens)
+  const admission = port.limits.admit(access, tokens, calls)
   if (admission instanceof Promise) return whenAdmitted(exchange, admission)
   exchange.admission = admission
   return null
@@ -110,15 +80,6 @@ function admit(exchange: Exchange, request: PlacementRequest, ceiling: number | 
 
 async function whenAdmitted(exchange: Exchange, admission: Promise<Admission | null>): Promise<void> {
   exchange.admission = await admission
-}
-
-/**
- * What this route is sent. A billed request has `max_tokens`, so that its quote is a true bound.
- */
-function bodyFor(exchange: Exchange, route: Route, ceiling: number | null): UpstreamBody {
-  const { operation, text, body } = exchange.command
-  const priced = operation.generates && outputAsked(exchange.command) === null && exchange.isBilled(route)
-  return operation.upstream(text, body, priced ? exchange.billedOutput(route) : ceiling, route)
 }
 
 function dispatchWhole(exchange: Exchange, request: PlacementRequest, ceiling: number | null) {
@@ -175,22 +136,12 @@ async function dispatchStream(
 async function joined(exchange: Exchange, parts: Parts): Promise<SentAnswer> {
   const { command } = exchange
   const answers = await parts.run()
-  const sum = (of: (usage: TokenUsage) => number) => answers.reduce((all, { usage }) => all + of(usage), 0)
-  const usage = {
-    prompt_tokens: sum((part) => part.prompt_tokens),
-    completion_tokens: sum((part) => part.completion_tokens),
-    total_tokens: sum((part) => part.total_tokens),
-  }
-  const { operation, requestId, startedMs, body } = command as ChatCommand & { readonly operation: PartedOperation }
-  const told = answers.map(({ conclusion }) => conclusion.metadata)
-  const metadata = {
-    ...(told[0] as ChatMetadata),
-    latency_ms: Math.round(performance.now() - startedMs),
-    request_id: requestId,
-    ...(told.some(({ usage_estimated: estimated }) => estimated === true) ? { usage_estimated: true } : {}),
-    ...(told.some(({ external }) => external === true) ? { external: true } : {}),
-    receipt_hashes: told.map(({ receipt_hash: hash }) => hash),
-  }
+  const usage = usageSum(answers.map((part) => part.usage))
+  const metadata = metadataOf(
+    exchange,
+    answers.map(({ conclusion }) => conclusion.metadata),
+  )
+  const { operation, body } = command as ChatCommand & { readonly operation: PartedOperation }
   const whole = operation.parts.join(answers.map(({ completion }) => completion))
   const text = operation.writeWhole(exchange.identity(), whole, { usage, metadata }, body)
   exchange.attempts = answers.length
@@ -199,27 +150,33 @@ async function joined(exchange: Exchange, parts: Parts): Promise<SentAnswer> {
   return { body: text, kept }
 }
 
-/** What placement compares. A hint of the client's stands before all that can be seen of the prompt (§28). */
-function promptFor(exchange: Exchange): Prompt | null {
-  const { operation, body, access, session } = exchange.command
-  const prompt = operation.prompt(access.customerId, exchange.modelId() ?? body.model, body, hashBlock)
-  if (prompt === null) return null
-  const key = session ?? (body as { readonly prompt_cache_key?: unknown }).prompt_cache_key
-  const usable = typeof key === 'string' && key !== '' && key.length <= cacheKeyUnitsMax
-  return usable ? inSession(prompt, access.customerId, key, hashBlock) : prompt
+/** The answer to a request that is several calls. */
+async function answerOf(calls: ManyCalls): Promise<ChatAnswer> {
+  const { exchange } = calls
+  const headers = exchange.admission?.headers ?? noHeaders
+  exchange.parts = calls
+  exchange.port.ticker.add(exchange)
+  if (exchange.command.body.stream !== true) {
+    const { body, kept } = await joinedAnswer(calls)
+    return { kind: 'whole', body, kept, headers }
+  }
+  const all = new StreamOfCalls(calls)
+  await all.open()
+  return { kind: 'stream', stream: all.stream, headers }
 }
 
 async function run(exchange: Exchange): Promise<ChatAnswer> {
-  const { command, table, port } = exchange
+  const { command, port } = exchange
   const { operation, body } = command
   checkPolicy(command)
-  const prompt = (table.byModel.get(body.model)?.length ?? 0) > 1 ? promptFor(exchange) : null
-  const request = placementRequest(exchange, prompt)
+  const request = placementRequest(exchange)
   const idle = operation.idle?.(exchange.identity(), body) ?? null
   if (idle !== null) return tended(exchange, request, idle)
   const ceiling = outputCeiling(exchange)
-  const admitted = admit(exchange, request, ceiling)
+  const plan = operation.calls?.(command.text, body) ?? null
+  const admitted = admit(exchange, request, ceiling, plan?.count ?? 1)
   if (admitted !== null) await admitted
+  if (plan !== null) return answerOf(new ManyCalls(exchange, plan, request, ceiling))
   const headers = exchange.admission?.headers ?? noHeaders
   const writer =
     body.stream === true ? operation.writer?.(exchange.identity(), body, command.clientNonce !== null) : undefined

@@ -99,3 +99,18 @@ function own(facts: Receipt, customerId: string, nodeReceipt: string | null): Ne
   const receipt = { text, hash: textHash(text), customerId, facts }
   return nodeReceipt === null ? receipt : { ...receipt, nodeReceipt }
 }
+
+/** `svc` of one answer that several calls gave, under the request's own id. `told`: what the calls say, in their order. */
+export function metadataOf(
+  { command }: { readonly command: ChatCommand },
+  told: readonly ChatMetadata[],
+): ChatMetadata {
+  return {
+    ...(told[0] as ChatMetadata),
+    latency_ms: Math.round(performance.now() - command.startedMs),
+    request_id: command.requestId,
+    ...(told.some(({ usage_estimated: estimated }) => estimated === true) ? { usage_estimated: true } : {}),
+    ...(told.some(({ external }) => external === true) ? { external: true } : {}),
+    receipt_hashes: told.map(({ receipt_hash: hash }) => hash),
+  }
+}

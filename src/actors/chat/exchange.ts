@@ -47,7 +47,8 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
   work: Work | null = null
   relay: Relay | null = null
   /** Of a request that several nodes do side by side. */
-  parts: { abort(cause: 'client_gone' | 'shutdown' | 'total_timeout'): void } | null = null
+  parts: { readonly costWei?: bigint | null; abort(cause: 'client_gone' | 'shutdown' | 'total_timeout'): void } | null =
+    null
   readonly ending = new CallSignal()
   openPlace = -1
   tickPlace = -1
@@ -80,7 +81,8 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
     const { command, port } = this
     this.attempts++
     const callId = this.attempts === 1 ? command.requestId : newId('req')
-    this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', this.work, timed)
+    const { modality } = command.operation
+    this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', this.work, timed, modality)
     if (command.span != null) this.attempt.span = command.span.call(this.traced(route, callId))
     return this.attempt
   }
@@ -287,7 +289,7 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
       loadMs: this.loadMs(),
       sentMs: this.attempt === null ? null : this.attempt.startedMs - this.command.startedMs,
       cachePercent: this.cachePercent(usage),
-      costWei: this.paid?.chargedWei ?? null,
+      costWei: this.parts?.costWei ?? this.paid?.chargedWei ?? null,
       receiptHash: this.receiptHash,
       failedTries: this.failedTries,
       jobId: this.command.body.svc?.job_id ?? null,

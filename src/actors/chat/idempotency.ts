@@ -1,5 +1,12 @@
 import type { Database } from '../../db/client.ts'
-import { claimKey, dropOldKeys, type IdempotencyRow, releaseKey } from '../../db/queries/accounts/idempotency.ts'
+import {
+  claimKey,
+  completeKeys,
+  dropOldKeys,
+  type IdempotencyRow,
+  type IdempotentOutcome,
+  releaseKey,
+} from '../../db/queries/accounts/idempotency.ts'
 import { Problem } from '../../errors.ts'
 import { loop } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
@@ -16,6 +23,8 @@ export interface Idempotency {
    * a malformed key.
    */
   claim(command: ChatCommand, key: string): Promise<void>
+  /** What several charges together were. A single charge completes its key by itself. */
+  complete(outcome: IdempotentOutcome): Promise<void>
   /** Nothing was billed. */
   release(command: ChatCommand): void
 }
@@ -75,6 +84,7 @@ export function createIdempotency(options: {
       if (!equalBytes(row.fingerprint, fingerprint)) throw new Problem('idempotency_key_reused', { param })
       throw refusalOf(row)
     },
+    complete: (outcome) => completeKeys(db, [outcome]).catch(warn('idempotency_key_not_completed')),
     release: ({ access, requestId }) => {
       releaseKey(db, access.customerId, requestId).catch(warn('idempotency_key_not_released'))
     },

@@ -33,6 +33,14 @@ const capExceeded = (quoteWei: bigint, capWei: bigint) =>
     detail: `This request is quoted at ${inEther(quoteWei)}; ${capField} allows ${inEther(capWei)}.`,
   })
 
+/** Refuses with `max_price_exceeded`, and with `invalid_request` a cap that is no amount. */
+export function refuseAboveCap({ body }: ChatCommand, quoteWei: bigint): void {
+  const cap = body.svc?.max_price_wei
+  if (cap === undefined) return
+  if (!fits(wei, cap)) throw invalidCap(cap)
+  if (quoteWei > BigInt(cap)) throw capExceeded(quoteWei, BigInt(cap))
+}
+
 /** `max_tokens` of a billed request that has none, so that its quote is a true bound (§13). */
 export function billedCeiling(route: Route, standard: number, policyMax: number | null): number {
   return Math.min(route.maxOutputLength ?? Number.POSITIVE_INFINITY, standard, policyMax ?? Number.POSITIVE_INFINITY)
@@ -63,16 +71,17 @@ export class PaidCall {
     private readonly outputMax: number,
   ) {}
 
+  /** The most that it can cost on this route, wei. */
+  quote(route: Route): bigint {
+    return priceOf(pricesOf(route), this.promptEstimate, this.outputMax)
+  }
+
   /** Refuses with `max_price_exceeded`, `insufficient_funds`, `service_unavailable`, or `invalid_request` for a cap that is no amount. */
   async reserve(route: Route): Promise<void> {
     if (this.reservation !== null) return
     const prices = pricesOf(route)
-    const amountWei = priceOf(prices, this.promptEstimate, this.outputMax)
-    const cap = this.command.body.svc?.max_price_wei
-    if (cap !== undefined) {
-      if (!fits(wei, cap)) throw invalidCap(cap)
-      if (amountWei > BigInt(cap)) throw capExceeded(amountWei, BigInt(cap))
-    }
+    const amountWei = this.quote(route)
+    refuseAboveCap(this.command, amountWei)
     const { requestId: id, access, idempotencyKey } = this.command
     if (idempotencyKey !== null && !this.claimed) {
       await this.port.idempotency.claim(this.command, idempotencyKey)

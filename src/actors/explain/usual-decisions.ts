@@ -65,6 +65,7 @@ const isLike = (a: PlacementRequest, b: PlacementRequest) =>
   a.pin === b.pin &&
   a.profileId === b.profileId &&
   a.ownOnly === b.ownOnly &&
+  a.unlisted === b.unlisted &&
   a.exclude === b.exclude &&
   a.freeOnly === b.freeOnly &&
   a.queueWaitMs === b.queueWaitMs &&

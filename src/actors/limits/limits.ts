@@ -18,6 +18,8 @@ import { type LimitLease, leaseTtlMs } from './limit-lease.ts'
 export interface Admission {
   /** `RateLimit` and `RateLimit-Policy` for the answer. Absent if the account has no limit with a window. */
   readonly headers?: Readonly<Record<string, string>>
+  /** Calls that it may make at once; absent: the account has no such limit. */
+  readonly slots?: number
   /** `tokens`: the request's actual use. The rest of the reservation goes back to the day's quota. */
   settle(tokens: number): void
 }
@@ -27,9 +29,10 @@ export interface Limits {
   /**
    * Admits or refuses with `Problem` (`rate_limited`, `concurrency_limited`, `daily_token_quota_exceeded`; without the
    * database, once the local lease is spent, `service_unavailable`). Returns no promise if the account has no limits or
-   * the local lease suffices: then the request path does not wait. `tokens`: an upper bound of the request's use.
+   * the local lease suffices: then the request path does not wait. `tokens`: an upper bound of the request's use. `calls`:
+   * it counts as so many; of their slots it takes what is free here, but one at least.
    */
-  admit(access: Access, tokens: number): Admission | Promise<Admission>
+  admit(access: Access, tokens: number, calls?: number): Admission | Promise<Admission>
 }
 
 /** The names of an account's limits in `RateLimit-Policy`. */
@@ -88,7 +91,7 @@ export class GatewayLimits implements Limits {
     this.accounts.clear()
   }
 
-  admit(access: Access, tokens: number): Admission | Promise<Admission> {
+  admit(access: Access, tokens: number, calls = 1): Admission | Promise<Admission> {
     const { dailyTokenQuota, rateLimitRpm, maxConcurrency } = access.policy
     // No number would make everything fit from now on.
     if (!(Number.isFinite(tokens) && tokens >= 0)) throw new RangeError('a reservation is a number of tokens')
@@ -98,12 +101,21 @@ export class GatewayLimits implements Limits {
     const units = Math.max(1, Math.ceil(tokens))
     const slot = account.slots === null ? 0 : account.slots.tryTake(1)
     const quota = slot === null ? null : account.quota === null ? 0 : account.quota.tryTake(units)
-    const rate = quota === null ? null : account.rate === null ? 0 : account.rate.tryTake(1)
-    if (slot !== null && quota !== null && rate !== null) return this.admission(access, account, units, slot, quota)
+    const rate = quota === null ? null : account.rate === null ? 0 : account.rate.tryTake(calls)
+    if (slot !== null && quota !== null && rate !== null)
+      return this.admission(access, account, units, slot, quota, calls)
     if (slot !== null) account.slots?.giveBack(1, slot)
     if (quota !== null) account.quota?.giveBack(units, quota)
     // These are the leases of this moment, because a new day may begin while the request waits.
-    return this.ask(access, { ...account }, units)
+    return this.ask(access, { ...account }, units, calls)
+  }
+
+  /** A request that uses neither tokens nor a slot: it counts toward the rate of its account alone. Refuses as `admit` does. */
+  takeRequest(access: Access): RateHeaders | Promise<RateHeaders> {
+    if (access.policy.rateLimitRpm === null) return noHeaders
+    const account = this.account(access)
+    if (account.rate?.tryTake(1) !== null) return this.headers(access, account) ?? noHeaders
+    return this.ask(access, { ...account, slots: null, quota: null }, 1, 1).then(({ headers }) => headers ?? noHeaders)
   }
 
   /** A node's signed report. */
@@ -121,33 +133,41 @@ export class GatewayLimits implements Limits {
     return this.takeRate(`admin:${tokenHash}`, 'admin', this.options.adminPerMinute)
   }
 
-  private async ask(access: Access, account: Account, units: number): Promise<Admission> {
+  private async ask(access: Access, account: Account, units: number, calls: number): Promise<Admission> {
     const slot = account.slots === null ? 0 : this.epochOf(await account.slots.take(1), 'slots', access, account)
     let quota = 0
     let held = false
     try {
       if (account.quota !== null) quota = this.epochOf(await account.quota.take(units), 'quota', access, account)
       held = true
-      if (account.rate !== null) this.epochOf(await account.rate.take(1), 'rate', access, account)
+      if (account.rate !== null) this.epochOf(await account.rate.take(calls), 'rate', access, account)
     } catch (problem) {
       account.slots?.giveBack(1, slot)
       if (held) account.quota?.giveBack(units, quota)
       throw problem
     }
-    return this.admission(access, account, units, slot, quota)
+    return this.admission(access, account, units, slot, quota, calls)
   }
 
-  private admission(access: Access, account: Account, units: number, slot: number, quotaEpoch: number): Admission {
+  private admission(
+    access: Access,
+    account: Account,
+    units: number,
+    slot: number,
+    quotaEpoch: number,
+    calls: number,
+  ): Admission {
     const { slots, quota } = account
     const headers = this.headers(access, account)
+    const more = slots === null || calls === 1 ? 0 : moreSlots(slots, slot, calls - 1)
     let open = true
     const settle = (tokens: number) => {
       if (!open) return
       open = false
-      slots?.giveBack(1, slot)
+      for (let held = 0; held <= more; held++) slots?.giveBack(1, slot)
       quota?.giveBack(units - Math.max(0, Math.ceil(tokens)), quotaEpoch)
     }
-    return headers === null ? { settle } : { headers, settle }
+    return { settle, ...(headers === null ? {} : { headers }), ...(slots === null ? {} : { slots: more + 1 }) }
   }
 
   private epochOf(answer: LeaseAnswer, kind: 'slots' | 'quota' | 'rate', access: Access, account: Account): number {
@@ -236,6 +256,21 @@ export class GatewayLimits implements Limits {
       if (ended(slots) && ended(rate) && ended(quota)) this.accounts.delete(customerId)
     }
   }
+}
+
+/** Takes up to `most` further slots, as far as they are here, and says how many. */
+function moreSlots(slots: LimitLease, epoch: number, most: number): number {
+  let taken = 0
+  while (taken < most) {
+    const own = slots.tryTake(1)
+    if (own === null) break
+    if (own !== epoch) {
+      slots.giveBack(1, own)
+      break
+    }
+    taken++
+  }
+  return taken
 }
 
 /** The open lease of a limit with its current limit, or null if there is no limit. */

@@ -30,7 +30,8 @@ export class ToldServers {
     const { router, log } = this.options
     const transport = router.transport(route.nodeId)
     if (transport === null || !this.canTell(route)) return 'untellable'
-    const model = { id: route.upstreamModelId, modality: route.serves[0] ?? 'chat' }
+    const [modality] = route.serves
+    const model = { id: route.upstreamModelId, ...(modality === undefined ? {} : { modality }) }
     try {
       if (route.agent !== null) return await tellAgent(transport, wish, model.id)
       return (await tellRuntime(transport, route.runtimeKind, wish, model)) ? 'done' : 'refused'

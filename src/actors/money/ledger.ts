@@ -21,7 +21,7 @@ import { Roster } from '../../roster.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { GroupCommit, isRowFault, NoRoom } from '../durable/group-commit.ts'
 import { type ReceiptMacs, receiptSubject } from '../log/receipt-macs.ts'
-import { insufficientFunds } from './insufficient-funds.ts'
+import { insufficientFunds, uncovered } from './insufficient-funds.ts'
 import { createUpkeep, type LedgerUpkeep, type UpkeepState } from './ledger-upkeep.ts'
 import { type Reservation, released, reserveRow, settleRow } from './reservation.ts'
 
@@ -164,6 +164,12 @@ export class Ledger {
     if (outcome !== 'reserved') throw new Error(`a reservation was refused: ${outcome}`)
     this.open.add(reservation)
     return reservation
+  }
+
+  /** Refuses with `insufficient_funds` what is more than the account has, before it is reserved in parts. */
+  async refuseUncovered(customerId: string, amountWei: bigint): Promise<void> {
+    const refused = await uncovered(this.db, customerId, amountWei)
+    if (refused !== null) throw refused
   }
 
   /** Resolves when debit, payout, fee and receipt are on the database's disk. It retries until then. */

@@ -7,7 +7,9 @@ import { completionText, publicCompletion } from '../../protocol/chat/completion
 import { fitMessages } from '../../protocol/chat/fit-messages.ts'
 import { estimatePrompt, promptTokensLeast } from '../../protocol/chat/token-estimate.ts'
 import { streamMembers, upstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { reportMembers, reportsAsked } from '../../protocol/dialects/server-reports.ts'
 import { type Thinking, thinks, withTemplate } from '../../protocol/dialects/thinking.ts'
+import { firstUnlisted, markedUnlisted } from '../../protocol/dialects/unlisted.ts'
 import type { Json } from '../../protocol/json/json-object.ts'
 import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { askedAsStream, thinkingMembers } from '../../runtimes/registry.ts'
@@ -25,8 +27,8 @@ function refuseChoices({ n, max_tokens: most, max_completion_tokens: alias }: Ch
 }
 
 /** Members in the place of the client's, for this route; null: none. What a hosted provider knows is not known here. */
-function changedFor(body: ChatRequest & Thinking, { runtimeKind, external }: ServingRoute): Json | null {
-  const streamed = askedAsStream(runtimeKind, body) ? streamMembers : null
+function changedFor(body: ChatRequest & Thinking, { runtimeKind, external }: ServingRoute, whole = false): Json | null {
+  const streamed = !whole && askedAsStream(runtimeKind, body) ? streamMembers : null
   const { [thinks]: on } = body
   if (on === undefined || external) return streamed
   return { ...streamed, ...withTemplate(thinkingMembers(runtimeKind, on), body as unknown as Json) }
@@ -38,7 +40,7 @@ export const asChat: Operation<ChatRequest> = {
   path: '/chat/completions',
   summary: 'Complete a chat',
   description:
-    'OpenAI-compatible. Fields that are not listed pass through to the node; `svc` is read by the gateway and never sent on.',
+    'OpenAI-compatible. Fields that are not listed pass through to the node, and those that no table of the gateway knows to your own nodes alone; `svc` is read by the gateway and never sent on.',
   schema: ChatRequest,
   modality: 'chat',
   byAgents: true,
@@ -53,15 +55,28 @@ export const asChat: Operation<ChatRequest> = {
     refuseChoices(body)
     return body
   },
+  unlisted: markedUnlisted,
   estimate: estimatePrompt,
   tokensLeast: promptTokensLeast,
   prompt: promptOf,
   // A whole answer of a runtime that hears late of a client that left is asked for as a stream (§27).
   upstream: (text, body, ceiling, route) => upstreamBody(text, body, ceiling, changedFor(body, route)),
   readWhole: publicCompletion,
-  writeWhole: (identity, { choices }, { usage, metadata }) => completionText(identity, choices, usage, metadata),
-  writer: (identity, _body, bound) => (bound ? new BoundRewriter(identity) : new ChunkRewriter(identity)),
+  writeWhole: (identity, { choices, timings }, { usage, metadata }, body) =>
+    completionText(identity, choices, usage, metadata, reportMembers({ timings }, reportsAsked(body))),
+  writer(identity, body, bound) {
+    const asked = reportsAsked(body)
+    return bound ? new BoundRewriter(identity, asked) : new ChunkRewriter(identity, asked)
+  },
 }
 
+/** llama.cpp repeats the text of the assistant that it goes on with, but not in a stream. */
+const goesOn = ({ messages }: ChatRequest) => messages.at(-1)?.role === 'assistant'
+
 /** The first operation. */
-export const chat: Operation<ChatRequest> = { ...asChat, bindable: true }
+export const chat: Operation<ChatRequest> = {
+  ...asChat,
+  bindable: true,
+  upstream: (text, body, ceiling, route) => upstreamBody(text, body, ceiling, changedFor(body, route, goesOn(body))),
+  unlisted: (body) => firstUnlisted('chat', body),
+}

@@ -1,46 +1,31 @@
-import { Problem } from '../../errors.ts'
 import { promptOf } from '../../machines/placement/blocks.ts'
-import { textWeight, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import { upstreamBody } from '../../protocol/chat/upstream-request.ts'
 import {
   readTextCompletion,
-  type TextAnswer,
   TextStream,
   textCompletionText,
   textWeightOf,
 } from '../../protocol/completions/text-completion.ts'
+import { reportMembers, reportsAsked } from '../../protocol/dialects/server-reports.ts'
+import { firstUnlisted } from '../../protocol/dialects/unlisted.ts'
 import { CompletionRequest, TextCompletion } from '../../protocol/wire/inference/completions.ts'
-import type { Operation, WholeAnswer } from './operation.ts'
+import { type CompletionAnswer, completionCalls, estimateCalls, promptsOf, refuseAnswers } from './completion-calls.ts'
+import type { Operation } from './operation.ts'
 import { readRequestBody, refuseRouting } from './request-body.ts'
 
 const path = '/v1/completions'
 /** Of a UTF-16 unit, in hundredths of a token, as for chat (§27). */
 const unitHundredthsLeast = 12
 
-type CompletionAnswer = WholeAnswer & TextAnswer
-
-/** One prompt: a text, a list with one text, or the tokens of one. */
-function refuseSeveral({ prompt, n, best_of: best }: CompletionRequest): void {
-  if (n != null && n > 1) throw new Problem('n_not_supported', { param: 'n' })
-  if (best != null && best > 1) throw new Problem('n_not_supported', { param: 'best_of' })
-  if (typeof prompt === 'string' || (prompt.length === 1 && typeof prompt[0] === 'string')) return
-  if (prompt.every((item) => typeof item === 'number')) return
-  throw new Problem('invalid_request', { param: 'prompt', detail: 'prompt: one text, or the tokens of one' })
-}
-
-const textOf = ({ prompt }: CompletionRequest): string => {
-  const [first] = typeof prompt === 'string' ? [prompt] : prompt
-  return typeof first === 'string' ? first : ''
-}
-
 /** As they were sent: equal tokens have equal texts. */
-const tokensOf = ({ prompt }: CompletionRequest): string => (typeof prompt === 'string' ? '' : prompt.join(' '))
+function promptTextOf(body: CompletionRequest): string {
+  const [first = ''] = promptsOf(body)
+  return typeof first === 'string' ? first : first.join(' ')
+}
 
-function estimate(body: CompletionRequest) {
-  const { prompt, suffix } = body
-  const given = typeof prompt !== 'string' && typeof prompt[0] === 'number' ? prompt.length : textWeight(textOf(body))
-  const tokens = wholeTokens(given + textWeight(suffix ?? ''))
-  return { tokens, textTokens: tokens }
+function tokensLeast(body: CompletionRequest): number {
+  const units = (prompt: string | readonly number[]) => (typeof prompt === 'string' ? prompt.length : 0)
+  return Math.floor((Math.max(...promptsOf(body).map(units)) * unitHundredthsLeast) / 100)
 }
 
 export const completions: Operation<CompletionRequest> = {
@@ -48,7 +33,7 @@ export const completions: Operation<CompletionRequest> = {
   path: '/completions',
   summary: 'Complete a text',
   description:
-    'OpenAI-compatible: one prompt, `suffix` for filling in the middle, whole or streamed. Fields that are not listed pass through to the node.',
+    'OpenAI-compatible: a prompt or a list of them, `n` and `best_of` answers to each, `suffix` for filling in the middle, whole or streamed. Fields that are not listed pass through to the node, and those that no table of the gateway knows to your own nodes alone.',
   schema: CompletionRequest,
   response: TextCompletion,
   modality: 'chat',
@@ -60,18 +45,23 @@ export const completions: Operation<CompletionRequest> = {
   read(text) {
     const body = readRequestBody(text, CompletionRequest)
     refuseRouting(body, false)
-    refuseSeveral(body)
+    refuseAnswers(body)
     return body
   },
-  estimate,
-  tokensLeast: (body) => Math.floor((textOf(body).length * unitHundredthsLeast) / 100),
+  unlisted: (body) => firstUnlisted('completions', body),
+  estimate: estimateCalls,
+  tokensLeast,
   prompt: (customerId, modelId, body, hash) =>
-    promptOf(customerId, modelId, { messages: [{ role: 'prompt', content: textOf(body) || tokensOf(body) }] }, hash),
+    promptOf(customerId, modelId, { messages: [{ role: 'prompt', content: promptTextOf(body) }] }, hash),
   upstream: (text, body, ceiling) => upstreamBody(text, body, ceiling, null, path),
+  calls: completionCalls,
   readWhole(text): CompletionAnswer | null {
     const answer = readTextCompletion(text)
     return answer === null ? null : { ...answer, choices: [], outputWeight: () => textWeightOf(answer.texts) }
   },
-  writeWhole: (identity, answer, end) => textCompletionText(identity, (answer as CompletionAnswer).texts, end),
-  writer: (identity) => new TextStream(identity),
+  writeWhole(identity, answer, end, body) {
+    const { texts, timings } = answer as CompletionAnswer
+    return textCompletionText(identity, texts, end, reportMembers({ timings }, reportsAsked(body)))
+  },
+  writer: (identity, body) => new TextStream(identity, reportsAsked(body)),
 }

@@ -1,6 +1,7 @@
 import { Problem } from '../../errors.ts'
 import { textWeight, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import { upstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { firstUnlisted } from '../../protocol/dialects/unlisted.ts'
 import { type EmbeddingList, embeddingsText, readEmbeddings } from '../../protocol/embeddings/embedding-list.ts'
 import { EmbeddingsRequest, EmbeddingsResponse, embeddingInputsMax } from '../../protocol/wire/inference/embeddings.ts'
 import type { Operation, WholeAnswer } from './operation.ts'
@@ -51,7 +52,7 @@ export const embeddings: Operation<EmbeddingsRequest> = {
   path: '/embeddings',
   summary: 'Embed texts',
   description:
-    'OpenAI-compatible: a text, a list of texts, or tokens; floats or base64. Fields that are not listed pass through to the node.',
+    'OpenAI-compatible: a text, a list of texts, or tokens; floats or base64. Fields that are not listed pass through to the node, and those that no table of the gateway knows to your own nodes alone.',
   schema: EmbeddingsRequest,
   response: EmbeddingsResponse,
   modality: 'embedding',
@@ -67,6 +68,7 @@ export const embeddings: Operation<EmbeddingsRequest> = {
     refuseFields(body, ['stream'], 'embeddings have no stream')
     return body
   },
+  unlisted: (body) => firstUnlisted('embeddings', body),
   estimate,
   tokensLeast: nothing,
   prompt: () => null,

@@ -4,7 +4,7 @@ import { OllamaStream } from '../../protocol/dialects/ollama/stream.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { OllamaChatRequest } from '../../protocol/wire/inference/ollama.ts'
 import { asChat } from './chat.ts'
-import { asIdle, idleBy, ollamaPlace, readOllamaBody } from './ollama-place.ts'
+import { asIdle, idleBy, ollamaPlace, readGenerating } from './ollama-place.ts'
 import type { Operation } from './operation.ts'
 import { refuseRouting } from './request-body.ts'
 
@@ -18,7 +18,7 @@ export const ollamaChat: Operation<ChatRequest> = {
   description: 'Ollama’s interface, whole and streamed, with tools, pictures, thoughts and structured output.',
   schema: OllamaChatRequest,
   read(text) {
-    const asked = readOllamaBody(text, OllamaChatRequest)
+    const asked = readGenerating(text, OllamaChatRequest)
     refuseRouting(asked, true)
     return asIdle(asked, chatOfOllama(asked))
   },

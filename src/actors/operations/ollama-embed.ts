@@ -1,10 +1,11 @@
 import { embedText } from '../../protocol/dialects/ollama/answer.ts'
+import { embeddingExtras } from '../../protocol/dialects/ollama/request.ts'
 import type { EmbeddingsRequest } from '../../protocol/wire/inference/embeddings.ts'
 import { OllamaEmbedRequest, OllamaEmbedResponse } from '../../protocol/wire/inference/ollama.ts'
 import { type EmbeddingsAnswer, embeddings } from './embeddings.ts'
 import { ollamaPlace, readOllamaBody } from './ollama-place.ts'
 import type { Operation } from './operation.ts'
-import { refuseRouting } from './request-body.ts'
+import { refuseFields, refuseRouting } from './request-body.ts'
 
 /** Ollama's embeddings: OpenAI's for the node. */
 export const ollamaEmbed: Operation<EmbeddingsRequest> = {
@@ -19,8 +20,15 @@ export const ollamaEmbed: Operation<EmbeddingsRequest> = {
   read(text) {
     const asked = readOllamaBody(text, OllamaEmbedRequest)
     refuseRouting(asked, false)
-    const { model, input, dimensions, svc } = asked
-    return { model, input, ...(dimensions == null ? {} : { dimensions }), ...(svc === undefined ? {} : { svc }) }
+    refuseFields(asked, ['stream', 'encoding_format'], 'vectors come at once, as numbers')
+    const { model, input, dimensions, svc, options, keep_alive: _, ...more } = asked
+    return {
+      ...embeddingExtras(more, options),
+      model,
+      input,
+      ...(dimensions == null ? {} : { dimensions }),
+      ...(svc === undefined ? {} : { svc }),
+    }
   },
   written: JSON.stringify,
   writeWhole: (identity, answer, end) => embedText(identity, (answer as EmbeddingsAnswer).vectors, end),

@@ -1,10 +1,11 @@
 import { embeddingText } from '../../protocol/dialects/ollama/answer.ts'
+import { embeddingExtras } from '../../protocol/dialects/ollama/request.ts'
 import type { EmbeddingsRequest } from '../../protocol/wire/inference/embeddings.ts'
 import { OllamaEmbeddingsRequest, OllamaEmbeddingsResponse } from '../../protocol/wire/inference/ollama.ts'
 import { type EmbeddingsAnswer, embeddings } from './embeddings.ts'
 import { ollamaPlace, readOllamaBody } from './ollama-place.ts'
 import type { Operation } from './operation.ts'
-import { refuseRouting } from './request-body.ts'
+import { refuseFields, refuseRouting } from './request-body.ts'
 
 /** The embedding of one text, as Ollama had it before `/api/embed`. */
 export const ollamaEmbeddings: Operation<EmbeddingsRequest> = {
@@ -19,8 +20,10 @@ export const ollamaEmbeddings: Operation<EmbeddingsRequest> = {
   read(text) {
     const asked = readOllamaBody(text, OllamaEmbeddingsRequest)
     refuseRouting(asked, false)
-    const { model, prompt, svc } = asked
-    return { model, input: prompt, ...(svc === undefined ? {} : { svc }) }
+    refuseFields(asked, ['stream', 'encoding_format'], 'vectors come at once, as numbers')
+    refuseFields(asked, ['input'], 'the text is the prompt here')
+    const { model, prompt, svc, options, keep_alive: _, ...more } = asked
+    return { ...embeddingExtras(more, options), model, input: prompt, ...(svc === undefined ? {} : { svc }) }
   },
   written: JSON.stringify,
   writeWhole: (_identity, answer, end) => embeddingText((answer as EmbeddingsAnswer).vectors, end),

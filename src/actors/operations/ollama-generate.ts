@@ -4,7 +4,7 @@ import { OllamaStream } from '../../protocol/dialects/ollama/stream.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { OllamaGenerateRequest } from '../../protocol/wire/inference/ollama.ts'
 import { asChat } from './chat.ts'
-import { asIdle, idleBy, ollamaPlace, readOllamaBody } from './ollama-place.ts'
+import { asIdle, idleBy, ollamaPlace, readGenerating } from './ollama-place.ts'
 import type { Operation } from './operation.ts'
 import { refuseFilled, refuseRouting } from './request-body.ts'
 
@@ -18,7 +18,7 @@ export const ollamaGenerate: Operation<ChatRequest> = {
   description: 'Ollama’s interface, whole and streamed, with pictures, thoughts and structured output.',
   schema: OllamaGenerateRequest,
   read(text) {
-    const asked = readOllamaBody(text, OllamaGenerateRequest)
+    const asked = readGenerating(text, OllamaGenerateRequest)
     refuseRouting(asked, true)
     refuseFilled(asked, ['raw', 'suffix'], 'POST /v1/completions of the gateway completes a text as it stands')
     refuseFilled(asked, ['template'], 'the model’s own template is applied where it runs')

@@ -3,12 +3,13 @@ import { Problem } from '../../errors.ts'
 import type { ChunkIdentity } from '../../protocol/chat/chunk-reader.ts'
 import { idleText, type Saying } from '../../protocol/dialects/ollama/answer.ts'
 import { withLatest, withoutLatest } from '../../protocol/dialects/ollama/model-tags.ts'
-import { unloads } from '../../protocol/dialects/ollama/request.ts'
-import type { Json } from '../../protocol/json/json-object.ts'
+import { optionsTogether, unloads } from '../../protocol/dialects/ollama/request.ts'
+import { markedUnlisted } from '../../protocol/dialects/unlisted.ts'
+import { isObject, type Json } from '../../protocol/json/json-object.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import type { OllamaChatRequest } from '../../protocol/wire/inference/ollama.ts'
 import type { Idle } from './operation.ts'
-import { readRequestBody } from './request-body.ts'
+import { readRequestBody, refuseForeignKeys } from './request-body.ts'
 
 /** Below it stands every path of Ollama's interface. */
 export const ollamaBase = '/api'
@@ -18,6 +19,7 @@ export const ollamaPlace = {
   bases: [ollamaBase],
   envelope: 'ollama',
   streamType: 'application/x-ndjson',
+  unlisted: markedUnlisted,
 } as const
 
 /** Ollama's clients write `latest` behind every name, and a name without a tag for it, whatever server has the model. */
@@ -32,9 +34,19 @@ function named(body: Json): Json {
   return absent(rest.name) ? rest : { ...rest, model: rest.name }
 }
 
+/** What no request may name, none may name among its options: they stand beside each other for a node. */
+function fit(body: Json): Json {
+  if (isObject(body.options)) refuseForeignKeys(body.options, 'options.')
+  return named(body)
+}
+
 /** The body of a request to Ollama's interface; see `readRequestBody`. */
 export const readOllamaBody = <S extends TSchema>(text: string, schema: S): Static<S> =>
-  readRequestBody(text, schema, named)
+  readRequestBody(text, schema, fit)
+
+/** The same of one that generates: options count where they stand beside `options`, too. */
+export const readGenerating = <S extends TSchema>(text: string, schema: S): Static<S> =>
+  readRequestBody(text, schema, (body) => optionsTogether(fit(body)))
 
 const nothingAsked = 'A mixture has to be asked something'
 

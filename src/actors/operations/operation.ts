@@ -7,11 +7,12 @@ import type { PublicChoice } from '../../protocol/chat/completion.ts'
 import type { PromptEstimate } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import type { Json } from '../../protocol/json/json-object.ts'
 import type { Envelope } from '../../protocol/json/problem-response.ts'
 import type { FormBody } from '../../protocol/media/form-body.ts'
 import type { FormRules } from '../../protocol/media/form-filter.ts'
 import type { ChatRouting } from '../../protocol/wire/inference/chat.ts'
-import type { Modality } from '../../protocol/wire/nodes/agent.ts'
+import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { HostedKind } from '../../protocol/wire/work-kinds.ts'
 
 /** What all operations share of a request; its other members are known to its own operation alone. */
@@ -37,6 +38,8 @@ export interface WholeAnswer {
   readonly usage: TokenUsage | null
   /** Of the prompt, found in the node's cache; null: it does not say. */
   readonly cachedTokens: number | null
+  /** What its server reports of its times; absent: nothing is read of it. */
+  readonly timings?: Json | null
   /** An agent's receipt as the node wrote it. Unchecked. */
   readonly svc: unknown
   /** Weight of what was generated, unrounded; counted only when asked. */
@@ -90,6 +93,27 @@ export interface OperationParts<B extends InferenceRequest = InferenceRequest> {
 }
 export type PartedOperation = Operation & { readonly parts: OperationParts }
 
+/** Writes one of several answers into a stream; who writes the stream hears of its end. */
+export interface CallWriter extends StreamWriter {
+  /** null: it has not ended well. */
+  readonly end: SettledEnd | null
+  /** As in OpenAI's envelope; null: it has not failed. */
+  readonly error: object | null
+  /** The last bytes of a stream in which this answer ended last. `end`: of all of them. */
+  lastOfAll(end: SettledEnd, usageApart: boolean): string
+  failureOfAll(error: object): string
+}
+
+/** A request that is several calls, each for one answer: every node can do that, and each call is placed and charged by itself. */
+export interface CallPlan {
+  readonly count: number
+  bodyOf(at: number): InferenceRequest
+  textOf(at: number): string
+  /** In the order of the calls. */
+  join(answers: readonly WholeAnswer[]): WholeAnswer
+  writer(identity: ChunkIdentity, at: number): CallWriter
+}
+
 /**
  * One kind of inference: one file here, one line in the registry. Everything that admits, places, tries, relays, meters,
  * charges and records is shared and knows of an operation what stands here.
@@ -134,6 +158,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   written?(body: B): string
   /** null: the request has a prompt. Absent: it always has one. */
   idle?(identity: ChunkIdentity, body: B): Idle | null
+  /** Its first field that the table lacks (§35); null: it has none. Absent: its nodes are its own account's, or get what it names alone. */
+  unlisted?(body: B): string | null
   estimate(body: B): PromptEstimate
   /** Tokens that the prompt surely has (§27). */
   tokensLeast(body: B): number
@@ -146,6 +172,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   writeWhole(identity: ChunkIdentity, answer: WholeAnswer, end: SettledEnd, body: B): string
   /** Absent: it is one call, however large. */
   readonly parts?: OperationParts<B>
+  /** null: the request is one call. Absent: it always is. */
+  calls?(text: string, body: B): CallPlan | null
   /** Absent: it has no stream, and `read` refuses to be asked for one. */
   writer?(identity: ChunkIdentity, body: B, bound: boolean): StreamWriter
 }

@@ -10,9 +10,10 @@ const targetingKeys = ['node_id', 'runtime_id', 'route', 'hostname', 'endpoint_u
 /** In `svc` a node may be named: the pin. */
 const unpinnedKeys = targetingKeys.filter((key) => key !== 'node_id')
 
-function refuseForeignKeys(body: Json): void {
-  refuseKeys(body, '', targetingKeys)
-  if (isObject(body.svc)) refuseKeys(body.svc, 'svc.', unpinnedKeys)
+/** `place`: before each name in what the client is told. */
+export function refuseForeignKeys(body: Json, place = ''): void {
+  refuseKeys(body, place, targetingKeys)
+  if (isObject(body.svc)) refuseKeys(body.svc, `${place}svc.`, unpinnedKeys)
 }
 
 /** Why no request may name this at its top level; null: it may. */

@@ -14,6 +14,7 @@ function liveModel(model: ModelView): LiveNode['runtimes'][number]['models'][num
     model_profile_id: model.profileId,
     model: model.modelId,
     upstream_model: model.upstreamModelId,
+    serves: [...model.serves],
     ready: model.ready,
     loaded: model.loaded,
     loading_since: model.loadingSinceMs === null ? null : isoTime(model.loadingSinceMs),

@@ -25,6 +25,7 @@ function merged(earlier: MeasuredCalls | undefined, later: MeasuredCalls): Measu
     ...later,
     firstToken: latest(earlier.firstToken, later.firstToken),
     tokensPerSecond: later.tokensPerSecond ?? earlier.tokensPerSecond,
+    answered: [...new Set([...earlier.answered, ...later.answered])],
   }
 }
 

@@ -4,10 +4,11 @@ import { unitsPerToken } from '../../machines/placement/cache-view.ts'
 import type { CacheViews } from '../../machines/placement/cache-views.ts'
 import type { UsageClaims } from '../../machines/rules/pricing.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
+import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import { isPooled, type RuntimeStatus } from '../../runtimes/runtime.ts'
 import type { PoolNode } from './pool-node.ts'
-import { type Catalogue, type Profile, publicIdOf } from './routing-table.ts'
+import { type Catalogue, type Profile, publicIdOf, workOn } from './routing-table.ts'
 
 /** One node as the admin routes show it. */
 export interface NodeView {
@@ -44,6 +45,8 @@ export interface ModelView {
   readonly profileId: ProfileId
   readonly modelId: string
   readonly upstreamModelId: string
+  /** The kinds of work that it does, the main one first. */
+  readonly serves: readonly Modality[]
   readonly ready: boolean
   readonly loaded: boolean | null
   /** Unix ms since when it is being loaded; null: it is not, or its beginning was not seen. */
@@ -111,6 +114,7 @@ function modelOf(node: PoolNode, profile: Profile, { catalogue, caches }: ViewSo
     profileId: profile.profileId,
     modelId,
     upstreamModelId: profile.upstreamModelId,
+    serves: workOn(node.row, profile, catalogue).serves,
     ready: node.state === 'ready' && profile.model?.ready === true,
     loaded: profile.model?.loaded ?? null,
     loadingSinceMs: reading.cold ? reading.loadStartedAtMs : null,

@@ -5,9 +5,10 @@ import type { NodeRow, NodeChanges as NodeRowChanges } from '../../db/queries/po
 import * as pool from '../../db/queries/pool/pool.ts'
 import { waitAtMost } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
-import type { CustomerId } from '../../ids.ts'
+import { type CustomerId, modelIdPattern } from '../../ids.ts'
 import type { PrivacyClass, Visibility } from '../../machines/rules/routing.ts'
 import { checkPrecondition, type Precondition } from '../../precondition.ts'
+import { everyModel, type ServedWork } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import { secondMs } from '../../time.ts'
 import { nodeBaseUrl } from '../../transport/http1/direct.ts'
 import type { Sealing } from '../accounts/sealing.ts'
@@ -30,6 +31,7 @@ export interface NewRuntimeNode {
   readonly payoutAddress?: string | null
   readonly rank?: number
   readonly external?: boolean
+  readonly serves?: ServedWork | null
   readonly origin?: NodeRow['origin']
 }
 
@@ -45,6 +47,8 @@ export interface NodeChanges {
   readonly payoutAddress?: string | null
   readonly rank?: number
   readonly external?: boolean
+  /** null: none is declared any more. */
+  readonly serves?: ServedWork | null
 }
 
 export type NodeCommand = 'drain' | 'resume' | 'revoke'
@@ -124,16 +128,18 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null) {
       changes: NodeChanges,
       precondition: Precondition | null = null,
     ): Promise<NodeRecord> => {
-      const { apiKey, url: given, ...rest } = changes
+      const { apiKey, url: given, serves, ...rest } = changes
       const url = given === undefined ? undefined : checkedUrl(given)
       const set: NodeRowChanges = {
         ...rest,
         ...(url === undefined ? {} : { url }),
+        ...(serves === undefined ? {} : { serves: checkedWork(serves) }),
         ...(apiKey === undefined ? {} : { apiKeySealed: sealedKey(apiKey, sealing) }),
       }
       const row = await db.transaction(async (tx) => {
         const node = found(await pool.lockNode(tx, nodeId))
         checkPrecondition(precondition, node)
+        if (serves != null) refuseAgent(node, 'serves')
         if (url !== undefined || apiKey != null) {
           refuseAgent(node, url === undefined ? 'api_key' : 'url')
           if (url !== undefined && !sameServer(node.url, url)) await refuseTwice(tx, node.customerId, url)
@@ -188,12 +194,22 @@ function newNodeRow(node: NewRuntimeNode, url: string, sealing: Sealing): pool.N
     payoutAddress: node.payoutAddress ?? null,
     rank: node.rank ?? 0,
     external: node.external ?? false,
+    serves: checkedWork(node.serves ?? null),
     origin: node.origin ?? 'operator',
   }
 }
 
 function sealedKey(apiKey: string | null | undefined, sealing: Sealing): Buffer | null {
   return apiKey == null ? null : sealing.seal('node_api_key', apiKey)
+}
+
+/** Each line names one model of the node, or all others. */
+function checkedWork(serves: ServedWork | null): ServedWork | null {
+  const names = Object.keys(serves ?? {})
+  const wrong = names.find((name) => name !== everyModel && !modelIdPattern.test(name))
+  if (wrong === undefined) return names.length === 0 ? null : serves
+  const detail = `serves: ${JSON.stringify(wrong)} is no model id; ${everyModel} stands for the models without a line`
+  throw new Problem('invalid_request', { param: 'serves', detail })
 }
 
 /** Checks the base URL of a model server. Credentials have their own field, because the URL appears in logs. */
@@ -229,9 +245,10 @@ function found(row: NodeRow | null): NodeRow {
 }
 
 /**
- * An agent reports its own address at its enrolment and recognizes the gateway by signatures, so neither can be set.
+ * An agent reports its own address at its enrolment, recognizes the gateway by signatures and knows what its models do: none
+ * of that can be set.
  */
-function refuseAgent({ kind }: NodeRow, param: 'url' | 'api_key'): void {
+function refuseAgent({ kind }: NodeRow, param: 'url' | 'api_key' | 'serves'): void {
   if (kind !== 'agent') return
   throw new Problem('invalid_request', { param, detail: `${param} cannot be set for a node with an agent` })
 }

@@ -9,6 +9,7 @@ import type { ToldPlacement } from '../../machines/placement/told-placements.ts'
 import { policyNames } from '../../machines/rules/model-policy.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { PollResult } from '../../polling/node-watch.ts'
+import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { PlacedCalls } from '../placement/placed-calls.ts'
@@ -102,6 +103,15 @@ export class PoolRouter implements Router {
     const node = this.members.get(route.nodeId)
     const profile = this.byProfile.get(route.profileId)
     if (node !== undefined && profile !== undefined) strikeRoute(node, profile, failed, this.options)
+  }
+
+  proved({ nodeId, profileId }: Route, work: Modality): void {
+    const node = this.members.get(nodeId)
+    const profile = this.byProfile.get(profileId)
+    if (node === undefined || profile === undefined || profile.answered.includes(work)) return
+    profile.answered = [...profile.answered, work]
+    this.measured.record({ profileId, at: new Date(), firstToken: null, tokensPerSecond: null, answered: [work] })
+    this.publish()
   }
 
   usageReported(route: Route, atBound: boolean): void {

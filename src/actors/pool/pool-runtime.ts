@@ -11,6 +11,11 @@ import type { Profile, RoutedRuntime } from './routing-table.ts'
 /** To load a model, these runtimes may throw out another. */
 const keepsFew: ReadonlySet<RuntimeKind> = new Set(['ollama', 'lmstudio', 'llama.cpp'])
 
+const workIn = ({ modality, workGuessed }: RuntimeModel) => ({
+  reported: modality ?? null,
+  guessed: workGuessed === true,
+})
+
 /** One runtime of a node: its last status and its models. */
 export class PoolRuntime implements RoutedRuntime {
   readonly profiles = new Map<string, Profile>()
@@ -35,7 +40,11 @@ export class PoolRuntime implements RoutedRuntime {
 
   knowProfile(row: ProfileRow): Profile {
     const known = this.profiles.get(row.upstreamModelId)
-    if (known !== undefined) return known
+    if (known !== undefined) {
+      // Another gateway may have learnt more.
+      if (row.answered.length > known.answered.length) known.answered = row.answered
+      return known
+    }
     const profile: Profile = {
       profileId: row.profileId,
       upstreamModelId: row.upstreamModelId,
@@ -54,7 +63,8 @@ export class PoolRuntime implements RoutedRuntime {
         row.ttftMs === null || row.ttftAt === null
           ? null
           : { ms: row.ttftMs, atMs: row.ttftAt.getTime(), of: row.ttftCount },
-      modality: 'chat',
+      work: { reported: null, guessed: false },
+      answered: row.answered,
       model: null,
     }
     this.profiles.set(row.upstreamModelId, profile)
@@ -78,7 +88,7 @@ export class PoolRuntime implements RoutedRuntime {
     for (const profile of this.profiles.values()) {
       const before = profile.model?.loaded ?? null
       profile.model = models.get(profile.upstreamModelId) ?? null
-      if (profile.model !== null) profile.modality = modalityOf(profile.model)
+      if (profile.model !== null) profile.work = workIn(profile.model)
       memoryHeard(profile.load.reading, profile.model?.loaded ?? null, before, nowMs)
       this.heardOf(profile, status, nowMs)
     }
@@ -121,7 +131,16 @@ export class PoolRuntime implements RoutedRuntime {
     const models = [...this.profiles.values()].map(({ model }) =>
       model === null
         ? 0
-        : [model.ready, model.contextLength, model.loaded, modalityOf(model), model.ranking, model.file, model.memory],
+        : [
+            model.ready,
+            model.contextLength,
+            model.loaded,
+            modalityOf(model),
+            model.workGuessed,
+            model.ranking,
+            model.file,
+            model.memory,
+          ],
     )
     return [this.runtimeId, this.kind, this.slotsTotal, models]
   }

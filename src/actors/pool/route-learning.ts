@@ -47,6 +47,7 @@ function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kind: 'ok'
     at: new Date(at),
     firstToken: ttftMs === null ? null : { ms: ttftMs, atMs: at, of: 1 },
     tokensPerSecond: rate,
+    answered: [],
   }
 }
 

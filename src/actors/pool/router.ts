@@ -1,6 +1,7 @@
 import type { NodeId } from '../../ids.ts'
 import type { CacheViews } from '../../machines/placement/cache-views.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
+import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import type { NodeTransport, TransportFailure } from '../../transport/transport.ts'
 import type { GoodAnswer, PlacedCall } from '../placement/placed-calls.ts'
@@ -48,6 +49,8 @@ export interface Router {
   readonly caches: CacheViews
   /** The node has told what a call used that somebody pays for; `atBound`: as much as could still be true, or more. */
   usageReported(route: Route, atBound: boolean): void
+  /** The route has done work that it was only supposed to do: from now on it is known to (§35). */
+  proved(route: Route, work: Modality): void
   /** Says that a doubtful failure was the route's own. */
   strike(route: Route, failed: FailedCall): void
   /**

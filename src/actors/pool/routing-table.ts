@@ -2,11 +2,12 @@ import type { FirstToken, ModelEntryRow, NodeRow } from '../../db/queries/pool/p
 import type { ProfileId, RuntimeId } from '../../ids.ts'
 import type { EjectionState } from '../../machines/rules/ejection.ts'
 import { policyNames } from '../../machines/rules/model-policy.ts'
+import { type ModelWork, type WorkEvidence, workOf } from '../../machines/rules/model-work.ts'
 import type { NodeState, Route, RouteLoad } from '../../machines/rules/routing.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
-import { type Modality, modalities } from '../../protocol/wire/nodes/agent.ts'
+import { declaredWork, type Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
-import { usualScoreKind } from '../../runtimes/rerank.ts'
+import { usualRanking } from '../../runtimes/rerank.ts'
 import type { RuntimeModel } from '../../runtimes/runtime.ts'
 import { secondMs } from '../../time.ts'
 
@@ -17,13 +18,15 @@ export interface Profile {
   /** When this name of a model was first known here. */
   readonly knownAt: Date
   readonly load: RouteLoad
+  /** What the last report that had the model said of its work. */
+  work: Pick<WorkEvidence, 'reported' | 'guessed'>
   ejection: EjectionState
   /** Unix seconds, 0 if never. */
   measuredAt: number
   /** The last one that was timed there, by any gateway that has said so; null: none was. What is shown, never the mean. */
   firstToken: FirstToken | null
-  /** Of the last report that had the model. */
-  modality: Modality
+  /** The kinds of work that it was only supposed to do, and has done; another list after each. */
+  answered: readonly Modality[]
   /** The model as the node last reported it. null if the node does not have it now. */
   model: RuntimeModel | null
 }
@@ -57,38 +60,12 @@ interface CatalogueModel {
   readonly contextLength: number | null
   readonly maxOutputLength: number | null
   readonly prices: Route['prices']
-  /** null: what its nodes say. */
   readonly serves: readonly Modality[] | null
 }
 
 function pricesOf({ promptTokenPriceWei, completionTokenPriceWei }: ModelEntryRow): Route['prices'] {
   const prices = { promptTokenWei: promptTokenPriceWei ?? 0n, completionTokenWei: completionTokenPriceWei ?? 0n }
   return prices.promptTokenWei > 0n || prices.completionTokenWei > 0n ? prices : null
-}
-
-/** A word of a later version is passed over. */
-function servedBy({ serves }: ModelEntryRow): readonly Modality[] | null {
-  const known = modalities.filter((modality) => serves?.includes(modality) === true)
-  const [usual] = serves ?? []
-  return known.length === 0 ? null : known.toSorted((a, b) => Number(b === usual) - Number(a === usual))
-}
-
-const alone: Readonly<Record<Modality, readonly Modality[]>> = {
-  chat: ['chat'],
-  embedding: ['embedding'],
-  rerank: ['rerank'],
-  audio: ['audio'],
-  image: ['image'],
-}
-
-/** An agent knows its models by itself, and refuses what they are not for. */
-const servesOf = (node: RoutedNode, { modality }: Profile, declared: readonly Modality[] | null) =>
-  node.identity === null && declared !== null ? declared : alone[modality]
-
-/** A server that does not say that it ranks, but is declared to, ranks as its kind does. */
-function rankingOf({ model }: Profile, kind: RuntimeKind, serves: readonly Modality[]): Route['ranking'] {
-  const told = model?.ranking ?? null
-  return told ?? (serves.includes('rerank') ? { scoreKind: usualScoreKind(kind), documentsMax: null } : null)
 }
 
 /** An id has precedence over an alias. If two entries have one alias, the entry that sorts first has it. */
@@ -103,7 +80,7 @@ export function catalogueOf(entries: readonly ModelEntryRow[]): Catalogue {
     contextLength: entry.contextLength,
     maxOutputLength: entry.maxOutputLength,
     prices: pricesOf(entry),
-    serves: servedBy(entry),
+    serves: entry.serves,
   }))
   const catalogue = new Map<string, CatalogueModel>(models.map((model) => [model.modelId, model]))
   for (const model of models) {
@@ -119,17 +96,30 @@ export function publicIdOf(catalogue: Catalogue, upstreamModelId: string): strin
 
 const least = (a: number | null, b: number | null) => (a === null || b === null ? (a ?? b) : Math.min(a, b))
 
+/** What a model does on a node. */
+export function workOn(
+  row: NodeRow,
+  { upstreamModelId: id, work, answered }: Profile,
+  catalogue: Catalogue,
+): ModelWork {
+  // An agent knows what it can serve, and its owner says so in its own files.
+  const declared = row.kind === 'agent' ? null : (declaredWork(row.serves, id) ?? catalogue.get(id)?.serves ?? null)
+  return workOf({ declared, ...work, answered })
+}
+
 function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, catalogue: Catalogue): Route {
   const { row } = node
   const model = catalogue.get(profile.upstreamModelId)
-  const serves = servesOf(node, profile, model?.serves ?? null)
+  const { serves, guessed } = workOn(row, profile, catalogue)
+  const mayRank = row.kind === 'runtime' && (guessed || serves.includes('rerank'))
   return {
     profileId: profile.profileId,
     nodeId: row.nodeId,
     runtimeId: runtime.runtimeId,
     runtimeKind: runtime.kind,
     serves,
-    ranking: rankingOf(profile, runtime.kind, node.identity === null ? serves : []),
+    workGuessed: guessed,
+    ranking: profile.model?.ranking ?? (mayRank ? usualRanking(runtime.kind, profile.upstreamModelId) : null),
     agent: node.identity,
     customerId: row.customerId,
     visibility: row.visibility,

@@ -33,6 +33,7 @@ function* factsOf({ row, state, heldUntilMs, identity, runtimes }: RoutedNode): 
     for (const profile of profiles.values()) {
       yield profile
       yield profile.model
+      yield profile.answered
     }
   }
 }
@@ -46,7 +47,7 @@ function isAsBefore(facts: readonly unknown[], node: RoutedNode): boolean {
     if (facts[at++] !== runtime.runtimeId || facts[at++] !== runtime.kind || facts[at++] !== runtime.slotsTotal)
       return false
     for (const profile of runtime.profiles.values()) {
-      if (facts[at++] !== profile || facts[at++] !== profile.model) return false
+      if (facts[at++] !== profile || facts[at++] !== profile.model || facts[at++] !== profile.answered) return false
     }
   }
   return at === facts.length

@@ -1,9 +1,10 @@
 import { noConfidences } from '../../confidences.ts'
-import type { Problem, ProblemCode } from '../../errors.ts'
+import { Problem, type ProblemCode } from '../../errors.ts'
 import type { RequestId } from '../../ids.ts'
 import type { Work } from '../../machines/placement/reading.ts'
 import type { Route } from '../../machines/rules/routing.ts'
-import { nodeRefusal, refusalProblem } from '../../protocol/chat/node-refusal.ts'
+import { nodeRefusal, refusalProblem, refusedWork } from '../../protocol/chat/node-refusal.ts'
+import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import { retrySeconds, secondMs } from '../../time.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
 import { TransportError, type TransportFailure } from '../../transport/transport.ts'
@@ -75,6 +76,7 @@ export class Attempt implements InFlightCall {
     private readonly keyId: string,
     readonly work: Work | null = null,
     readonly timed = false,
+    private readonly modality: Modality = 'chat',
   ) {
     this.coldAtMs = route.load.reading.cold ? Date.now() : null
     router.claim(route, this)
@@ -119,7 +121,10 @@ export class Attempt implements InFlightCall {
   release(outcome: CallOutcome): void {
     if (this.released) return
     this.released = true
-    if (outcome.kind === 'ok') this.answer = outcome
+    if (outcome.kind === 'ok') {
+      this.answer = outcome
+      if (this.route.workGuessed) this.router.proved(this.route, this.modality)
+    }
     // What was answered has ended its span by itself, with what it used.
     if (this.span !== null && outcome.kind !== 'ok') this.span.end(null)
     this.router.release(this.route, this, outcome)
@@ -167,7 +172,7 @@ export class Attempt implements InFlightCall {
 
   /** By the HTTP status of the node and, where it says why, its body, of which nothing is shown that names its machine. */
   failedByStatus(status: number, retryAfter: string | null, body: string): AttemptFailure {
-    const refused = this.refusedBy(status, body)
+    const refused = this.failedTrial(status, body) ?? this.refusedBy(status, body)
     if (refused !== null) return refused
     const failure = statusFailure(status, retryAfter)
     if (status >= 500) return this.failure(failure, { cause: 'server_error', keyId: this.keyId })
@@ -179,6 +184,7 @@ export class Attempt implements InFlightCall {
   /** A 200 that carries an error or no completion at all; `content`: what it carries. */
   failedByContent(content: string): AttemptFailure {
     const failure = { code: 'upstream_error', failover: true } as const
+    if (this.onTrial) return this.otherWork(null)
     return this.refusedBy(null, content) ?? this.failure(failure, { cause: 'server_error', keyId: this.keyId })
   }
 
@@ -188,6 +194,29 @@ export class Attempt implements InFlightCall {
     this.span?.end(code)
     this.release({ kind: 'neutral' })
     return { code, failover: false, problem }
+  }
+
+  /** Its route may not do this kind of work (§35). */
+  private get onTrial(): boolean {
+    return !this.route.serves.includes(this.modality)
+  }
+
+  /** null: it was no trial, or what the node says does not speak of the kind of work. */
+  private failedTrial(status: number, body: string): AttemptFailure | null {
+    if (!this.onTrial) return null
+    const { upstreamModelId, modelId } = this.route
+    const words = refusedWork(status, body, { names: { [upstreamModelId]: modelId }, confided: this.confided })
+    return words === null ? null : this.otherWork(words)
+  }
+
+  /** The guess was wrong, which is no fault of the node; another one may do this work. `words`: the node's own. */
+  private otherWork(words: string | null): AttemptFailure {
+    const detail = `${this.route.modelId} was tried for this kind of work (${this.modality}), and its server does not do it.`
+    const said = words === null || words === '' ? detail : `${detail} The node says: ${words}`
+    return {
+      ...this.failedByRequest(new Problem('modality_not_supported', { param: 'model', detail: said })),
+      failover: true,
+    }
   }
 
   /** The node is well, and does not serve this request; another would not either, but for one with a larger context. */

@@ -16,7 +16,7 @@ export interface RelayedRequest {
   readonly operation: Pick<Operation, 'streamType'>
   readonly body: Pick<InferenceRequest, 'stream_options'>
   /** Its place in the line for a slot; absent until it has to wait. */
-  readonly ticket?: Ticket
+  readonly ticket?: Ticket | undefined
 }
 
 /** How a stream ended, told once. */

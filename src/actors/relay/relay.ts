@@ -2,7 +2,7 @@ import { problemFor } from '../../db/outage.ts'
 import { helpUrl, Problem, type ProblemCode } from '../../errors.ts'
 import { textBytes } from '../../host/budget.ts'
 import { streamError } from '../../protocol/chat/stream-error.ts'
-import { ClientStream, writeEnd } from '../../transport/client-stream.ts'
+import { type ClientEnd, ClientStream, writeEnd } from '../../transport/client-stream.ts'
 import type { NodeResponse, TransportError } from '../../transport/transport.ts'
 import type { StreamWriter } from '../operations/operation.ts'
 import type { AbortCause, Attempt, AttemptFailure } from './attempt.ts'
@@ -42,7 +42,7 @@ type Phase = 'waiting' | 'streaming' | 'ended'
  * for long enough. One ticker has all deadlines; no stream has a timer or a closure of its own.
  */
 export class Relay implements Ticking, ReadingOwner {
-  private readonly client: ClientStream
+  private readonly client: ClientEnd
   private readonly reading: StreamReading
   /** The client asked for a usage chunk of its own. */
   private readonly includeUsage: boolean
@@ -62,11 +62,13 @@ export class Relay implements Ticking, ReadingOwner {
     private readonly owner: RelayOwner,
     private readonly request: RelayedRequest,
     private readonly rewriter: StreamWriter,
+    /** Of a stream in which others write, too; null: this one has it to itself. */
+    client: ClientEnd | null = null,
   ) {
     const options: { readonly include_usage?: unknown } = request.body.stream_options ?? {}
     this.includeUsage = options.include_usage === true
     this.reading = new StreamReading(this, rewriter, this.includeUsage)
-    this.client = new ClientStream(port.config.SVC_CLIENT_QUEUE_BYTES_MAX, () => this.clientGone())
+    this.client = client ?? new ClientStream(port.config.SVC_CLIENT_QUEUE_BYTES_MAX, () => this.clientGone())
     port.ticker.add(this)
   }
 

@@ -32,6 +32,7 @@ function soleRoute(modelId: string, customerId: CustomerId): Route {
     runtimeId,
     runtimeKind: 'vllm',
     serves: ['chat'],
+    workGuessed: false,
     ranking: null,
     rank: 0,
     external: false,
@@ -113,6 +114,8 @@ class SoleNode implements Router {
 
   strike(): void {}
 
+  proved(): void {}
+
   usageReported(): void {}
 
   waitForSlot(): Promise<'timeout'> {
@@ -157,7 +160,7 @@ export function createRehearsal(
     receipt: () => {},
     // The node is the caller's own, and no price is asked.
     ledger: real.ledger,
-    idempotency: { claim: nobodyPays, release: () => {} },
+    idempotency: { claim: nobodyPays, complete: nobodyPays, release: () => {} },
     failed: metrics.upstreamFailure,
   })
   return {

@@ -1,6 +1,7 @@
 import type { AdminModelList, ModelEntry } from '../../protocol/wire/admin/admin.ts'
 import { readAdmin } from '../state/api.ts'
 import type { Act, Editing, Says, SeenRow, Values } from './act.ts'
+import { kindsText, kindsTyped, workField } from './work-acts.ts'
 
 export type Model = AdminModelList['models'][number]
 /** What an operator has said of a model. */
@@ -8,7 +9,6 @@ type Entry = Omit<ModelEntry, 'etag' | 'updated_at'>
 
 const path = '/v1/admin/models'
 const labels = {
-  serves: 'Kinds of work',
   aliases: 'Aliases',
   prompt: 'Price of a prompt’s token',
   completion: 'Price of an answer’s token',
@@ -23,7 +23,7 @@ const saysOf = (entry: Entry): Says => ({
   Description: entry.description ?? '',
   Takes: joined(entry.input_modalities),
   Gives: joined(entry.output_modalities),
-  [labels.serves]: joined(entry.serves),
+  [workField().label]: kindsText(entry.serves),
   'Context length': String(entry.context_length ?? ''),
   'Longest answer': String(entry.max_output_length ?? ''),
   'USD prices': Object.entries(entry.usd_prices ?? {})
@@ -61,12 +61,12 @@ const namesIn = (text: string | undefined) => (text ?? '').split(/[\s,]+/).filte
 type Changes = Partial<Omit<Entry, 'id'>>
 
 /** What the person has changed of what the form showed, and nothing else. */
-function changedBy(model: Model, { aliases, serves, prompt, completion }: Values): Changes {
+function changedBy(model: Model, { aliases, prompt, completion, serves }: Values): Changes {
   const named = namesIn(aliases)
-  const kinds = namesIn(serves)
+  const kinds = kindsTyped(serves)
   return {
     ...(joined(named) === joined(model.aliases) ? {} : { aliases: named }),
-    ...(joined(kinds) === joined(model.serves) ? {} : { serves: kinds.length === 0 ? null : kinds }),
+    ...(kindsText(kinds) === kindsText(model.serves) ? {} : { serves: kinds === null ? null : [...kinds] }),
     ...(price(prompt) === model.prompt_token_price_wei ? {} : { prompt_token_price_wei: price(prompt) }),
     ...(price(completion) === model.completion_token_price_wei
       ? {}
@@ -102,9 +102,6 @@ const priceField = (name: 'prompt' | 'completion', value: string | null) =>
     pattern: '[0-9]*',
   }) as const
 
-const work = '(chat|embedding|rerank|audio|image)'
-const worksPattern = `${work}([, ]+${work})*`
-
 export const editModel = (model: Model): Act => ({
   actions: ['model.edit'],
   verb: 'Save',
@@ -112,13 +109,7 @@ export const editModel = (model: Model): Act => ({
   about: 'Nodes that name the model differently serve it together once each name is an alias.',
   fields: [
     { name: 'aliases', label: labels.aliases, hint: 'with commas between', value: joined(model.aliases) },
-    {
-      name: 'serves',
-      label: labels.serves,
-      hint: 'chat, embedding, rerank, audio, image; empty: what its nodes say',
-      pattern: worksPattern,
-      value: joined(model.serves),
-    },
+    workField(kindsText(model.serves)),
     priceField('prompt', model.prompt_token_price_wei),
     priceField('completion', model.completion_token_price_wei),
   ],
@@ -131,8 +122,8 @@ export const editModel = (model: Model): Act => ({
 
 /** What the removed entry said, for an entry that is made anew: no other may have been made. */
 function makeAgain(model: Model): Act {
-  const { aliases, name, description, input_modalities, output_modalities, serves, context_length, max_output_length } =
-    model
+  const { aliases, name, description, input_modalities, output_modalities, serves } = model
+  const { context_length, max_output_length } = model
   const { prompt_token_price_wei, completion_token_price_wei, usd_prices } = model
   const texts = { name, description, input_modalities, output_modalities, serves, context_length, max_output_length }
   const entry = { id: model.id, aliases, ...texts, prompt_token_price_wei, completion_token_price_wei, usd_prices }

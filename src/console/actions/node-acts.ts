@@ -1,10 +1,12 @@
 import type { Node } from '../../protocol/wire/admin/admin.ts'
 import type { EnrollmentTokenIssued } from '../../protocol/wire/nodes/enrollment.ts'
+import type { ServedWork } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { NodeProbe } from '../../protocol/wire/nodes/probe.ts'
 import { callAdmin, readAdmin } from '../state/api.ts'
-import type { Act, ActField, Choice, Says, SeenRow, Values } from './act.ts'
+import type { Act, ActField, Choice, Editing, Says, SeenRow, Send, Values } from './act.ts'
 import { actOn } from './action-acts.ts'
 import { mayDo } from './policy.ts'
+import { kindsText, kindsTyped, servedText, withLine, workField } from './work-acts.ts'
 
 const place = (nodeId: string) => `/v1/admin/nodes/${nodeId}`
 
@@ -17,9 +19,12 @@ const saysOf = (node: Node): Says => ({
   Class: node.node_class,
   Rank: String(node.rank),
   External: node.external ? 'yes' : 'no',
+  'Kinds of work': servedText(node.serves),
   'Payout address': node.payout_address ?? '',
 })
 const seenIn = (node: Node): SeenRow<Node> => ({ etag: node.etag, says: saysOf(node), row: node })
+
+type NodeModel = Node['runtimes'][number]['models'][number]
 
 const removeNode = (node: Node): Act => ({
   actions: ['node.delete'],
@@ -27,7 +32,7 @@ const removeNode = (node: Node): Act => ({
   title: `Remove ${node.name}`,
   about: 'The node and its measurements are deleted. The server itself goes on as before.',
   confirm: node.name,
-  editing: { seen: seenIn(node), read: async () => seenIn(await readAdmin<Node>(place(node.node_id))) },
+  editing: editingOf(node),
   run: (_, send) => send({ action: 'node.delete', method: 'DELETE', path: place(node.node_id) }),
   done: `${node.name} is removed.`,
 })
@@ -62,17 +67,49 @@ export const addNode = (customers: readonly Choice[]): Act => ({
     { name: 'url', label: 'URL', hint: 'http://host:port', required: true },
     nodeName,
     { name: 'api_key', label: 'API key', hint: 'only where the server asks for one', kind: 'secret' },
+    workField(),
     owner(customers),
   ],
   check: (values, signal) => ((values.url ?? '').trim() === '' ? null : look(values, signal)),
   run: (values, send) => {
     const { url = '', name = '', customer_id } = values
-    const body = { ...defaults, ...keyOf(values), customer_id, url: withScheme(url.trim()) }
+    const work = kindsTyped(values.serves)
+    const serves = work === null ? {} : { serves: { '*': work } }
+    const body = { ...defaults, ...keyOf(values), ...serves, customer_id, url: withScheme(url.trim()) }
     const named = name.trim() === '' ? body : { ...body, name: name.trim() }
     return send({ action: 'node.register', method: 'POST', path: '/v1/admin/nodes', body: named })
   },
   done: 'The node is added.',
   undo: (node: Node) => (mayDo('node.delete') ? removeNode(node) : actOn('node.drain', node)),
+})
+
+const editingOf = (node: Node): Editing => ({
+  seen: seenIn(node),
+  read: async () => seenIn(await readAdmin<Node>(place(node.node_id))),
+})
+const sendWork = (node: Node, serves: ServedWork | null, send: Send) =>
+  send({ action: 'node.update', method: 'PATCH', path: place(node.node_id), body: { serves } })
+
+/** For a model server without an agent, which declares its models' work itself. */
+export const declareWork = (node: Node, { upstream_model: model }: NodeModel): Act => ({
+  actions: ['node.update'],
+  verb: 'Declare work',
+  title: `What ${model} does on ${node.name}`,
+  about:
+    'Requests are placed by it. Where nothing is declared, the gateway goes by what the server says, then by what it has answered, then by the name of the model.',
+  fields: [workField(kindsText(node.serves?.[model]))],
+  editing: editingOf(node),
+  run: ({ serves }, send) => sendWork(node, withLine(node, model, kindsTyped(serves)), send),
+  done: `The work of ${model} on ${node.name} is declared.`,
+  undo: (after: Node) => ({
+    actions: ['node.update'],
+    verb: 'Put back',
+    title: `Put back what ${model} does on ${node.name}`,
+    about: 'What was declared before is declared again.',
+    editing: editingOf(after),
+    run: (_, send) => sendWork(after, node.serves, send),
+    done: `${node.name} declares what it did.`,
+  }),
 })
 
 export const enrolNode = (customers: readonly Choice[]): Act => ({

@@ -1,5 +1,6 @@
 import type { Node } from '../../protocol/wire/admin/admin.ts'
-import { ActButtons } from '../actions/act-button.tsx'
+import { ActButton, ActButtons } from '../actions/act-button.tsx'
+import { declareWork } from '../actions/node-acts.ts'
 import { amount, count, duration, nothing, percent } from '../parts/format.ts'
 import { type Column, LongTable } from '../parts/long-table.tsx'
 import { measuredWords, memoryOf, type NodeModel } from '../parts/node-facts.ts'
@@ -55,6 +56,11 @@ const numbers = (nowMs: number): readonly Shown[] => [
 const columnsAt = (nowMs: number): readonly Column<ServedModel>[] => [
   { title: 'Model', by: ({ model }) => model.model, show: ({ model }) => model.model },
   {
+    title: 'For',
+    by: ({ model }) => model.serves.join(', '),
+    show: ({ model }) => model.serves.join(', '),
+  },
+  {
     title: 'Ready',
     by: ({ model }) => (model.ready ? 'yes' : 'no'),
     show: ({ model }) => (model.ready ? 'yes' : 'no'),
@@ -76,12 +82,15 @@ export function NodeModels({ node, nowMs }: { node: Node; nowMs: number }) {
       textOf={({ model }) => model.model}
       columns={columnsAt(nowMs)}
       first={{ title: 'Model', falling: false }}
-      actions={({ model: { model, loaded } }) => (
-        <ActButtons
-          kind="model of a node"
-          row={{ node_id: node.node_id, name: node.name, model, loaded }}
-          on={`${model} on ${node.name}`}
-        />
+      actions={({ model: served, model: { model, loaded } }) => (
+        <>
+          <ActButtons
+            kind="model of a node"
+            row={{ node_id: node.node_id, name: node.name, model, loaded }}
+            on={`${model} on ${node.name}`}
+          />
+          {node.kind === 'runtime' && <ActButton act={declareWork(node, served)} on={`${model} on ${node.name}`} />}
+        </>
       )}
     />
   )

@@ -13,6 +13,7 @@ import {
 } from 'drizzle-orm/pg-core'
 import type { CustomerId, EnrollmentTokenId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import type { TransportKey } from '../../protocol/wire/nodes/agent.ts'
+import type { Modality, ServedWork } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import { bytea, createdAt, instant, revision } from '../columns.ts'
 import { customers } from './accounts.ts'
 
@@ -42,6 +43,8 @@ export const nodes = pgTable(
     /** A hosted provider: prompts leave the owner's machines. */
     external: boolean().notNull().default(false),
     payoutAddress: text(),
+    /** The kinds of work of its models, as an operator has declared them (§35); null: none is declared. */
+    serves: jsonb().$type<ServedWork>(),
     /** When the node has signed the address; null: it is the operator's word. */
     payeeStatedAt: instant(),
     /** The operator's wish; the node's observed state lives in memory of each gateway (§8). */
@@ -146,6 +149,8 @@ export const modelProfiles = pgTable(
     ttftAt: instant(),
     ttftCount: bigint({ mode: 'number' }).notNull().default(0),
     tokensPerSecond: doublePrecision(),
+    /** Kinds of work that it was only supposed to do, by its name, and has done (§35). */
+    answered: jsonb().$type<readonly Modality[]>().notNull().default([]),
     createdAt: createdAt(),
   },
   (t) => [unique().on(t.runtimeId, t.upstreamModelId)],
@@ -165,8 +170,8 @@ export const modelEntries = pgTable('model_entries', {
   description: text(),
   inputModalities: jsonb().$type<string[]>(),
   outputModalities: jsonb().$type<string[]>(),
-  /** Kinds of work, the usual one first; null: what the nodes say. */
-  serves: jsonb().$type<string[]>(),
+  /** Its kinds of work on each node that declares none itself (§35); null: not declared. */
+  serves: jsonb().$type<Modality[]>(),
   contextLength: integer(),
   maxOutputLength: integer(),
   promptTokenPriceWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }),

@@ -42,7 +42,7 @@ export const helpRequests = {
       next: 'Pull or remove the model on the node itself, or ask the operator.',
     },
     n_not_supported: {
-      means: 'The request asks for several choices (`n` or `best_of` above 1). The gateway gives one.',
+      means: 'The request asks for several choices (`n` above 1). A chat gives one.',
       next: 'Leave `n` out, and send the request several times for several answers.',
     },
     private_job_not_supported: {
@@ -67,7 +67,7 @@ export const helpRequests = {
     },
     modality_not_supported: {
       means: 'The model exists, but it does not do this kind of work: a chat model cannot rank, for example.',
-      next: 'Choose a model for this kind of work. `GET /v1/models` says what each model is for (`svc.modality`).',
+      next: 'Choose a model for this kind of work. `GET /v1/models` says what each model is for (`svc.serves`). If the model does this work and the gateway does not know it, its operator declares it: `./penstock nodes set NODE --serves MODEL=rerank`.',
     },
     context_length_exceeded: {
       means: "The prompt has more tokens than the model's context holds.",

@@ -1,4 +1,5 @@
 import { basePaths, operations } from '../../actors/operations/registry.ts'
+import { tokenPaths } from '../../actors/operations/token-paths.ts'
 import { Problem } from '../../errors.ts'
 
 /** Below `/v1`, and spoken by other programs than clients of inference. */
@@ -10,7 +11,7 @@ const belowBase = /^\/v1(?:\/|$)/
  * to inference. The answer does not repeat the path, which could contain anything.
  */
 export function missedInference(path: string, baseUrl: string): Problem | null {
-  const known = [...operations.map((operation) => operation.path), '/models']
+  const known = [...operations.map(({ path: known }) => known), ...Object.values(tokenPaths), '/models']
   const meant = known.find((end) => path.endsWith(end))
   if (otherFamilies.test(path) || (meant === undefined && !belowBase.test(path))) return null
   const base = baseUrl + basePaths[1]

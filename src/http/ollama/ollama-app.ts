@@ -9,9 +9,9 @@ import { gatewayDoor } from '../gateway-door.ts'
 import { inferenceDoors } from '../inference/inference-door.ts'
 import { problems } from '../plugins/problems.ts'
 import { requestId } from '../plugins/request-id.ts'
-import { countTokensRoutes } from '../routes/count-tokens.ts'
 import { inferenceRoutes } from '../routes/inference.ts'
 import { modelRoutes } from '../routes/models.ts'
+import { tokenCountRoutes } from '../routes/tokens/token-counts.ts'
 import { hostFault } from './allowed-hosts.ts'
 import { ollamaModels } from './ollama-models.ts'
 
@@ -60,7 +60,7 @@ export function createOllamaApp(gateway: GatewayHandle, hostname: string): AnyEl
     .wrap(wrap as never)
     .use(problems(context, table))
     .use(inferenceRoutes(doors))
-    .use(countTokensRoutes(context))
+    .use(tokenCountRoutes(context))
     .use(modelRoutes(context))
     .use(ollamaModels(context))
     .use(management(context))

@@ -86,7 +86,7 @@ export const chatOperation: JsonObject = {
   operationId: 'createChatCompletion',
   summary: 'Chat completion',
   description:
-    'OpenAI-compatible. Fields that are not listed (tools, response_format, seed, …) pass through to the node; `svc` is for the gateway and stays here. With `stream: true` the answer is `text/event-stream`: only `data:` lines and `:` comments, ended by `data: [DONE]`. `svc.mixture` asks several models on your own nodes and returns one answer. Its stream begins when every sub-call has ended. Instead of a gateway key an operator may send a role token as bearer together with the two customer headers, for trials.',
+    'OpenAI-compatible. Fields that are not listed (tools, response_format, seed, …) pass through to the node, and those that no table of the gateway knows to your own nodes alone; `svc` is for the gateway and stays here. With `stream: true` the answer is `text/event-stream`: only `data:` lines and `:` comments, ended by `data: [DONE]`. `svc.mixture` asks several models on your own nodes and returns one answer. Its stream begins when every sub-call has ended. Instead of a gateway key an operator may send a role token as bearer together with the two customer headers, for trials.',
   tags: ['Inference'],
   security: [{ GatewayKey: [] }],
   parameters: [

@@ -1,12 +1,11 @@
 import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
 import { OptionalKind } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
-import { operations, routeOf } from '../../actors/operations/registry.ts'
+import { basePaths } from '../../actors/operations/registry.ts'
 import { chatRoute } from '../../actors/telemetry/metrics.ts'
 import { headers, product } from '../../brand.ts'
 import { errorsPath } from '../../errors.ts'
 import { type AdminRoute, needsSecondApprover } from '../../machines/rules/admin-route.ts'
-import { OpenAiErrorBody, ProblemBody } from '../../protocol/wire/admin/report.ts'
 import { ChatChunk, ChatCompletion } from '../../protocol/wire/inference/chat.ts'
 import type { QueryParameters } from '../../protocol/wire/query.ts'
 import { reasonHeader } from '../frame/admin-input.ts'
@@ -16,9 +15,10 @@ import { actionKey, bracedPath, csvKey, etagKey, mediaTypeKey } from '../frame/r
 import { chatOperation } from './chat-operation.ts'
 import { DescribedChatRequest } from './chat-request.ts'
 import { dialectAnswers } from './dialect-samples.ts'
+import { errorResponse, errorSchemas } from './errors.ts'
 import { preconditionParameters, refusedPrecondition, withEtag } from './etags.ts'
 import { sampleOf, sampleOfMedia } from './samples.ts'
-import { type JsonObject, openApiSchema, plain, ref } from './schema.ts'
+import { type JsonObject, openApiSchema, plain } from './schema.ts'
 
 const openApiVersion = '3.1.0'
 /** Of the interface; the program's own version is no business of a stranger. */
@@ -94,21 +94,6 @@ function queryParameters(parameters: QueryParameters): JsonObject[] {
       schema,
     }
   })
-}
-
-/** Where errors have OpenAI's envelope. */
-const inferencePaths: ReadonlySet<string> = new Set(
-  [...operations.map(routeOf), '/v1/api/models', '/v1/models', '/v1/models/{*}'].map(String),
-)
-
-function errorResponse(path: string): JsonObject {
-  const openAi = inferencePaths.has(path)
-  return {
-    description: 'The gateway refused the request, or it failed',
-    content: openAi
-      ? { 'application/json': { schema: ref('OpenAiError') } }
-      : { 'application/problem+json': { schema: ref('Problem') } },
-  }
 }
 
 const reasonParameter = {
@@ -249,6 +234,19 @@ function finished(path: string, method: string, operation: JsonObject, { body, q
   }
 }
 
+const [canonicalBase, ...otherBases] = basePaths
+const pointerTo = (path: string) => `#/paths/${path.replaceAll('~', '~0').replaceAll('/', '~1')}`
+
+/** What stands below several base URLs is described once: below the others it is a reference to the canonical path (§35). */
+function otherPaths(app: AnyElysia, described: ReadonlySet<string>): readonly (readonly [string, JsonObject])[] {
+  const mounted = new Set(app.routes.map(({ path }) => bracedPath(path)))
+  return [...described]
+    .filter((path) => path.startsWith(`${canonicalBase}/`))
+    .flatMap((path) => otherBases.map((base) => [base + path.slice(canonicalBase.length), path] as const))
+    .filter(([other]) => mounted.has(other) && !described.has(other))
+    .map(([other, path]) => [other, { $ref: pointerTo(path) }] as const)
+}
+
 /** The description of everything that is mounted: valid OpenAPI 3.1 (§9; checked in a test). */
 export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
   const { paths } = toOpenAPISchema(app, { staticFile: false }, undefined, undefined, openApiVersion)
@@ -279,15 +277,14 @@ export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
     },
     servers: [{ url: baseUrl }],
     tags,
-    paths: Object.fromEntries(described),
+    paths: Object.fromEntries([...described, ...otherPaths(app, new Set(described.map(([path]) => String(path))))]),
     components: {
       securitySchemes,
       schemas: {
         ChatRequest: openApiSchema(DescribedChatRequest),
         ChatCompletion: openApiSchema(ChatCompletion),
         ChatChunk: openApiSchema(ChatChunk),
-        Problem: openApiSchema(ProblemBody),
-        OpenAiError: openApiSchema(OpenAiErrorBody),
+        ...errorSchemas,
       },
     },
   }) as JsonObject

@@ -1,5 +1,6 @@
 import { Elysia } from 'elysia'
 import { basePaths, operations, pathsOf } from '../../actors/operations/registry.ts'
+import { tokenEnvelope } from '../../actors/operations/token-paths.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { pathOf } from '../../listener/request-target.ts'
@@ -19,7 +20,6 @@ import { adminPrefix, type RouteTable } from '../frame/route-table.ts'
 import { auditUnrouted } from './access-audit.ts'
 
 export const modelsPath = '/models'
-export const countTokensPath = '/messages/count_tokens'
 /** Stands for the route of a request that has none. */
 export const unmatched = 'unmatched'
 
@@ -28,8 +28,7 @@ const modelPaths: readonly string[] = basePaths.flatMap((base) => [base + models
 /** Asked only where something failed. null: RFC 9457. */
 function envelopeOf(route: string): Envelope | null {
   if (modelPaths.includes(route)) return 'openai'
-  if (route.endsWith(countTokensPath)) return 'anthropic'
-  return operations.find((operation) => pathsOf(operation).includes(route))?.envelope ?? null
+  return tokenEnvelope(route) ?? operations.find((operation) => pathsOf(operation).includes(route))?.envelope ?? null
 }
 
 interface FailurePlace {

@@ -86,6 +86,7 @@ export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): No
     node_class: row.nodeClass,
     rank: row.rank,
     external: row.external,
+    serves: row.serves,
     payout_address: open ? row.payoutAddress : null,
     payout_address_by: open ? sayerOf(row) : null,
     origin: row.origin,

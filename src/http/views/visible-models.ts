@@ -64,6 +64,7 @@ function modelOf(id: string, routes: readonly Route[], caller: CustomerId | null
     owned_by: brand,
     svc: {
       modality: routes[0]?.serves[0] ?? 'chat',
+      serves: [...new Set(routes.flatMap((route) => route.serves))],
       context_length: contexts.length === 0 ? null : Math.max(...contexts),
       loaded: told.length === 0 ? null : told.includes(true),
       own: routes.some(({ customerId }) => customerId === caller),

@@ -32,6 +32,7 @@ export function subCallPlacement(
     pin: null,
     profileId: null,
     ownOnly: true,
+    unlisted: null,
     exclude: new Set(),
     freeOnly: true,
     prompt: null,

@@ -1,5 +1,5 @@
 import { inDigits } from '../../amounts.ts'
-import { Problem, type ProblemOptions } from '../../errors.ts'
+import { Problem, type ProblemOptions, quoteValue } from '../../errors.ts'
 import { namesComparedMax, noSuchModel } from '../../protocol/validation/missing-model.ts'
 import { judge, type PlacementRequest, type RefusalCode, type Verdict, verdictRank } from '../rules/eligibility.ts'
 import type { Route, RoutingTable } from '../rules/routing.ts'
@@ -39,6 +39,13 @@ function contextExceeded(routes: readonly Route[], { modelId, contextLeast }: Pl
   return { param, detail: `${tokens}; ${modelId} takes ${inDigits(largest)}.` }
 }
 
+/** The one fault of a request that placement alone can see. */
+function unlistedRefused(modelId: string, unlisted: string): ProblemOptions {
+  const why = 'It passes such a field on to your own nodes alone, as others may charge for what it does'
+  const what = `"${quoteValue(unlisted)}" is a field that this gateway does not know. ${why}, and none of yours can serve ${modelId} here.`
+  return { param: unlisted, detail: `${what} Leave the field out, or connect a node of your own.` }
+}
+
 /** The message about policies for `model_not_allowed` and `privacy_class_not_allowed`. */
 export function policyDetail(table: RoutingTable, request: PlacementRequest): string | null {
   const { modelId, access, ownOnly } = request
@@ -69,6 +76,8 @@ function optionsOf(table: RoutingTable, request: PlacementRequest, code: Refusal
     }
     case 'context_length_exceeded':
       return contextExceeded(furthest(table, request).routes, request)
+    case 'invalid_request':
+      return unlistedRefused(modelId, request.unlisted ?? '')
     case 'modality_not_supported':
       return { param: 'model' }
   }

@@ -1,6 +1,6 @@
 import type { ProblemCode } from '../../errors.ts'
 import type { CustomerId } from '../../ids.ts'
-import type { Modality } from '../../protocol/wire/nodes/agent.ts'
+import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { Prompt } from '../placement/blocks.ts'
 import type { Matches } from '../placement/cache-view.ts'
 import { type EffectivePolicy, privacyRank } from './model-policy.ts'
@@ -10,6 +10,8 @@ export interface PlacementRequest {
   /** As the client named it: an id or an alias. */
   readonly modelId: string
   readonly modality: Modality
+  /** A server that may not do this kind of work is asked, as nothing but a guess speaks against it (§35). */
+  readonly onTrial?: true
   /** Agents pass it on; else only nodes that are reached by their URL can serve it. */
   readonly byAgents: boolean
   readonly access: { readonly customerId: CustomerId; readonly policy: EffectivePolicy }
@@ -18,6 +20,8 @@ export interface PlacementRequest {
   readonly profileId: string | null
   /** Used by mixtures, whose sub-calls never leave the caller's own nodes. */
   readonly ownOnly: boolean
+  /** The client's name of a field that no table knows; null: there is none. Others may bill for it: only own nodes are sent it (§35). */
+  readonly unlisted: string | null
   /** Profiles this request has already tried. */
   readonly exclude: ReadonlySet<string>
   /** Only routes that are free for the caller. */
@@ -51,6 +55,7 @@ export type RefusalCode = Extract<
   | 'context_length_exceeded'
   | 'modality_not_supported'
   | 'no_route_available'
+  | 'invalid_request'
 >
 
 /**
@@ -66,6 +71,7 @@ export const verdicts = [
   { name: 'other_modality', code: 'modality_not_supported' },
   { name: 'not_own', code: 'no_route_available' },
   { name: 'not_pinned', code: 'no_route_available' },
+  { name: 'unlisted_field', code: 'invalid_request' },
   { name: 'billed', code: 'no_route_available' },
   { name: 'context_length', code: 'context_length_exceeded' },
   { name: 'not_ready', code: 'no_route_available' },
@@ -127,9 +133,12 @@ export function judge(route: Route, request: PlacementRequest, side: Side): Verd
   if (!inTier(route, access.policy)) return 'route_tier'
   if (!isPrivateEnough(route, access)) return 'privacy_class'
   if (!mayLeave(route, access)) return 'external'
-  if (!route.serves.includes(request.modality) || (route.agent !== null && !request.byAgents)) return 'other_modality'
+  if (!route.serves.includes(request.modality) && !(request.onTrial && own && route.workGuessed))
+    return 'other_modality'
+  if (route.agent !== null && !request.byAgents) return 'other_modality'
   if (own ? side === 'others' : side === 'own' || request.ownOnly || request.pin !== null) return 'not_own'
   if (request.pin !== null && route.nodeId !== request.pin) return 'not_pinned'
+  if (request.unlisted !== null && !own) return 'unlisted_field'
   if (request.freeOnly && !isFree(route, access.customerId)) return 'billed'
   if (!holds(route, request)) return 'context_length'
   if (!route.ready) return 'not_ready'

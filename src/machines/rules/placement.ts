@@ -12,6 +12,7 @@ import {
   verdictRank,
   verdicts,
 } from './eligibility.ts'
+import { triedWork } from './model-work.ts'
 import type { Route, RoutingTable } from './routing.ts'
 
 export type { PlacementRequest, RefusalCode } from './eligibility.ts'
@@ -152,9 +153,18 @@ function awaited(
 
 /**
  * Chooses the route of one call. Own nodes come first; those of others only follow if the policy lets a prompt leave.
- * It is pure and on the hot path: it reads the table and the loads and never waits.
+ * Where no route is known to do this kind of work, an own one is tried of which that is only supposed. It is pure and on
+ * the hot path: it reads the table and the loads and never waits.
  */
 export function place(table: RoutingTable, request: PlacementRequest): Placement {
+  const placement = placeKnown(table, request)
+  const tried = placement.kind === 'refused' && placement.code === 'modality_not_supported'
+  if (!tried || !triedWork.has(request.modality)) return placement
+  const trial = placeKnown(table, { ...request, onTrial: true })
+  return trial.kind === 'refused' ? placement : trial
+}
+
+function placeKnown(table: RoutingTable, request: PlacementRequest): Placement {
   const outright = refusedOutright(table, request)
   if (outright !== null) return { kind: 'refused', code: outright }
   const routes = table.byModel.get(request.modelId) ?? []

@@ -1,6 +1,6 @@
 import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
-import type { Modality } from '../../protocol/wire/nodes/agent.ts'
+import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { ModelFile, ModelMemory } from '../../protocol/wire/nodes/model-facts.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import type { Reading } from '../placement/reading.ts'
@@ -34,8 +34,10 @@ export interface Route {
   readonly nodeId: NodeId
   readonly runtimeId: RuntimeId
   readonly runtimeKind: RuntimeKind
-  /** The model's kinds of work, the usual one first: as the catalogue says, else as its server does. One array per model. */
+  /** The kinds of work that the model does, the main one first. */
   readonly serves: readonly Modality[]
+  /** `serves` is a guess by the model's name: its owner may try it for other work (§35). */
+  readonly workGuessed: boolean
   /** How its server ranks; null: it does not, or an agent stands before it, who ranks as it is asked (§12). */
   readonly ranking: { readonly scoreKind: 'probability' | 'logit'; readonly documentsMax: number | null } | null
   /** The agent in front of the runtime. Requests to it name the runtime, and this key verifies its receipts (§22). */

@@ -5,6 +5,7 @@ import { BoundRewriter } from '../../protocol/chat/bound-rewriter.ts'
 import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
 import { SseSplitter } from '../../protocol/chat/sse.ts'
 import { usageText } from '../../protocol/chat/token-usage.ts'
+import { reportsAsked } from '../../protocol/dialects/server-reports.ts'
 import { openAiError } from '../../protocol/json/error-envelopes.ts'
 import type { NodeResponse } from '../../transport/transport.ts'
 import { CallerStream } from './caller-stream.ts'
@@ -45,8 +46,9 @@ export class ChatStream {
     this.separateUsage = (options as { readonly include_usage?: unknown } | null | undefined)?.include_usage === true
     const created = Math.floor(Date.now() / 1_000)
     const identity = { id: `chatcmpl-${ulid()}`, created, model: call.modelId }
-    this.bound = call.input.order?.binding == null ? null : new BoundRewriter(identity)
-    this.rewriter = this.bound ?? new ChunkRewriter(identity)
+    const asked = reportsAsked(call.input.body)
+    this.bound = call.input.order?.binding == null ? null : new BoundRewriter(identity, asked)
+    this.rewriter = this.bound ?? new ChunkRewriter(identity, asked)
     this.splitter = new SseSplitter({
       data: (payload) => this.event(payload),
       errorLine: (payload) => this.refused(payload),

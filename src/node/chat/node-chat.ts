@@ -7,6 +7,7 @@ import { saysWhy } from '../../protocol/chat/node-refusal.ts'
 import { eventStreamHeaders } from '../../protocol/chat/sse.ts'
 import { wireUsage } from '../../protocol/chat/token-usage.ts'
 import { streamMembers, upstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { reportsAsked } from '../../protocol/dialects/server-reports.ts'
 import { Roster } from '../../roster.ts'
 import { askedAsStream } from '../../runtimes/registry.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
@@ -120,6 +121,7 @@ async function heardStream(call: ChatCall, response: NodeResponse): Promise<Publ
 }
 
 function whole(call: ChatCall, completion: PublicCompletion): Response {
+  const { timings } = completion
   const { usage, svc } = call.conclude(completion.usage, completion.outputWeight(), completion.choices)
   call.release()
   return Response.json(
@@ -128,6 +130,7 @@ function whole(call: ChatCall, completion: PublicCompletion): Response {
       object: 'chat.completion',
       created: Math.floor(Date.now() / 1_000),
       model: call.modelId,
+      ...(reportsAsked(call.input.body)?.timings === true && timings !== null ? { timings } : {}),
       choices: completion.choices,
       usage: wireUsage(usage),
       svc,

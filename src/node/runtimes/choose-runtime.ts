@@ -1,7 +1,7 @@
 import { Problem } from '../../errors.ts'
 import { withLatest } from '../../protocol/dialects/ollama/model-tags.ts'
 import { noSuchModel } from '../../protocol/validation/missing-model.ts'
-import type { Modality } from '../../protocol/wire/nodes/agent.ts'
+import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { RuntimeModel } from '../../runtimes/runtime.ts'
 import type { LocalRuntime } from './local-runtime.ts'
 

@@ -10,6 +10,8 @@ export function answerEnd(usage: TokenUsage, metadata: ChatMetadata): string {
   const estimated = metadata.usage_estimated === true ? ',"usage_estimated":true' : ''
   const external = metadata.external === true ? ',"external":true' : ''
   const salt = metadata.receipt_salt === undefined ? '' : `,"receipt_salt":"${metadata.receipt_salt}"`
+  const hashes =
+    metadata.receipt_hashes === undefined ? '' : `,"receipt_hashes":${JSON.stringify(metadata.receipt_hashes)}`
   const mixture = metadata.mixture === undefined ? '' : `,"mixture":${JSON.stringify(metadata.mixture)}`
-  return `,"usage":${usageText(usage)},"svc":{"runtime_id":${jsonString(metadata.runtime_id)},"runtime_kind":${jsonString(metadata.runtime_kind)},"latency_ms":${metadata.latency_ms},"ttft_ms":${metadata.ttft_ms},"receipt_hash":"${metadata.receipt_hash}","request_id":"${metadata.request_id}"${estimated}${external}${salt}${mixture}}`
+  return `,"usage":${usageText(usage)},"svc":{"runtime_id":${jsonString(metadata.runtime_id)},"runtime_kind":${jsonString(metadata.runtime_kind)},"latency_ms":${metadata.latency_ms},"ttft_ms":${metadata.ttft_ms},"receipt_hash":"${metadata.receipt_hash}","request_id":"${metadata.request_id}"${estimated}${external}${salt}${hashes}${mixture}}`
 }

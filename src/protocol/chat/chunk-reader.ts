@@ -1,3 +1,4 @@
+import { timingsOf } from '../dialects/server-reports.ts'
 import { chunkJson, tooMuch } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'
@@ -87,6 +88,8 @@ export abstract class ChunkReader {
   cachedTokens: number | null = null
   /** The last `svc` that the node put into a chunk: an agent's receipt. Unchecked. */
   svc: unknown
+  /** What the server last reported of its times (llama.cpp). */
+  timings: Json | null = null
   /** `usage` came with the finish chunk or after it; an earlier one may be a running count. */
   usageFinal = false
   /** Weight of all text that passed, for the estimate where usage is absent. */
@@ -111,6 +114,8 @@ export abstract class ChunkReader {
       this.cachedTokens = readCachedTokens(chunk)
     }
     if (chunk.svc !== undefined) this.svc = chunk.svc
+    if (chunk.timings !== undefined) this.timings = timingsOf(chunk.timings)
+    this.reported(chunk)
     const choices = Array.isArray(chunk.choices) ? this.publicChoices(chunk.choices) : []
     if (choices === null) return 'failed'
     // Some nodes finish twice: the text that the first one carries must not go with it.
@@ -118,6 +123,9 @@ export abstract class ChunkReader {
     if (usage !== null && this.finish !== null) this.usageFinal = true
     return choices
   }
+
+  /** Called with each chunk before its choices are read. */
+  protected reported(_chunk: Json): void {}
 
   /** null: the answer exceeds a bound. */
   private publicChoices(choices: readonly unknown[]): Json[] | null {

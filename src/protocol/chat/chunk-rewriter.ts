@@ -1,3 +1,4 @@
+import { type ReportsAsked, reportMembers } from '../dialects/server-reports.ts'
 import { foreignJson } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 import { jsonString } from '../json/json-text.ts'
@@ -48,11 +49,17 @@ export class ChunkRewriter extends ChunkReader {
   /** Of the last chunk; null: it was passed on without being parsed. */
   protected parsed: readonly Json[] | null = null
   private template: Template | null = null
+  /** Of the last chunk. */
+  private reports = ''
   private lessons = 0
   private chunks = 0
   private readonly head: string
 
-  constructor(identity: ChunkIdentity) {
+  /** `asked`: reports of the server's work that the client wants in its chunks. */
+  constructor(
+    identity: ChunkIdentity,
+    private readonly asked: ReportsAsked | null = null,
+  ) {
     super()
     this.head = `{"id":${jsonString(identity.id)},"object":"chat.completion.chunk","created":${identity.created},"model":${jsonString(identity.model)},"choices":`
   }
@@ -88,10 +95,15 @@ export class ChunkRewriter extends ChunkReader {
     if (choices === 'malformed') return malformed
     if (choices === 'failed') return failed
     if (choices.length === 0 || choices.some(finishes)) return nothing
-    const text = this.chunk(choices)
+    const text = this.chunk(choices, this.reports)
     this.parsed = choices
-    this.learn(data, choices)
+    // A spliced chunk would have the reports of the one that it was learnt from.
+    if (this.asked === null) this.learn(data, choices)
     return { kind: 'chunk', text }
+  }
+
+  protected override reported(chunk: Json): void {
+    if (this.asked !== null) this.reports = reportMembers(chunk, this.asked)
   }
 
   /** One event; the first also carries the role, synthesised where the node left it out. */
@@ -151,8 +163,9 @@ export class ChunkRewriter extends ChunkReader {
    * (OpenAI's `include_usage`). `members`: what `answerEnd` made. `[DONE]` follows.
    */
   terminal(members: string, separate: boolean): string {
-    if (!separate) return `${this.chunk(this.finish ?? [], members)}data: [DONE]\n\n`
-    return `data: ${this.head}[]${members}}\n\ndata: [DONE]\n\n`
+    const end = reportMembers({ timings: this.timings }, this.asked) + members
+    if (!separate) return `${this.chunk(this.finish ?? [], end)}data: [DONE]\n\n`
+    return `data: ${this.head}[]${end}}\n\ndata: [DONE]\n\n`
   }
 
   /** The same, of an answer that is settled. */

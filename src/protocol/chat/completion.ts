@@ -1,3 +1,4 @@
+import { timingsOf } from '../dialects/server-reports.ts'
 import { foreignJson } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 import { jsonString } from '../json/json-text.ts'
@@ -22,6 +23,8 @@ export interface PublicCompletion {
   readonly usage: TokenUsage | null
   /** Of the prompt, found in the node's cache; null: it does not say. */
   readonly cachedTokens: number | null
+  /** What its server reports of its times. */
+  readonly timings: Json | null
   /** An agent's receipt as the node wrote it. Unchecked. */
   readonly svc: unknown
   /** Weight of the text, reasoning and tool calls of the answer, unrounded; counted only when asked. */
@@ -47,7 +50,7 @@ export function publicCompletion(text: string): PublicCompletion | null {
       ...(isObject(choice.logprobs) ? { logprobs: choice.logprobs } : {}),
     })
   }
-  return completionOf(choices, readUsage(body), body.svc, readCachedTokens(body))
+  return completionOf(choices, readUsage(body), body.svc, readCachedTokens(body), timingsOf(body.timings))
 }
 
 /** `svc`: as the node wrote it. */
@@ -56,9 +59,10 @@ export function completionOf(
   usage: TokenUsage | null,
   svc: unknown,
   cachedTokens: number | null = null,
+  timings: Json | null = null,
 ): PublicCompletion {
   const weight = () => choices.reduce((sum, { message }) => sum + outputWeight(message), 0)
-  return { choices, usage, cachedTokens, svc, outputWeight: weight }
+  return { choices, usage, cachedTokens, timings, svc, outputWeight: weight }
 }
 
 /** The body of a whole answer, as it goes on the wire. */
@@ -67,6 +71,8 @@ export function completionText(
   choices: readonly PublicChoice[],
   usage: TokenUsage,
   metadata: ChatMetadata,
+  /** What `reportMembers` made. */
+  reports = '',
 ): string {
-  return `{"id":"${id}","object":"chat.completion","created":${created},"model":${jsonString(model)},"choices":${JSON.stringify(choices)}${answerEnd(usage, metadata)}}`
+  return `{"id":"${id}","object":"chat.completion","created":${created},"model":${jsonString(model)},"choices":${JSON.stringify(choices)}${reports}${answerEnd(usage, metadata)}}`
 }

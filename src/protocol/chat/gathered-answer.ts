@@ -81,7 +81,7 @@ export class GatheredAnswer extends ChunkReader {
   /** As `publicCompletion` makes it of a whole answer. Ask only once it is finished. */
   completion(): PublicCompletion {
     const choices = [...this.choices].sort(([a], [b]) => a - b).map(([index, choice]) => publicChoice(index, choice))
-    return completionOf(choices, this.usage, this.svc, this.cachedTokens)
+    return completionOf(choices, this.usage, this.svc, this.cachedTokens, this.timings)
   }
 
   private break(said = ''): void {

@@ -137,6 +137,22 @@ export function nodeRefusal(status: number | null, text: string, { names, confid
   }
 }
 
+/** Statuses of a server that has no such path, or none for this model. */
+const noSuchWork: ReadonlySet<number> = new Set([404, 405, 501])
+/** The words of vLLM, SGLang, Ollama and llama.cpp for work that their model does not do. */
+const otherWork =
+  /(?:not|n't) support|unsupported|not (?:an? )?(?:embedding|generat|rerank|chat|text)|cannot (?:embed|rank|generate)|without `?--(?:embedding|rerank)/i
+
+/**
+ * What a node says of a kind of work that it does not do, cleaned and perhaps empty; null: it does not say so. Only asked of
+ * a call on trial (§35).
+ */
+export function refusedWork(status: number, text: string, { names, confided }: Speaker): string | null {
+  const words = text.length > reasonUnitsMax ? '' : confided.strike(wordsOf(errorOf(text)).slice(0, 2 * wordsMax))
+  if (!noSuchWork.has(status) && !otherWork.test(words)) return null
+  return cleanMessage(words.slice(0, wordsMax), names) ?? ''
+}
+
 /** The client's error for it. */
 export function refusalProblem({ code, message, promptTokens, contextLength }: NodeRefusal): Problem {
   const detail = message ?? (code === 'invalid_request' ? 'The node refused the request.' : null)

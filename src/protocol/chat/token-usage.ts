@@ -28,6 +28,27 @@ export function withDetails(
   }
 }
 
+/** null: one of them does not tell. */
+function sumOf(usages: readonly TokenUsage[], of: (usage: TokenUsage) => number | undefined): number | null {
+  let sum = 0
+  for (const usage of usages) {
+    const tokens = of(usage)
+    if (tokens === undefined) return null
+    sum += tokens
+  }
+  return sum
+}
+
+/** A detail that one of them lacks is not known of the sum. */
+export function usageSum(usages: readonly TokenUsage[]): TokenUsage {
+  const prompt = sumOf(usages, (usage) => usage.prompt_tokens) ?? 0
+  const completion = sumOf(usages, (usage) => usage.completion_tokens) ?? 0
+  const usage = { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+  const cached = sumOf(usages, ({ cached_tokens: tokens }) => tokens)
+  const reasoning = sumOf(usages, ({ reasoning_tokens: tokens }) => tokens)
+  return withDetails(usage, cached, reasoning)
+}
+
 /** OpenAI's `usage`, with the details that are known. */
 export const wireUsage = ({ cached_tokens, reasoning_tokens, ...usage }: TokenUsage) => ({
   ...usage,

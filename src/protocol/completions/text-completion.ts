@@ -13,6 +13,7 @@ import {
 import { areChoices } from '../chat/completion.ts'
 import { textWeight } from '../chat/token-estimate.ts'
 import type { TokenUsage } from '../chat/token-usage.ts'
+import { type ReportsAsked, reportMembers, timingsOf } from '../dialects/server-reports.ts'
 import { chunkJson, foreignJson, tooMuch } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 
@@ -39,6 +40,7 @@ export interface TextAnswer {
   readonly texts: readonly TextChoice[]
   readonly usage: TokenUsage | null
   readonly cachedTokens: number | null
+  readonly timings: Json | null
   readonly svc: unknown
 }
 
@@ -49,7 +51,13 @@ export function readTextCompletion(text: string): TextAnswer | null {
   const texts = body.choices.map(choiceOf)
   if (texts.some((choice) => choice === null)) return null
   const { svc } = body
-  return { texts: texts as TextChoice[], usage: readUsage(body), cachedTokens: readCachedTokens(body), svc }
+  return {
+    texts: texts as TextChoice[],
+    usage: readUsage(body),
+    cachedTokens: readCachedTokens(body),
+    timings: timingsOf(body.timings),
+    svc,
+  }
 }
 
 export const textWeightOf = (texts: readonly TextChoice[]) => texts.reduce((sum, { text }) => sum + textWeight(text), 0)
@@ -62,8 +70,10 @@ export function textCompletionText(
   identity: ChunkIdentity,
   texts: readonly TextChoice[],
   { usage, metadata }: SettledEnd,
+  /** What `reportMembers` made. */
+  reports = '',
 ): string {
-  return `${headOf(identity)}${JSON.stringify(texts)}${answerEnd(usage, metadata)}}`
+  return `${headOf(identity)}${JSON.stringify(texts)}${reports}${answerEnd(usage, metadata)}}`
 }
 
 const nothing: Accepted = { kind: 'nothing' }
@@ -82,7 +92,14 @@ export class TextStream {
   readonly keptBytes = 0
   private readonly head: string
 
-  constructor(identity: ChunkIdentity) {
+  /** What the server last reported of its times. */
+  private timings: Json | null = null
+
+  /** `asked`: reports of the server's work that the client wants in its chunks. */
+  constructor(
+    identity: ChunkIdentity,
+    private readonly asked: ReportsAsked | null = null,
+  ) {
     this.head = headOf(identity)
   }
 
@@ -97,16 +114,22 @@ export class TextStream {
       this.cachedTokens = readCachedTokens(chunk)
     }
     if (chunk.svc !== undefined) this.svc = chunk.svc
+    if (chunk.timings !== undefined) this.timings = timingsOf(chunk.timings)
     const told = Array.isArray(chunk.choices) ? chunk.choices : []
     if (told.length > choicesMax) return failed
     const all = told.map(choiceOf)
-    const choices = all.filter((choice) => choice !== null)
+    const choices = this.placed(all.filter((choice) => choice !== null))
     this.weigh(choices)
     const finished = choices.some(({ finish_reason: reason }) => reason !== null)
     if (finished && this.finish === null) this.finish = choices.map((choice) => ({ ...choice }))
     if (usage !== null && this.finish !== null) this.usageFinal = true
     if (choices.length === 0 || finished) return nothing
-    return { kind: 'chunk', text: this.event(choices) }
+    return { kind: 'chunk', text: this.event(choices, reportMembers(chunk, this.asked)) }
+  }
+
+  /** Of a stream with several answers each has its own place. */
+  protected placed(choices: readonly TextChoice[]): readonly TextChoice[] {
+    return choices
   }
 
   private weigh(choices: readonly TextChoice[]): void {
@@ -126,7 +149,8 @@ export class TextStream {
   }
 
   last({ usage, metadata }: SettledEnd, separate: boolean): string {
-    return `${this.event(separate ? [] : (this.finish ?? []), answerEnd(usage, metadata))}data: [DONE]\n\n`
+    const end = reportMembers({ timings: this.timings }, this.asked) + answerEnd(usage, metadata)
+    return `${this.event(separate ? [] : (this.finish ?? []), end)}data: [DONE]\n\n`
   }
 
   /** A failure inside the stream; no `[DONE]` follows, so that no client takes it for an end. */

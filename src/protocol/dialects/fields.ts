@@ -1,7 +1,5 @@
-import type { Json } from '../json/json-object.ts'
-
-/** Where a request that generates text comes in. What Ollama's clients say of the next token stands in their `options`. */
-export const doors = ['chat', 'completions', 'responses', 'messages', 'ollama'] as const
+/** Where a request comes in. What Ollama's clients say of the next token stands in their `options`. */
+export const doors = ['chat', 'completions', 'embeddings', 'responses', 'messages', 'ollama'] as const
 export type Door = (typeof doors)[number]
 
 /**
@@ -17,55 +15,79 @@ export interface Field {
   readonly at: Partial<Readonly<Record<Door, Fate>>>
   /** The form in which a node gets it, or why it gets none. */
   readonly note?: string
+  /** It is refused at these doors, which have a field of their own for it. */
+  readonly instead?: Partial<Readonly<Record<Door, string>>>
 }
 
 const everywhere = { chat: 'carried', completions: 'carried', responses: 'carried', messages: 'carried' } as const
 const carriedEverywhere = { ...everywhere, ollama: 'carried' } as const
+const at = (fate: Fate): Field['at'] => Object.fromEntries(doors.map((door) => [door, fate]))
 
-const named = (of: Field['of'], at: Field['at'], names: string): Readonly<Record<string, Field>> =>
-  Object.fromEntries(names.split(/\s+/).map((name) => [name, { of, at }]))
+const named = (of: Field['of'], fates: Field['at'], names: string): Readonly<Record<string, Field>> =>
+  Object.fromEntries(names.split(/\s+/).map((name) => [name, { of, at: fates }]))
+
+/** A field of chat, and what other doors have in its place. */
+const chatOnly = (carried: Field['at'], instead: NonNullable<Field['instead']>): Field => ({
+  of: 'OpenAI',
+  at: { ...carried, ...Object.fromEntries(Object.keys(instead).map((door) => [door, 'refused' as const])) },
+  instead,
+})
 
 /**
  * Each field of a request beside its prompt, once. The readers of requests, docs/reference/fields.md and the test that sends each field
- * through each door follow from it. Chat and completions carry further fields as they are.
+ * through each door follow from it. What the table lacks goes to the account's own nodes by its name (`unlisted.ts`).
  */
 export const fields: Readonly<Record<string, Field>> = {
   ...named('OpenAI', carriedEverywhere, 'temperature top_p seed presence_penalty frequency_penalty'),
   stop: { of: 'OpenAI', at: carriedEverywhere },
   logit_bias: { of: 'OpenAI', at: everywhere },
   logprobs: {
-    of: 'OpenAI',
-    at: { chat: 'carried', completions: 'carried', ollama: 'mapped' },
-    note: 'beside `options`; Responses ask by `include`',
+    ...chatOnly({ chat: 'carried', completions: 'carried', ollama: 'mapped' }, { responses: 'include' }),
+    note: 'Ollama: beside `options`',
   },
   top_logprobs: {
     of: 'OpenAI',
     at: { chat: 'carried', responses: 'mapped', ollama: 'mapped' },
     note: 'beside `options`; Responses: with `logprobs`',
   },
-  n: { of: 'OpenAI', at: { chat: 'refused', completions: 'refused' }, note: 'beyond 1' },
-  best_of: { of: 'OpenAI', at: { completions: 'refused' }, note: 'beyond 1' },
-  max_tokens: { of: 'OpenAI', at: { chat: 'carried', completions: 'carried', messages: 'carried' } },
-  max_completion_tokens: { of: 'OpenAI', at: { chat: 'carried', completions: 'carried' } },
-  ...named('OpenAI', { chat: 'carried' }, 'response_format verbosity'),
-  reasoning_effort: { of: 'OpenAI', at: { chat: 'carried', completions: 'carried' } },
-  ...named('OpenAI', { chat: 'carried', completions: 'carried' }, 'stream_options suffix echo'),
-  parallel_tool_calls: { of: 'OpenAI', at: { chat: 'carried', responses: 'carried' } },
-  ...named('OpenAI', { chat: 'dropped', completions: 'dropped', responses: 'dropped' }, 'user safety_identifier store'),
-  metadata: {
+  n: {
     of: 'OpenAI',
-    at: { chat: 'dropped', completions: 'dropped', responses: 'dropped', messages: 'dropped' },
+    at: { chat: 'refused', completions: 'hint', responses: 'refused', messages: 'refused', ollama: 'refused' },
+    note: 'beyond 1; completions: so many calls',
   },
-  service_tier: {
+  best_of: { of: 'OpenAI', at: { completions: 'mapped' }, note: 'so many calls, beyond `n` with `logprobs`' },
+  max_tokens: chatOnly(
+    { chat: 'carried', completions: 'carried', messages: 'carried' },
+    { responses: 'max_output_tokens', ollama: 'options.num_predict' },
+  ),
+  max_completion_tokens: chatOnly(
+    { chat: 'carried', completions: 'carried' },
+    { responses: 'max_output_tokens', messages: 'max_tokens', ollama: 'options.num_predict' },
+  ),
+  response_format: chatOnly(
+    { chat: 'carried', completions: 'carried' },
+    { responses: 'text.format', messages: 'output_config.format', ollama: 'format' },
+  ),
+  verbosity: chatOnly({ chat: 'carried', messages: 'carried', ollama: 'carried' }, { responses: 'text.verbosity' }),
+  reasoning_effort: chatOnly(
+    { chat: 'carried', completions: 'carried' },
+    { responses: 'reasoning.effort', messages: 'output_config.effort', ollama: 'think' },
+  ),
+  parallel_tool_calls: chatOnly(
+    { chat: 'carried', responses: 'carried', ollama: 'carried' },
+    { messages: 'tool_choice.disable_parallel_tool_use' },
+  ),
+  stream_options: {
     of: 'OpenAI',
-    at: { chat: 'dropped', completions: 'dropped', responses: 'dropped', messages: 'dropped' },
+    at: { chat: 'carried', completions: 'carried', responses: 'dropped', messages: 'dropped', ollama: 'dropped' },
+    note: 'elsewhere a stream always ends with its usage',
   },
-  cache_control: {
-    of: 'Anthropic',
-    at: { chat: 'hint', completions: 'hint' },
-    note: 'also in parts, messages and tools',
-  },
-  prompt_cache_key: { of: 'OpenAI', at: { chat: 'hint', completions: 'hint', responses: 'hint' } },
+  ...named('OpenAI', { chat: 'carried', completions: 'carried' }, 'suffix echo'),
+  ...named('OpenAI', { embeddings: 'carried' }, 'encoding_format dimensions'),
+  ...named('OpenAI', at('dropped'), 'user safety_identifier store metadata service_tier'),
+  client_metadata: { of: 'OpenAI', at: { responses: 'dropped' }, note: 'Codex sends it' },
+  cache_control: { of: 'Anthropic', at: at('hint'), note: 'also in parts, messages and tools' },
+  prompt_cache_key: { of: 'OpenAI', at: at('hint') },
 
   max_output_tokens: { of: 'OpenAI', at: { responses: 'mapped' }, note: '`max_tokens`' },
   reasoning: { of: 'OpenAI', at: { responses: 'mapped' }, note: '`reasoning_effort`' },
@@ -84,6 +106,7 @@ export const fields: Readonly<Record<string, Field>> = {
   thinking: { of: 'Anthropic', at: { messages: 'mapped' }, note: 'the switch that the node’s kind has' },
   output_config: { of: 'Anthropic', at: { messages: 'mapped' }, note: '`reasoning_effort`, `response_format`' },
   ...named('Anthropic', { messages: 'refused' }, 'container mcp_servers thread'),
+  ...named('Anthropic', { messages: 'dropped' }, 'betas anthropic_beta anthropic_version'),
   context_management: { of: 'Anthropic', at: { messages: 'refused' }, note: 'all but clearing thoughts' },
 
   num_predict: { of: 'Ollama', at: { ollama: 'mapped' }, note: '`max_tokens`' },
@@ -94,7 +117,7 @@ export const fields: Readonly<Record<string, Field>> = {
   ...named(
     'Ollama',
     { ollama: 'dropped' },
-    'num_ctx num_batch num_gpu main_gpu num_thread num_keep numa low_vram f16_kv logits_all vocab_only use_mmap use_mlock embedding_only',
+    'num_ctx num_batch num_gpu main_gpu num_thread num_keep numa low_vram f16_kv logits_all vocab_only use_mmap use_mlock embedding_only truncate shift',
   ),
 
   ...named(
@@ -123,25 +146,24 @@ export const fields: Readonly<Record<string, Field>> = {
     guided_grammar`,
   ),
   ...named('vLLM', everywhere, 'add_generation_prompt continue_final_message documents mm_processor_kwargs cache_salt'),
+  ...named('vLLM', { ...everywhere, embeddings: 'carried' }, 'add_special_tokens truncate_prompt_tokens'),
+  normalize: { of: 'vLLM', at: { embeddings: 'carried' } },
+  embd_normalize: { of: 'llama.cpp', at: { embeddings: 'carried' } },
   ...named('SGLang', carriedEverywhere, 'regex ebnf no_stop_trim stop_regex'),
   ...named('SGLang', everywhere, 'separate_reasoning lora_path'),
 
-  svc: {
-    of: 'Penstock',
-    at: { chat: 'hint', completions: 'hint', responses: 'hint', messages: 'hint', ollama: 'hint' },
-  },
+  svc: { of: 'Penstock', at: at('hint') },
+}
+
+/** What beside those fields belongs to a request: its prompt, its tools, its model, and whether it is a stream. Ollama's differ by path. */
+export const promptNames: Readonly<Record<Exclude<Door, 'ollama'>, readonly string[]>> = {
+  chat: ['model', 'messages', 'tools', 'tool_choice', 'functions', 'function_call', 'stream'],
+  completions: ['model', 'prompt', 'stream'],
+  embeddings: ['model', 'input'],
+  responses: ['model', 'input', 'tools', 'tool_choice', 'stream'],
+  messages: ['model', 'messages', 'tools', 'tool_choice', 'stream'],
 }
 
 /** The names that have this fate at this door. */
 export const namesOf = (door: Door, fate: Fate): ReadonlySet<string> =>
   new Set(Object.keys(fields).filter((name) => fields[name]?.at[door] === fate))
-
-const carried = { responses: namesOf('responses', 'carried'), messages: namesOf('messages', 'carried') } as const
-
-/** What of a request goes to the node as it is. What a client left out stays left out, so that a node's own default stands. */
-export function carriedOf(door: keyof typeof carried, asked: Json): Json {
-  const names = carried[door]
-  const out: Record<string, unknown> = {}
-  for (const name in asked) if (names.has(name) && asked[name] != null) out[name] = asked[name]
-  return out
-}

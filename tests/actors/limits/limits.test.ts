@@ -95,6 +95,35 @@ async function leaseLeftMs(access: Access): Promise<number> {
   return Number(row?.ms ?? 0)
 }
 
+test('§17: a request that is several calls holds one slot, and of the others what is here', async () => {
+  const limits = await gateway()
+  const access = account({ max_concurrency: 8 })
+  const atOnce = async (calls: number) => limits.admit(access, 1, calls)
+  await waitUntil('a slot more is here', async () => {
+    const probe = await atOnce(2)
+    probe.settle(0)
+    return probe.slots === 2
+  })
+  const held = [await atOnce(2)]
+  expect(held[0]?.slots).toBe(2)
+  for (let slots = 2; slots < 8; slots++) held.push(await atOnce(1))
+  expect((await refused(limits, access)).code).toBe('concurrency_limited')
+  held[0]?.settle(0)
+  for (let more = 0; more < 2; more++) held.push(await atOnce(1))
+  expect((await refused(limits, access)).code).toBe('concurrency_limited')
+  for (const one of held) one.settle(0)
+})
+
+test('§17: a request that is several calls counts as so many a minute', async () => {
+  const limits = await gateway()
+  const access = account({ rate_limit_rpm: 5 })
+  const call = async (calls: number) => limits.admit(access, 1, calls)
+  expect((await call(4)).slots).toBeUndefined()
+  await expect(call(2)).rejects.toMatchObject({ code: 'rate_limited' })
+  expect(isAdmitted(await attempt(limits, access))).toBe(true)
+  expect((await refused(limits, access)).code).toBe('rate_limited')
+})
+
 test('§17: an account without limits is admitted without a wait, by one shared admission', async () => {
   const limits = await gateway()
   const first = limits.admit(account({}), 1_000)

@@ -33,6 +33,7 @@ function runtimeOf(
     ttftCount: 0,
     tokensPerSecond: null,
     lastMeasuredAt: null,
+    answered: [],
   })
   const profiles = models.map((one) => runtime.knowProfile(rowOf(one)))
   const hear = (now: readonly RuntimeModel[], more: Partial<RuntimeStatus> = {}, atMs = nowMs) =>

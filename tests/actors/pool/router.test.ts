@@ -132,6 +132,7 @@ function placed(
     pin: null,
     profileId: null,
     ownOnly: false,
+    unlisted: null,
     exclude: new Set(exclude),
     freeOnly: true,
     prompt: null,

@@ -20,10 +20,18 @@ function nodeOf(index: number, models: readonly number[]): Changing {
     measuredAt: 0,
     modality: 'chat',
     firstToken: null,
+    work: { reported: null, guessed: false },
+    answered: [],
     model: { ready: true, contextLength: 8_192 },
   })
   const profiles = new Map(models.map((model) => [nameOf(model), profile(model)]))
-  const row = { nodeId: `node_${index}`, customerId: `cus_${index % 3}`, visibility: 'private', nodeClass: 'gpu' }
+  const row = {
+    nodeId: `node_${index}`,
+    customerId: `cus_${index % 3}`,
+    visibility: 'private',
+    nodeClass: 'gpu',
+    serves: null,
+  }
   const runtime = { runtimeId: `rt_${index}`, kind: 'vllm', slotsTotal: 4, profiles }
   return {
     row,

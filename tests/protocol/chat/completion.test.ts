@@ -19,6 +19,7 @@ describe('§5: a node’s whole answer by allow-list', () => {
       'choices',
       'outputWeight',
       'svc',
+      'timings',
       'usage',
     ])
   })

@@ -38,12 +38,12 @@ const nothing = {
   description: null,
   input_modalities: null,
   output_modalities: null,
+  serves: null,
   context_length: null,
   max_output_length: null,
   prompt_token_price_wei: null,
   completion_token_price_wei: null,
   usd_prices: null,
-  serves: null,
 }
 const written = { updated_at: expect.any(String), etag: expect.stringMatching(/^"[0-9a-f-]{36}"$/) }
 

@@ -70,6 +70,7 @@ const model: Omit<Editable, 'method'> = {
   changes: [
     [{ prompt_token_price_wei: '7' }, { prompt_token_price_wei: '7' }],
     [{ context_length: 4_096 }, { context_length: 4_096 }],
+    [{ serves: ['embedding'] }, { serves: ['embedding'] }],
   ],
 }
 const editables: Readonly<Record<string, Editable>> = {
@@ -93,6 +94,7 @@ const editables: Readonly<Record<string, Editable>> = {
       [{ name: 'rack' }, { name: 'rack' }],
       [{ rank: 3 }, { rank: 3 }],
       [{ api_key: 'sk-new' }, { has_api_key: true }],
+      [{ serves: { '*': ['rerank'] } }, { serves: { '*': ['rerank'] } }],
     ],
   },
   'a customer': {

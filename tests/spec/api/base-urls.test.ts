@@ -124,8 +124,8 @@ describe('§28: models', () => {
     expect(await (await keyed('/v1/models')).json()).toEqual({
       object: 'list',
       data: [
-        { id: 'nomic-embed-text', ...facts, svc: { ...svc, modality: 'embedding' } },
-        { id: 'org/chat-model', ...facts, svc: { ...svc, modality: 'chat' } },
+        { id: 'nomic-embed-text', ...facts, svc: { ...svc, modality: 'embedding', serves: ['embedding'] } },
+        { id: 'org/chat-model', ...facts, svc: { ...svc, modality: 'chat', serves: ['chat'] } },
       ],
     })
   })

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type CredentialKind, headerName } from '../../../src/credential-kinds.ts'
 import { newToken } from '../../../src/secrets.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { describedPaths } from '../../support/walks/described-paths.ts'
 
 /** Written out, so that the product cannot move both sides. */
 const names: Readonly<Record<CredentialKind, string>> = {
@@ -37,7 +38,8 @@ beforeAll(async () => {
     },
   })
   customer = await gateway.customer()
-  paths = ((await (await fetch(`${gateway.url}/openapi.json`)).json()) as { paths: typeof paths }).paths
+  const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as { paths: typeof paths }
+  paths = describedPaths(document.paths)
 })
 afterAll(() => gateway.stop())
 

@@ -53,10 +53,13 @@ beforeAll(async () => {
 })
 afterAll(() => gateway.stop())
 
+/** Paths that refer to another one. */
+const references = () =>
+  Object.entries(document.paths).flatMap(([path, item]) => ('$ref' in item ? [[path, String(item.$ref)] as const] : []))
 const operations = () =>
-  Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
-  )
+  Object.entries(document.paths)
+    .filter(([, item]) => !('$ref' in item))
+    .flatMap(([path, methods]) => Object.entries(methods).map(([method, operation]) => ({ path, method, operation })))
 
 test('the description is valid OpenAPI 3.1', async () => {
   const result = await new Validator().validate(structuredClone(document) as never)
@@ -72,6 +75,20 @@ test('every reference resolves, and no schema carries what OpenAPI does not know
     expect(document.components).toHaveProperty(`schemas.${name}`)
   }
   expect(text.match(/"(\$id|nullable|x-svc-\w+)":/)).toBeNull()
+})
+
+test('§35: what is served below /v1/api is served below /v1, described once and referred to', () => {
+  const names = references().map(([path]) => path)
+  for (const path of ['chat/completions', 'completions', 'embeddings', 'messages', 'responses', 'rerank']) {
+    expect(names).toContain(`/v1/${path}`)
+  }
+  for (const [path, reference] of references()) {
+    const canonical = path.replace('/v1/', '/v1/api/')
+    expect(reference).toBe(`#/paths/${canonical.replaceAll('/', '~1')}`)
+    expect(document.paths).toHaveProperty([canonical, 'post'])
+  }
+  const rows = new RouteTable(gateway.app).rows
+  for (const [path] of references()) expect(rows.some((row) => row.path === path)).toBe(true)
 })
 
 test('an enum that may be null says so', () => {

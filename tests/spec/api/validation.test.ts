@@ -5,6 +5,7 @@ import { openApiSchema } from '../../../src/http/openapi/schema.ts'
 import { type Schema, secretText, wrongBodies, wrongValues } from '../../support/clients/wrong-values.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
 import { sampleOf as operationSample } from '../../support/pools/operation-samples.ts'
+import { describedPaths } from '../../support/walks/described-paths.ts'
 
 interface Media {
   readonly schema: Schema & { readonly $ref?: string }
@@ -78,7 +79,7 @@ const place = (path: string) =>
     .replace('{machine}', 'node')
     .replaceAll(/\{\w+\}/g, '0')
 const operations = () =>
-  Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(describedPaths(document.paths)).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
   )
 

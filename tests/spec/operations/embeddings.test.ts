@@ -133,7 +133,10 @@ describe('§28: embeddings', () => {
   })
 
   test('a model that writes embeds nothing, and the other way round', async () => {
+    const no = { error: { message: 'This server does not support embeddings.' } }
+    chatNode.answer((call) => call.respond(501, no))
     expect(await refused(await ask({ model: 'writer', input: 'a' }))).toEqual([400, 'modality_not_supported', 'model'])
+    answering({}, 404)
     const chat = await fetch(`${gateway.url}/v1/api/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },

@@ -9,6 +9,7 @@ type Fields = Readonly<Record<string, unknown>>
 let gateway: TestGateway
 let customer: TestCustomer
 let node: ScriptedNode
+let embedder: ScriptedNode
 let sent: Fields | null = null
 beforeAll(async () => {
   gateway = await startTestGateway({ env: { SVC_OLLAMA_LISTEN: '127.0.0.1:0' } })
@@ -16,13 +17,22 @@ beforeAll(async () => {
   node = startScriptedNode('m')
   node.answer((call) => {
     sent = call.body
-    const choice = call.path === '/v1/completions' ? { text: 'a' } : { message: { role: 'assistant', content: 'a' } }
+    const choice =
+      call.path === '/v1/completions'
+        ? { text: 'a', logprobs: { token_logprobs: [-1] } }
+        : { message: { role: 'assistant', content: 'a' } }
     call.respond(200, { choices: [{ index: 0, finish_reason: 'stop', ...choice }] })
   })
-  await gateway.node(node.url, { customerId: customer.customerId })
+  embedder = startScriptedNode('text-embed')
+  embedder.answer((call) => {
+    sent = call.body
+    call.respond(200, { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [1] }] })
+  })
+  for (const { url } of [node, embedder]) await gateway.node(url, { customerId: customer.customerId })
 })
 afterAll(async () => {
   node.stop()
+  embedder.stop()
   await gateway.stop()
 })
 
@@ -44,6 +54,7 @@ const requests: Readonly<Record<Door, { readonly path: string; readonly body: Fi
     body: { messages, tools: [{ type: 'function', function: { name: 'f', parameters } }] },
   },
   completions: { path: '/v1/completions', body: { prompt: 'hi' } },
+  embeddings: { path: '/v1/embeddings', body: { model: 'text-embed', input: 'hi' } },
   responses: { path: '/v1/responses', body: { input: 'hi', tools: [{ type: 'function', name: 'f', parameters }] } },
   messages: { path: '/v1/messages', body: { messages, max_tokens: 9 } },
   ollama: { path: '/api/generate', body: { prompt: 'hi', stream: false } },
@@ -90,11 +101,15 @@ const samples: Fields = {
   penalize_newline: true,
   chat_template_kwargs: { a: 1 },
   grammar: 'root ::= "a"',
+  encoding_format: 'base64',
+  client_metadata: { a: 'b' },
   svc: { job_id: 'job-1' },
 }
 const sampleOf = (name: string): unknown => samples[name] ?? 1
 /** Of Ollama's fields, those that do not stand in `options`. */
-const besideOptions = new Set(['system', 'format', 'think', 'keep_alive', 'logprobs', 'top_logprobs', 'svc'])
+const besideOptions = new Set(
+  'system format think keep_alive logprobs top_logprobs svc cache_control prompt_cache_key'.split(' '),
+)
 
 const withField = (door: Door, name: string): Fields => {
   const given = { [name]: sampleOf(name) }
@@ -139,6 +154,33 @@ describe.each(doors)('§35: every field has its fate: %s', (door) => {
         expect(given.status).toBe(200)
     }
   })
+})
+
+describe.each(doors)('§35: a field of another dialect does not disappear in silence: %s', (door) => {
+  const { body } = requests[door]
+  // `/api/generate` has `suffix` itself, and refuses it.
+  const own = new Set([...Object.keys(body), ...(door === 'ollama' ? ['suffix'] : [])])
+  const names = Object.keys(fields).filter((name) => fields[name]?.at[door] === undefined && !own.has(name))
+
+  test.each(names)('%s', async (name) => {
+    const given = await ask(door, { [name]: sampleOf(name) })
+    expect(given).toEqual({ status: 200, sent: expect.objectContaining({ [name]: sampleOf(name) }) })
+  })
+})
+
+test('§35: what chat drops, takes as a hint or refuses has its fate at every door that becomes a chat', () => {
+  const translated = ['responses', 'messages', 'ollama'] as const
+  const open = Object.keys(fields).filter((name) => {
+    const at = fields[name]?.at ?? {}
+    return at.chat !== undefined && at.chat !== 'carried' && translated.some((door) => at[door] === undefined)
+  })
+  expect(open).toEqual([])
+})
+
+test('§35: no field has two meanings: what a door has in its place is refused there', () => {
+  for (const { at, instead = {} } of Object.values(fields)) {
+    for (const door of Object.keys(instead) as Door[]) expect(at[door]).toBe('refused')
+  }
 })
 
 test('§5: no node gets what is dropped or a hint at chat, whichever dialect it came in', () => {

@@ -340,7 +340,7 @@ describe('§28: the rest of Anthropic’s interface', () => {
     expect(await ask(customer.key, model)).toBeInstanceOf(Anthropic.InternalServerError)
   })
 
-  test('tokens are counted without a node', async () => {
+  test('tokens are counted where no node has a tokenizer, by the estimate', async () => {
     const before = node.calls
     const counted = await client.messages.countTokens({ model, messages: [user('x'.repeat(100))], tools: [weather] })
     expect(counted.input_tokens).toBeGreaterThan(30)

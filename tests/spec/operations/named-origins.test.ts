@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { basePaths, operations } from '../../../src/actors/operations/registry.ts'
+import { tokenPaths } from '../../../src/actors/operations/token-paths.ts'
 import { readConfig } from '../../../src/settings/config.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
 import { nodeChunk, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
@@ -92,6 +93,26 @@ describe('§28: pages of named origins', () => {
       for (const answer of answers) await answer.text()
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 401, 200])
       expect(answers.map(allowed)).toEqual([expected, expected, expected, expected])
+    }
+  })
+
+  test('counts, tokens and their refusals can be read by them, too', async () => {
+    for (const path of Object.values(tokenPaths).flatMap((end) => basePaths.map((base) => base + end))) {
+      const asked = await preflight(path, named)
+      expect([path, asked.status, allowed(asked)]).toEqual([path, 204, named])
+      for (const [origin, key, expected] of [
+        [named, customer.key, named],
+        [named, 'nonsense', named],
+        ['https://evil.example', customer.key, null],
+      ] as const) {
+        const response = await fetch(gateway.url + path, {
+          method: 'POST',
+          headers: { origin, authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+          body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] }),
+        })
+        expect([path, key, allowed(response)]).toEqual([path, key, expected])
+        await response.text()
+      }
     }
   })
 

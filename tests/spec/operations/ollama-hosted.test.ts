@@ -53,6 +53,7 @@ const asked: readonly (readonly [string, object])[] = [
   ['/v1/responses', { model: 'writer', input: 'hi' }],
   ['/v1/messages', { model: 'writer', max_tokens: 5, messages }],
   ['/v1/messages/count_tokens', { model: 'writer', messages }],
+  ['/v1/responses/input_tokens', { model: 'writer', input: 'hi' }],
 ]
 
 describe('§28: OpenAI’s and Anthropic’s paths stand on Ollama’s listener as well', () => {
@@ -73,6 +74,7 @@ describe('§28: OpenAI’s and Anthropic’s paths stand on Ollama’s listener 
     const { data } = await client.embeddings.create({ model: 'text-embed', input: 'hi', encoding_format: 'float' })
     expect(data[0]?.embedding).toEqual([0.5])
     expect((await client.responses.create({ model: 'writer', input: 'hi' })).output_text).toBe('two words')
+    expect((await client.responses.inputTokens.count({ model: 'writer', input: 'hi' })).input_tokens).toBeGreaterThan(0)
     const models = (await client.models.list()).data
     expect(models.map(({ id }) => id)).toEqual(['org/deep:4b', 'text-embed:latest', 'writer:latest'])
     expect((await client.models.retrieve('writer')).id).toBe('writer:latest')

@@ -184,7 +184,7 @@ describe('§28: what Ollama’s client asks becomes a chat', () => {
     ['/api/generate', { prompt: 'x', suffix: 'y' }, 'suffix'],
     ['/api/generate', { prompt: 'x', template: '{{ .Prompt }}' }, 'template'],
     ['/api/generate', { prompt: 'x', context: [1] }, 'context'],
-    ['/api/chat', { messages, options: { magic: 1 } }, 'options.magic'],
+    ['/api/chat', { messages, options: { max_tokens: 1 } }, 'options.max_tokens'],
     ['/api/chat', { messages, options: { temperature: 9 } }, 'options.temperature'],
     ['/api/chat', { messages, format: 'xml' }, 'format'],
     ['/api/chat', { messages: [{ role: 'user', images: [''] }] }, 'messages[0].images[0]'],

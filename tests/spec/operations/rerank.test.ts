@@ -147,9 +147,11 @@ describe('§28: rerank', () => {
   })
 
   test('a model that does not rank is refused, and a ranker does not chat', async () => {
-    const { url, stop } = startScriptedNode('writer')
+    const { url, stop, answer } = startScriptedNode('writer')
+    answer((call) => call.respond(501, { error: { message: 'This server does not support reranking.' } }))
     await gateway.node(url, { customerId: customer.customerId })
     expect(await (await ask({ model: 'writer' })).json()).toMatchObject({ error: { code: 'modality_not_supported' } })
+    answering((call) => call.respond(404, {}))
     const chat = await fetch(`${gateway.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },

@@ -2,7 +2,7 @@ import type { Socket } from 'bun'
 import { lasts } from '../run/lasts.ts'
 import { waitLimitMs } from '../run/limits.ts'
 
-/** A chat client on a bare socket that reads only when it is told to. */
+/** A client on a bare socket that reads only when it is told to. */
 export interface RawClient {
   /** Bytes read so far, headers included. */
   readonly received: number
@@ -16,7 +16,12 @@ export interface RawClient {
 
 const tailLength = 400
 
-export async function connectRawClient(gatewayUrl: string, key: string, body: object): Promise<RawClient> {
+export async function connectRawClient(
+  gatewayUrl: string,
+  key: string,
+  body: object,
+  path = '/v1/api/chat/completions',
+): Promise<RawClient> {
   const { hostname, port } = new URL(gatewayUrl)
   const text = JSON.stringify(body)
   const { promise: closed, resolve } = Promise.withResolvers<void>()
@@ -36,7 +41,7 @@ export async function connectRawClient(gatewayUrl: string, key: string, body: ob
   })
   socket.pause()
   socket.write(
-    `POST /v1/api/chat/completions HTTP/1.1\r\nhost: ${hostname}:${port}\r\nauthorization: Bearer ${key}\r\n` +
+    `POST ${path} HTTP/1.1\r\nhost: ${hostname}:${port}\r\nauthorization: Bearer ${key}\r\n` +
       `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
   )
   return {

@@ -58,6 +58,8 @@ export interface NodeOptions {
   readonly privacyClass?: 'public' | 'trusted' | 'private'
   readonly nodeClass?: string
   readonly apiKey?: string
+  /** Kinds of work by model. */
+  readonly serves?: object
   /** Do not wait until it is ready. */
   readonly unready?: boolean
 }
@@ -168,6 +170,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
         privacy_class: node.privacyClass ?? 'private',
         node_class: node.nodeClass ?? 'gpu',
         ...(node.apiKey === undefined ? {} : { api_key: node.apiKey }),
+        ...(node.serves === undefined ? {} : { serves: node.serves }),
       })
       const { node_id: nodeId } = made
       if (node.unready !== true) {

@@ -64,6 +64,7 @@ export class LeakRun {
     try {
       await run.registerNodes()
       await run.succeed()
+      await run.askForTokens()
       await run.failAtNode()
       await run.beRefused()
       await run.administrate()
@@ -182,6 +183,15 @@ export class LeakRun {
       expect([kind, status >= 400 || text.includes('"finish_reason":"error"')]).toEqual([kind, true])
     }
     this.fake.clearFaults()
+  }
+
+  /** The node has no tokenizer: a count is estimated, and tokens are refused. */
+  private async askForTokens(): Promise<void> {
+    const { prompt } = contents
+    const init = this.chatInit({ messages: [{ role: 'user', content: prompt }], input: prompt, tools: undefined }, {})
+    for (const path of ['messages/count_tokens', 'responses/input_tokens'])
+      expect((await this.ask(`/v1/${path}`, init)).text).toContain('"usage_estimated":true')
+    await this.refused(this.ask('/v1/tokenize', init), 400)
   }
 
   private async refused(answer: Promise<Answer>, status?: number): Promise<void> {

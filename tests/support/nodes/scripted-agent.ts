@@ -1,6 +1,7 @@
 import { type SigningKey, verifyKey } from '../../../src/protocol/signing/ed25519.ts'
 import { parseRouterSignature, routerMessage, statusMessage } from '../../../src/protocol/signing/signatures.ts'
 import type { AgentRuntime, NodeStatus } from '../../../src/protocol/wire/nodes/agent.ts'
+import { nodeTokensPath } from '../../../src/protocol/wire/nodes/tokens.ts'
 import { isoTime } from '../../../src/time.ts'
 import { enrollBody, newIdentity } from './enrolling.ts'
 
@@ -105,6 +106,8 @@ export async function startScriptedAgent(
       }
       const call = { path: pathname + search, headers: request.headers, body }
       calls.push(call)
+      // Of a version before the path was there.
+      if (pathname === nodeTokensPath) return Response.json({ code: 'route_not_found' }, { status: 404 })
       if (streaming !== null && body.includes('"stream":true')) {
         const text = streaming(call).map((event) => `data: ${JSON.stringify(event)}\n\n`)
         return new Response(text.join(''), { headers: { 'content-type': 'text/event-stream' } })

@@ -62,7 +62,7 @@ function callOf(exchange: Exchange): ScriptedCall {
 const noFaults: Parameters<typeof answerProbe>[2] = { get: () => undefined }
 
 /** A node that does nothing by itself: for tests in which the order of events is the point. */
-export function startScriptedNode(model = 'm', speaks: Speaks = 'openai'): ScriptedNode {
+export function startScriptedNode(model = 'm', speaks: Speaks = 'openai', slots = slotsOfLlamaCpp): ScriptedNode {
   const arrived: ScriptedCall[] = []
   const waiting: ((call: ScriptedCall) => void)[] = []
   let calls = 0
@@ -77,7 +77,7 @@ export function startScriptedNode(model = 'm', speaks: Speaks = 'openai'): Scrip
   const listener = listenHttp({ hostname: '127.0.0.1', port: 0 }, (exchange) => {
     if (exchange.request.method === 'POST') return chat(callOf(exchange))
     if (speaks !== 'openai') {
-      const installed = { speaks, models: [model], contextLength: null, slots: slotsOfLlamaCpp, busy: 0 }
+      const installed = { speaks, models: [model], contextLength: null, slots, busy: 0 }
       if (answerProbe(exchange, installed, noFaults)) return
     }
     if (exchange.request.path !== '/v1/models') return exchange.respond(404, json, '{}')

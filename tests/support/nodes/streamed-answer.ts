@@ -118,7 +118,9 @@ function* chunksOf(whole: WholeAnswer, next: (max: number) => number): Generator
 /** The stream that a node would send of this answer. `next`: a whole number from 0 to the given one. */
 export function streamOf(whole: WholeAnswer, next: (max: number) => number): Uint8Array {
   const events = [...chunksOf(whole, next)].map((chunk) => `data: ${JSON.stringify(chunk)}`)
-  const usage = whole.usage === null ? [] : [`data: ${JSON.stringify({ choices: [], usage: whole.usage })}`]
+  const { usage: used, timings } = whole
+  const told = { choices: [], ...(used === null ? {} : { usage: used }), ...(timings === undefined ? {} : { timings }) }
+  const usage = used === null && timings === undefined ? [] : [`data: ${JSON.stringify(told)}`]
   const end = next(3) === 0 ? '\r\n\r\n' : '\n\n'
   const lines = [...events, ...usage, 'data: [DONE]'].map(
     (event) => (next(9) === 0 ? `: still here\n\n${event}` : event) + end,

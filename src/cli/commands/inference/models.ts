@@ -1,10 +1,11 @@
 import type { Static } from '@sinclair/typebox'
 import type { AdminModelList, ModelEntry, Node } from '../../../protocol/wire/admin/admin.ts'
 import type { DescribedModelList } from '../../../protocol/wire/inference/models.ts'
+import { modalities } from '../../../protocol/wire/nodes/kinds-of-work.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { reasonBody, reasonOption } from '../../frame/admin-options.ts'
 import { UsageFault } from '../../frame/failure.ts'
-import { servesGiven, servesOption } from '../../frame/serves-option.ts'
+import { kindsGiven } from '../../frame/given-work.ts'
 import type { Session } from '../../frame/session.ts'
 import { fields, shortTime, table } from '../../frame/table.ts'
 import { placesTable } from './model-places.ts'
@@ -22,7 +23,7 @@ function described(session: Session, entry: ModelEntry): string {
     ['Description', entry.description],
     ['Input', entry.input_modalities?.join(', ')],
     ['Output', entry.output_modalities?.join(', ')],
-    ['For', entry.serves?.join(', ')],
+    ['Serves', entry.serves?.join(', ')],
     ['Context', entry.context_length],
     ['Longest output', entry.max_output_length],
     ['Prompt price', entry.prompt_token_price_wei],
@@ -94,9 +95,9 @@ async function listForKey(session: Session, json: boolean): Promise<undefined> {
     table(
       session.terminal,
       ['MODEL', 'FOR', 'CONTEXT', 'OWN NODES', 'WEI A TOKEN IN', 'WEI A TOKEN OUT', 'KNOWN SINCE'],
-      data.map(({ id, created, svc: { modality, context_length: context, own, price: paid } }) => [
+      data.map(({ id, created, svc: { serves, context_length: context, own, price: paid } }) => [
         id,
-        modality,
+        serves.join(', '),
         context,
         own,
         paid?.prompt_token_price_wei,
@@ -136,7 +137,11 @@ const set = action({
     'max-output-length': length('Largest number of tokens in an answer'),
     input: { kind: 'texts', value: 'text|image|file|audio', about: 'A kind of input that the model takes' },
     output: { kind: 'texts', value: 'text|image|file|audio', about: 'A kind of output that the model gives' },
-    serves: servesOption('The kinds of work that the model is for, with commas between, the usual one first'),
+    serves: {
+      kind: 'text',
+      value: 'KIND,…',
+      about: `What the model does on nodes that declare nothing themselves, of ${modalities.join(', ')}; \`none\` leaves it to their servers`,
+    },
     'prompt-price-wei': price('Price of a prompt token. The owner of the node does not pay it.'),
     'completion-price-wei': price('Price of an answer token. The owner of the node does not pay it.'),
     'usd-price': {
@@ -156,7 +161,7 @@ const set = action({
       max_output_length: options['max-output-length'],
       input_modalities: options.input.length === 0 ? undefined : options.input,
       output_modalities: options.output.length === 0 ? undefined : options.output,
-      serves: servesGiven(options.serves),
+      serves: kindsGiven(options.serves),
       prompt_token_price_wei: options['prompt-price-wei'],
       completion_token_price_wei: options['completion-price-wei'],
       usd_prices: usdPrices(options['usd-price'], known?.usd_prices),

@@ -1,4 +1,5 @@
 import type { Node } from '../../../protocol/wire/admin/admin.ts'
+import { servedLines } from '../../../protocol/wire/nodes/kinds-of-work.ts'
 import { firstTokenText, lastFirstToken } from '../../frame/measured.ts'
 import { fields, rounded, shortTime, table } from '../../frame/table.ts'
 import type { Terminal } from '../../frame/terminal.ts'
@@ -73,6 +74,7 @@ export function nodeDetails(terminal: Terminal, node: Node, nowMs: number): stri
     ['Node class', node.node_class],
     ['Rank', node.rank],
     ['External', node.external],
+    ['Declared work', servedLines(node.serves).join(' ')],
     ['Payout address', payoutAddressOf(node)],
     ['API key', node.has_api_key],
     ['Origin', node.origin],
@@ -96,10 +98,22 @@ export function nodeDetails(terminal: Terminal, node: Node, nowMs: number): stri
   )
   const models = table(
     terminal,
-    ['MODEL', 'ON THE NODE', 'READY', 'IN MEMORY', 'CONTEXT', 'IN FLIGHT', 'FIRST TOKEN', 'TOK/S', 'EJECTED UNTIL'],
+    [
+      'MODEL',
+      'ON THE NODE',
+      'FOR',
+      'READY',
+      'IN MEMORY',
+      'CONTEXT',
+      'IN FLIGHT',
+      'FIRST TOKEN',
+      'TOK/S',
+      'EJECTED UNTIL',
+    ],
     modelsOf(node).map((model) => [
       model.model,
       model.upstream_model,
+      model.serves.join(', '),
       model.ready,
       model.loaded,
       model.context_length,

@@ -1,4 +1,5 @@
 import type { Node } from '../../../protocol/wire/admin/admin.ts'
+import { workForm } from '../../../protocol/wire/nodes/kinds-of-work.ts'
 import type { NodeProbe } from '../../../protocol/wire/nodes/probe.ts'
 import { troubleOf } from '../../../protocol/wire/nodes/trouble.ts'
 import { secondMs } from '../../../time.ts'
@@ -7,8 +8,8 @@ import { customerOption, reasonBody, reasonOption } from '../../frame/admin-opti
 import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
 import type { GatewayClient } from '../../frame/gateway-client.ts'
 import { givenText, givenTextForm } from '../../frame/given-text.ts'
+import { servesGiven } from '../../frame/given-work.ts'
 import { nodeIdOf as idOf, oneNode, nodesPath as path } from '../../frame/node-id.ts'
-import { servesGiven, servesOption } from '../../frame/serves-option.ts'
 import type { Session } from '../../frame/session.ts'
 import { dataDirOption } from './node-keys.ts'
 import { enroll } from './nodes-enroll.ts'
@@ -45,6 +46,11 @@ const nodeOptions = {
     of: ['yes', 'no'],
     about: 'A hosted provider: only for accounts and keys with --allow-external (default no)',
   },
+  serves: {
+    kind: 'texts',
+    value: 'KIND,…',
+    about: `What its models do, where its server does not say it: ${workForm}. \`none\` leaves it to the server. Can be repeated`,
+  },
   'payout-address': { kind: 'text', value: '0x…', about: 'The address that is paid for its work; `none` removes it' },
   'api-key': { kind: 'text', value: 'KEY', about: `The API key that the node expects; ${givenTextForm}` },
 } as const satisfies OptionSpecs
@@ -52,6 +58,7 @@ const nodeOptions = {
 async function nodeFields(session: Session, options: OptionValues<typeof nodeOptions>) {
   const key = options['api-key']
   const payee = options['payout-address']
+  const serves = servesGiven(options.serves)
   return {
     ...(options.name === undefined ? {} : { name: options.name }),
     ...(options.visibility === undefined ? {} : { visibility: options.visibility }),
@@ -59,6 +66,7 @@ async function nodeFields(session: Session, options: OptionValues<typeof nodeOpt
     ...(options['privacy-class'] === undefined ? {} : { privacy_class: options['privacy-class'] }),
     ...(options.rank === undefined ? {} : { rank: options.rank }),
     ...(options.external === undefined ? {} : { external: options.external === 'yes' }),
+    ...(serves === undefined ? {} : { serves }),
     ...(payee === undefined ? {} : { payout_address: payee === 'none' ? null : payee }),
     ...(key === undefined ? {} : { api_key: key === 'none' ? null : await givenText(session, 'api-key', key) }),
   }
@@ -91,31 +99,12 @@ async function lookFirst(gateway: GatewayClient, asked: object): Promise<void> {
   throw new CliFailure(found.says, notes, exitCodes.unanswered)
 }
 
-/**
- * The models of a new node become entries of the catalogue that say what they are for; entries that are there keep what else
- * they say. Resolves with what is left to do where it has named no model yet.
- */
-async function declare(
-  gateway: GatewayClient,
-  node: Node,
-  serves: readonly string[],
-  reason: string | undefined,
-): Promise<string | null> {
-  const models = node.runtimes.flatMap((runtime) => runtime.models)
-  for (const { model: id } of models) {
-    await gateway.admin({ method: 'PATCH', path: '/v1/admin/models', body: { id, serves, ...reasonBody(reason) } })
-  }
-  if (models.length > 0) return null
-  return `Its models are not known yet, so what they are for was not written down. Then: ./penstock models set MODEL --serves ${serves.join(',')}`
-}
-
 const add = action({
   about: 'Register a model server by its URL: llama.cpp, vLLM, SGLang, Ollama, LM Studio or any that speaks OpenAI',
   operands: [{ name: 'URL', about: 'The URL of the model server, http://host:port, with or without /v1' }],
   options: {
     ...customerOption,
     ...nodeOptions,
-    serves: servesOption('What its models are for, where their names mislead, with commas between'),
     anyway: { kind: 'flag', about: 'Register it also where no model server answers yet' },
     ...reasonOption,
   },
@@ -124,7 +113,6 @@ const add = action({
     const url = withScheme(operands[0])
     const fields = await nodeFields(session, options)
     const customer = session.customer(options.customer)
-    const serves = servesGiven(options.serves)
     if (!options.anyway)
       await lookFirst(gateway, { url, ...(fields.api_key == null ? {} : { api_key: fields.api_key }) })
     const made = await gateway.admin<Node>({
@@ -141,16 +129,13 @@ const add = action({
       },
     })
     const node = await afterFirstAnswer(gateway, made)
-    const declared = serves == null ? null : await declare(gateway, node, serves, options.reason)
     const trouble = troubleOf(node)
     session.show(json, node, (shown) => nodeDetails(session.terminal, shown, Date.now()))
-    if (trouble === null && declared === null) return undefined
-    if (trouble === null) throw new CliFailure(declared ?? '', [], exitCodes.unanswered)
+    if (trouble === null) return undefined
     throw new CliFailure(
       trouble,
       [
         'The node is registered and will be used once it answers.',
-        ...(declared === null ? [] : [declared]),
         `Take it back: ./penstock nodes remove ${node.node_id}`,
       ],
       exitCodes.unanswered,

@@ -1,6 +1,7 @@
 import { and, asc, eq, getTableColumns, inArray, isNotNull, ne, or, type SQL, sql } from 'drizzle-orm'
 import { type CustomerId, type NodeId, newId, type ProfileId, type RuntimeId } from '../../../ids.ts'
 import type { TransportKey } from '../../../protocol/wire/nodes/agent.ts'
+import type { Modality } from '../../../protocol/wire/nodes/kinds-of-work.ts'
 import type { Database } from '../../client.ts'
 import { knownModels, modelEntries, modelProfiles, nodes, runtimes } from '../../schema/pool.ts'
 
@@ -22,6 +23,7 @@ export type NodeChanges = Partial<
     | 'payoutAddress'
     | 'rank'
     | 'external'
+    | 'serves'
   >
 >
 export type NewModelEntry = Omit<typeof modelEntries.$inferInsert, 'updatedAt' | 'revision'>
@@ -228,6 +230,8 @@ export interface MeasuredCalls {
   readonly firstToken: FirstToken | null
   /** null: too short to tell, or not timed. */
   readonly tokensPerSecond: number | null
+  /** Kinds of work that it was only supposed to do, and has done. */
+  readonly answered: readonly Modality[]
 }
 
 export interface SavedProfile {
@@ -243,9 +247,9 @@ export async function saveMeasuredCalls(
   if (calls.length === 0) return []
   const instantOf = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString())
   const rows = calls.map(
-    ({ profileId, at, firstToken: first, tokensPerSecond }) =>
+    ({ profileId, at, firstToken: first, tokensPerSecond, answered }) =>
       sql`(${profileId}::text, ${at.toISOString()}::timestamptz, ${first?.ms ?? null}::float8,
-        ${instantOf(first?.atMs)}::timestamptz, ${first?.of ?? 0}::bigint, ${tokensPerSecond}::float8)`,
+        ${instantOf(first?.atMs)}::timestamptz, ${first?.of ?? 0}::bigint, ${tokensPerSecond}::float8, ${JSON.stringify(answered)}::text::jsonb)`,
   )
   const saved = await db.execute<{ id: ProfileId; ms: number | null; at: string | null; of: string }>(sql`
     update model_profiles p
@@ -253,9 +257,11 @@ export async function saveMeasuredCalls(
       ttft_ms = case when m.ttft_at > p.ttft_at or p.ttft_at is null then coalesce(m.ttft_ms, p.ttft_ms) else p.ttft_ms end,
       ttft_at = greatest(p.ttft_at, m.ttft_at),
       ttft_count = p.ttft_count + m.ttft_count,
+      answered = case when p.answered @> m.answered then p.answered
+        else (select jsonb_agg(distinct work) from jsonb_array_elements(p.answered || m.answered) as work) end,
       tokens_per_second = case when m.at < p.last_measured_at then p.tokens_per_second
         else coalesce(m.tokens_per_second, p.tokens_per_second) end
-    from (values ${sql.join(rows, sql`, `)}) as m(profile_id, at, ttft_ms, ttft_at, ttft_count, tokens_per_second)
+    from (values ${sql.join(rows, sql`, `)}) as m(profile_id, at, ttft_ms, ttft_at, ttft_count, tokens_per_second, answered)
     where p.profile_id = m.profile_id
     returning p.profile_id as id, p.ttft_ms as ms, (extract(epoch from p.ttft_at) * 1000)::bigint::text as at, p.ttft_count::text as of`)
   return saved.map(({ id, ms, at, of }) => ({
@@ -291,6 +297,7 @@ export async function putModelEntry(db: Database, entry: NewModelEntry): Promise
     description: null,
     inputModalities: null,
     outputModalities: null,
+    serves: null,
     contextLength: null,
     maxOutputLength: null,
     promptTokenPriceWei: null,

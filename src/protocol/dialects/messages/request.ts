@@ -3,8 +3,8 @@ import { isMarked, markedMessages } from '../../chat/cache-hints.ts'
 import { given, isObject, type Json } from '../../json/json-object.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type { MessagesRequest } from '../../wire/inference/messages.ts'
-import { carriedOf } from '../fields.ts'
 import { type Thinking, thinkingAsked } from '../thinking.ts'
+import { carriedOf } from '../unlisted.ts'
 import { systemFirst } from './system-first.ts'
 
 type ChatMessages = ChatRequest['messages']
@@ -16,7 +16,7 @@ const unsupported = (at: string) =>
   new Problem('unsupported_input', { param: `${at}.type`, detail: `${at}: no node takes blocks of this type here` })
 
 /**
- * Refuses services that only Anthropic's own servers offer. Drops hints (`metadata`, `service_tier`, `betas`) silently.
+ * Refuses services that only Anthropic's own servers offer. The table drops hints (`metadata`, `service_tier`, `betas`).
  */
 function refuseServices(asked: Json): void {
   if (asked.thread != null) {
@@ -212,6 +212,8 @@ export function chatOfMessages(asked: MessagesRequest): ChatRequest {
     messages,
     ...carriedOf('messages', asked),
     max_tokens,
+    // For placement alone: no node gets it.
+    ...given({ prompt_cache_key: (asked as Json).prompt_cache_key }),
     ...given({ stream, stop: stop?.length === 0 ? null : stop }),
     ...(used ? { tools: tools.map(toolOf) } : {}),
     ...(used && choice !== undefined ? { tool_choice: toolChoice(choice) } : {}),

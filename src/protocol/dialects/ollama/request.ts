@@ -1,6 +1,6 @@
 import { Problem } from '../../../errors.ts'
 import { contentFault } from '../../chat/fit-messages.ts'
-import type { Json } from '../../json/json-object.ts'
+import { given, isObject, type Json } from '../../json/json-object.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type {
   OllamaChatRequest,
@@ -9,29 +9,42 @@ import type {
   OllamaOptions,
 } from '../../wire/inference/ollama.ts'
 
-import { namesOf } from '../fields.ts'
 import { type Thinking, thinkingAsked } from '../thinking.ts'
+import { carriedBeside, carriedOptions, isOption, type Unlisted } from '../unlisted.ts'
 
 type Message = ChatRequest['messages'][number] & Json
 
-const invalid = (param: string, detail: string) =>
-  new Problem('invalid_request', { param, detail: `${param}: ${detail}` })
+/** What of the options goes to a node. Those that load and run a model are its operator's. */
+export function chatOptions(options: OllamaOptions | null | undefined): Json & Unlisted {
+  if (options == null) return {}
+  const { num_predict: most } = options
+  return { ...carriedOptions(options), ...(typeof most === 'number' && most > 0 ? { max_tokens: most } : {}) }
+}
 
-/** Options that load and run a model. The server's operator sets those, so the gateway drops them. */
-const loading = namesOf('ollama', 'dropped')
-/** What chooses the next token. Nodes know them by these names, or say that they do not. */
-const sampling = namesOf('ollama', 'carried')
+/** What the gateway itself says of vectors to a node. */
+const ofVectors = ['input', 'encoding_format', 'dimensions']
 
-/** Refuses unknown options, and names them. */
-export function chatOptions(options: OllamaOptions | null | undefined): Json {
-  const out: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(options ?? {})) {
-    if (value === null || loading.has(name)) continue
-    if (sampling.has(name)) out[name] = value
-    else if (name !== 'num_predict') throw invalid(`options.${name}`, 'there is no such option')
-    else if (typeof value === 'number' && value > 0) out.max_tokens = value
+/** Of a request for vectors, of which the next token's choice says nothing. */
+export function embeddingExtras(beside: Json, options: OllamaOptions | null | undefined): Json & Unlisted {
+  const taken = ofVectors.find((name) => options != null && Object.hasOwn(options, name))
+  if (taken !== undefined) {
+    const param = `options.${taken}`
+    throw new Problem('invalid_request', { param, detail: `${param}: there is no such option` })
   }
-  return out
+  const said = Object.entries(options ?? {}).filter(([name]) => !isOption(name))
+  return { ...carriedBeside(beside), ...carriedOptions(Object.fromEntries(said)) }
+}
+
+/** The body with those of its options in `options` that stand beside them, so that they are checked alike. `options` itself counts first. */
+export function optionsTogether(body: Json): Json {
+  const names = Object.keys(body).filter(isOption)
+  const { options } = body
+  if (names.length === 0 || (options != null && !isObject(options))) return body
+  const rest = Object.fromEntries(Object.entries(body).filter(([name]) => !isOption(name)))
+  return {
+    ...rest,
+    options: { ...Object.fromEntries(names.map((name) => [name, body[name]])), ...(options as Json | null) },
+  }
 }
 
 /** First characters of the base64 of each kind of picture; others are called what most are. */
@@ -115,33 +128,40 @@ function thinking(think: OllamaChatRequest['think']): Thinking & { readonly reas
 
 type Generating = Pick<
   OllamaChatRequest,
-  'model' | 'stream' | 'options' | 'format' | 'think' | 'logprobs' | 'top_logprobs' | 'svc'
+  'model' | 'stream' | 'options' | 'format' | 'think' | 'keep_alive' | 'logprobs' | 'top_logprobs' | 'svc'
 >
 
+/** `asked`: without what its path alone takes. */
 function chatOf(asked: Generating, messages: Message[]): ChatRequest {
-  const { model, stream, options, format, think, logprobs, top_logprobs: top, svc } = asked
+  const { model, stream, options, format, think, keep_alive: _, logprobs, top_logprobs: top, svc, ...more } = asked
+  const { name: _alias, prompt_cache_key: key, ...beside } = more as Json
   return {
+    ...carriedBeside(beside),
+    ...chatOptions(options),
     model,
     messages,
     stream: stream !== false,
-    ...chatOptions(options),
     ...formatOf(format),
     ...thinking(think),
     ...(logprobs === true ? { logprobs, ...(top == null ? {} : { top_logprobs: top }) } : {}),
+    // For placement alone: no node gets it.
+    ...given({ prompt_cache_key: key }),
     ...(svc === undefined ? {} : { svc }),
   }
 }
 
 /** Converts a request to `/api/chat` to a chat (§28). */
-export function chatOfOllama(asked: OllamaChatRequest): ChatRequest {
-  const messages = [...new Conversation().messages(asked.messages ?? [])]
-  const { tools } = asked
+export function chatOfOllama({ messages: said, tools, ...asked }: OllamaChatRequest): ChatRequest {
+  const messages = [...new Conversation().messages(said ?? [])]
   return { ...chatOf(asked, messages), ...(tools == null || tools.length === 0 ? {} : { tools }) }
 }
 
+/** Names of `/api/generate` that an operation refuses, or that say nothing. */
+type Refused = 'raw' | 'suffix' | 'template' | 'context' | 'width' | 'height' | 'steps'
+
 /** The same of one to `/api/generate`: a prompt is a message. Throws a `Problem` for what no chat can carry. */
-export function chatOfPrompt(asked: OllamaGenerateRequest): ChatRequest {
-  const { prompt, system, images } = asked
+export function chatOfPrompt(request: OllamaGenerateRequest & { readonly [name in Refused]?: unknown }): ChatRequest {
+  const { prompt, system, images, raw: _, suffix, template, context, width, height, steps, ...asked } = request
   const nothing = (prompt == null || prompt === '') && (images == null || images.length === 0)
   const messages: Message[] = nothing ? [] : [{ role: 'user', content: contentOf(prompt ?? '', images) }]
   if (!nothing && system != null && system !== '') messages.unshift({ role: 'system', content: system })

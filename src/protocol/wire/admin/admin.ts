@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
-import { modalities as kindsOfWork } from '../nodes/agent.ts'
 import { runtimeKinds } from '../nodes/node.ts'
+import { Modality, ModelWork, NodeWork } from '../nodes/served-work.ts'
 import {
   address,
   count,
@@ -55,6 +55,7 @@ const nodeRank = Type.Integer({
 const nodeExternal = Type.Boolean({
   description: 'A hosted provider: used only where the policies of account and key say `allow_external`',
 })
+const nodeServes = Type.Optional(nullable(NodeWork))
 
 export const NodeCreate = Type.Object(
   {
@@ -66,6 +67,7 @@ export const NodeCreate = Type.Object(
     privacy_class: privacyClass,
     rank: Type.Optional(nodeRank),
     external: Type.Optional(nodeExternal),
+    serves: nodeServes,
     api_key: apiKey,
     payout_address: payoutAddress,
     reason,
@@ -86,6 +88,7 @@ export const NodeUpdate = Type.Object(
     privacy_class: Type.Optional(privacyClass),
     rank: Type.Optional(nodeRank),
     external: Type.Optional(nodeExternal),
+    serves: nodeServes,
     api_key: apiKey,
     payout_address: payoutAddress,
     reason,
@@ -107,6 +110,7 @@ const NodeModel = Type.Object({
   model_profile_id: Type.String(),
   model: Type.String({ description: 'The model id that clients use' }),
   upstream_model: Type.String({ description: 'The model id that the node uses' }),
+  serves: Type.Array(Modality, { description: 'The kinds of work that requests are placed there for' }),
   ready: Type.Boolean(),
   loaded: nullable(Type.Boolean({ description: 'In memory; null: its server does not say' })),
   loading_since: nullable(Type.Unsafe<string>({ ...Instant, description: 'Since when it is being loaded' })),
@@ -162,6 +166,7 @@ export const Node = Type.Object({
   node_class: Type.String(),
   rank: nodeRank,
   external: nodeExternal,
+  serves: nullable(NodeWork),
   payout_address: nullable(Type.String()),
   payout_address_by: nullable(
     Type.Union([Type.Literal('node'), Type.Literal('operator')], {
@@ -205,13 +210,6 @@ export type NodeList = Static<typeof NodeList>
 
 const modality = literals(['text', 'image', 'file', 'audio'])
 const modalities = Type.Optional(nullable(Type.Array(modality, { maxItems: 4 })))
-const Serves = Type.Array(literals(kindsOfWork), {
-  minItems: 1,
-  maxItems: kindsOfWork.length,
-  uniqueItems: true,
-  description:
-    'Kinds of work that the model is for, the usual one first; null: what its nodes say. Agents go by their own word.',
-})
 const length = Type.Optional(nullable(Type.Integer({ minimum: 1, maximum: 100_000_000 })))
 const usd = Type.Optional(formed('^[0-9]{1,9}(\\.[0-9]{1,18})?$', 'dollars as a decimal text, such as "0.000002"'))
 export const UsdPrices = Type.Object(
@@ -237,7 +235,7 @@ export const ModelPut = Type.Object(
     description: optionalText(4_096),
     input_modalities: modalities,
     output_modalities: modalities,
-    serves: Type.Optional(nullable(Serves)),
+    serves: Type.Optional(nullable(ModelWork)),
     context_length: length,
     max_output_length: length,
     prompt_token_price_wei: Type.Optional(nullable(wei)),
@@ -258,7 +256,7 @@ const modelFields = {
   description: nullable(Type.String()),
   input_modalities: nullable(Type.Array(Type.String())),
   output_modalities: nullable(Type.Array(Type.String())),
-  serves: nullable(Type.Array(Type.String(), { description: 'Kinds of work; null: what its nodes say' })),
+  serves: nullable(ModelWork),
   context_length: nullableInteger,
   max_output_length: nullableInteger,
   prompt_token_price_wei: nullable(wei),

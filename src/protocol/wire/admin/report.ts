@@ -68,6 +68,31 @@ export const ProblemBody = Type.Object({
   ),
 })
 
+/** What we add to errors of inference. */
+const errorMetadata = {
+  request_id: Type.String(),
+  status: Type.Integer(),
+  retryable: Type.Boolean(),
+  retry_after_seconds: Type.Union([Type.Integer(), Type.Null()]),
+  help_url,
+  prompt_tokens: Type.Optional(
+    Type.Integer({ description: 'Only with `context_length_exceeded`: prompt tokens as the node counts them' }),
+  ),
+  context_length: Type.Optional(
+    Type.Integer({ description: 'Only with `context_length_exceeded`: the context length of the node' }),
+  ),
+  mixture: Type.Optional(MixtureTrace),
+  original: Type.Optional(
+    Type.Object({
+      request_id: Type.String(),
+      status: Type.Integer(),
+      receipt_hash: Type.String(),
+      usage: Type.Object({}),
+      completed_at: Instant,
+    }),
+  ),
+}
+
 /** Errors of chat and of the model list: what OpenAI's SDKs understand. */
 export const OpenAiErrorBody = Type.Object({
   error: Type.Object({
@@ -75,28 +100,18 @@ export const OpenAiErrorBody = Type.Object({
     type: Type.String(),
     param: Type.Union([Type.String(), Type.Null()]),
     code: Type.String(),
-    svc: Type.Object({
-      request_id: Type.String(),
-      status: Type.Integer(),
-      retryable: Type.Boolean(),
-      retry_after_seconds: Type.Union([Type.Integer(), Type.Null()]),
-      help_url,
-      prompt_tokens: Type.Optional(
-        Type.Integer({ description: 'Only with `context_length_exceeded`: prompt tokens as the node counts them' }),
-      ),
-      context_length: Type.Optional(
-        Type.Integer({ description: 'Only with `context_length_exceeded`: the context length of the node' }),
-      ),
-      mixture: Type.Optional(MixtureTrace),
-      original: Type.Optional(
-        Type.Object({
-          request_id: Type.String(),
-          status: Type.Integer(),
-          receipt_hash: Type.String(),
-          usage: Type.Object({}),
-          completed_at: Instant,
-        }),
-      ),
-    }),
+    svc: Type.Object(errorMetadata),
   }),
+})
+
+/** Errors of Messages: what Anthropic's SDKs understand. */
+export const AnthropicErrorBody = Type.Object({
+  type: Type.Literal('error'),
+  error: Type.Object({
+    type: Type.String(),
+    message: Type.String(),
+    details: Type.Optional(Type.Object({}, { description: 'Only with `responses_not_stored`: what is not supported' })),
+    svc: Type.Object({ code: Type.String(), param: Type.Union([Type.String(), Type.Null()]), ...errorMetadata }),
+  }),
+  request_id: Type.String(),
 })

@@ -41,7 +41,7 @@ export type ChatRouting = Static<typeof ChatRouting>
 /** More are no conversation (§27). */
 export const messagesMax = 20_000
 
-/** `POST /v1/api/chat/completions`. OpenAI fields that are not listed pass through to the node. */
+/** `POST /v1/api/chat/completions`. OpenAI fields that are not listed pass through to the node, unknown ones to own nodes alone. */
 export const ChatRequest = Type.Object(
   {
     model: modelName,
@@ -89,6 +89,9 @@ export const ChatMetadata = Type.Object({
     Type.String({
       description: 'Of the commitments in the receipt, where the request had a nonce. No other request is given it',
     }),
+  ),
+  receipt_hashes: Type.Optional(
+    Type.Array(hash, { description: 'Where several calls gave the answer: their receipts, in the order of the calls' }),
   ),
   mixture: Type.Optional(MixtureTrace),
 })

@@ -8,7 +8,7 @@ const inputTokensMax = 100_000
 
 const token = Type.Integer({ minimum: 0 })
 
-/** `POST /embeddings`. Fields that are not listed pass through to the node. */
+/** `POST /embeddings`. Fields that are not listed pass through to the node, unknown ones to own nodes alone. */
 export const EmbeddingsRequest = Type.Object(
   {
     model: modelName,

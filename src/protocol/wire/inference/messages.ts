@@ -51,7 +51,7 @@ export const MessagesRequest = Type.Object(
     ),
     stop_sequences: orNull(Type.Array(Type.String(), { maxItems: stopsMax })),
     stream: orNull(Type.Boolean()),
-    temperature: orNull(Type.Number({ minimum: 0, maximum: 1 })),
+    temperature: orNull(Type.Number({ minimum: 0, maximum: 2 })),
     top_p: orNull(Type.Number({ exclusiveMinimum: 0, maximum: 1 })),
     top_k: orNull(Type.Integer({ minimum: 0 })),
     thinking: orNull(Type.Object({ type: Type.String({ maxLength: 64 }) }, open)),
@@ -69,12 +69,3 @@ export const MessagesRequest = Type.Object(
   open,
 )
 export type MessagesRequest = Static<typeof MessagesRequest>
-
-/** `POST /messages/count_tokens`: the same without what an answer needs. */
-export const CountTokensRequest = Type.Composite([
-  Type.Omit(MessagesRequest, ['max_tokens']),
-  Type.Object({ max_tokens: orNull(Type.Integer()) }),
-])
-
-export const TokensCount = Type.Object({ input_tokens: Type.Integer() })
-export type TokensCount = Static<typeof TokensCount>

@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
-import { modalities } from '../nodes/agent.ts'
-import { literals, nullable, nullableInteger, wei } from '../shapes.ts'
+import { Modality } from '../nodes/served-work.ts'
+import { nullable, nullableInteger, wei } from '../shapes.ts'
 
 const modelMembers = {
   id: Type.String(),
@@ -18,7 +18,8 @@ export type ModelList = Static<typeof ModelList>
 export const Model = Type.Object({
   ...modelMembers,
   svc: Type.Object({
-    modality: literals(modalities),
+    modality: Modality,
+    serves: Type.Array(Modality, { description: 'All kinds of work that it does, `modality` first' }),
     context_length: nullableInteger,
     loaded: nullable(Type.Boolean({ description: 'In the memory of at least one node; null: no node says' })),
     own: Type.Boolean({

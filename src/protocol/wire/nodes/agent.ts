@@ -17,6 +17,7 @@ import {
 import { workKinds } from '../work-kinds.ts'
 import { ModelFile, ModelMemory } from './model-facts.ts'
 import { runtimeKinds } from './node.ts'
+import { Modality } from './served-work.ts'
 
 /** What the node agent and the gateway say to each other beyond chat (§22). Unknown members are refused. */
 
@@ -132,9 +133,6 @@ export const PayeeStated = Type.Object({
   signed_at: Type.String(),
 })
 
-export const modalities = ['chat', 'embedding', 'rerank', 'audio', 'image'] as const
-export type Modality = (typeof modalities)[number]
-
 /** The states of a model server of the agent: those of the chart `model-server`. */
 export const modelServerStates = [
   'stopped',
@@ -151,7 +149,7 @@ export type ModelServerState = (typeof modelServerStates)[number]
 export const AgentModel = Type.Object(
   {
     id: modelId,
-    modality: literals(modalities),
+    modality: Modality,
     ready: Type.Boolean({ description: 'The model can answer now, perhaps after loading' }),
     loaded: nullable(Type.Boolean()),
     context_length: nullableInteger,

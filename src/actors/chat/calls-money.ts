@@ -1,0 +1,92 @@
+import type { Route } from '../../machines/rules/routing.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
+import type { ChatCommand } from './chat-command.ts'
+import type { Exchange } from './exchange.ts'
+import { PaidCall, refuseAboveCap } from './paid-call.ts'
+
+/** The calls of a request that are still to be made, when money is first needed. */
+export interface ChargedCalls {
+  readonly wanted: () => readonly number[]
+  /** Without its text. */
+  readonly commandOf: (at: number) => ChatCommand
+}
+
+/** What calls that were charged have cost together. */
+export interface ChargedTotal {
+  readonly receiptHash: string
+  readonly usage: TokenUsage
+}
+
+/**
+ * The money of a request that is several calls. It is set aside for all of them before the first goes to a machine of others, so that
+ * none is refused for money when others are done. Each is charged by itself, with its own receipt; the client's idempotency key and
+ * its bound of the price are those of the request.
+ */
+export class CallsMoney {
+  private readonly calls = new Map<number, PaidCall>()
+  private reserving: Promise<void> | null = null
+  private claimed = false
+  private over = false
+
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly charged: ChargedCalls,
+  ) {}
+
+  /** The money of one call. Refuses as `PaidCall.reserve` does, for all of them. */
+  async of(at: number, route: Route): Promise<PaidCall> {
+    this.reserving ??= this.reserve(route)
+    await this.reserving
+    const paid = this.calls.get(at)
+    if (paid === undefined) throw new Error('a call whose money was not set aside')
+    return paid
+  }
+
+  /** null: nothing was charged. */
+  get costWei(): bigint | null {
+    let sum: bigint | null = null
+    for (const { chargedWei } of this.calls.values()) if (chargedWei !== null) sum = (sum ?? 0n) + chargedWei
+    return sum
+  }
+
+  private async reserve(route: Route): Promise<void> {
+    const { exchange, calls, charged } = this
+    const { port, command } = exchange
+    const { operation, idempotencyKey: key, access } = command
+    let quoteWei = 0n
+    for (const at of charged.wanted()) {
+      const own = charged.commandOf(at)
+      const paid = new PaidCall(port, own, operation.estimate(own.body).tokens, exchange.billedOutput(route))
+      calls.set(at, paid)
+      quoteWei += paid.quote(route)
+    }
+    refuseAboveCap(command, quoteWei)
+    if (key !== null) {
+      await port.idempotency.claim(command, key)
+      this.claimed = true
+      // The client left meanwhile.
+      if (this.over) return this.free()
+    }
+    await port.ledger.refuseUncovered(access.customerId, quoteWei)
+    const reserved = await Promise.allSettled([...calls.values()].map((paid) => paid.reserve(route)))
+    const refused = reserved.find((each) => each.status === 'rejected')
+    if (refused !== undefined) throw refused.reason
+  }
+
+  /** The request is over: what no call has used goes back. `total`: of those that were charged; null: none was. */
+  async end(total: ChargedTotal | null): Promise<void> {
+    this.over = true
+    for (const paid of this.calls.values()) paid.release()
+    if (this.costWei === null) return this.free()
+    const claimed = this.claimed
+    this.claimed = false
+    // Of charges of which nothing is known the key stays as it is: nothing is billed twice.
+    if (!claimed || total === null) return
+    await this.exchange.port.idempotency.complete({ requestId: this.exchange.command.requestId, ...total })
+  }
+
+  private free(): void {
+    if (this.claimed) this.exchange.port.idempotency.release(this.exchange.command)
+    this.claimed = false
+  }
+}

@@ -1,0 +1,73 @@
+import { inSession, type Prompt } from '../../machines/placement/blocks.ts'
+import { isOwn } from '../../machines/rules/eligibility.ts'
+import type { PlacementRequest } from '../../machines/rules/placement.ts'
+import type { Route } from '../../machines/rules/routing.ts'
+import { textWeightPerUnitMax } from '../../protocol/chat/token-estimate.ts'
+import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { outputAsked } from './chat-command.ts'
+import type { Exchange } from './exchange.ts'
+
+/** Of a longer `prompt_cache_key` nothing is made: it is a hint. UTF-16 units. */
+const cacheKeyUnitsMax = 1_024
+const noProfiles: ReadonlySet<string> = new Set()
+const hashBlock = (text: string, seed: bigint) => Bun.hash.wyhash(text, seed)
+
+/** What placement compares. A hint of the client's stands before all that can be seen of the prompt (§28). */
+function promptFor(exchange: Exchange): Prompt | null {
+  const { operation, body, access, session } = exchange.command
+  const prompt = operation.prompt(access.customerId, exchange.modelId() ?? body.model, body, hashBlock)
+  if (prompt === null) return null
+  const key = session ?? (body as { readonly prompt_cache_key?: unknown }).prompt_cache_key
+  const usable = typeof key === 'string' && key !== '' && key.length <= cacheKeyUnitsMax
+  return usable ? inSession(prompt, access.customerId, key, hashBlock) : prompt
+}
+
+/** What a request wants of its route. Its prompt is read only where there is a choice. */
+export function placementRequest(exchange: Exchange): PlacementRequest {
+  const { command, port, table } = exchange
+  const { body } = command
+  const routes = table.byModel.get(body.model) ?? []
+  const ceiling = command.text.length * textWeightPerUnitMax
+  const tight = routes.some((route) => route.contextLength !== null && route.contextLength < ceiling)
+  const prompt = routes.length > 1 ? promptFor(exchange) : null
+  return {
+    modelId: body.model,
+    modality: command.operation.modality,
+    byAgents: command.operation.byAgents,
+    access: command.access,
+    pin: command.pin,
+    profileId: body.svc?.model_profile_id ?? null,
+    ownOnly: command.operation.ownOnly === true,
+    unlisted: routes.every((route) => isOwn(route, command.access.customerId))
+      ? null
+      : (command.operation.unlisted?.(body) ?? null),
+    exclude: noProfiles,
+    freeOnly: false,
+    prompt,
+    matches: port.router.caches.match(routes[0]?.modelId ?? body.model, prompt),
+    nowMs: Date.now(),
+    queueWaitMs: port.config.SVC_QUEUE_WAIT_MS,
+    cacheWaitMs: port.config.SVC_QUEUE_WAIT_MS,
+    contextLeast: tight ? command.operation.tokensLeast(body) : null,
+    contextWanted: tight ? exchange.promptEstimate().textTokens : null,
+    contextAbove: null,
+  }
+}
+
+/** `max_tokens` to inject: a quota needs a true ceiling, a policy's bound holds for requests that name none. */
+export function outputCeiling(exchange: Exchange): number | null {
+  const { operation, body, access } = exchange.command
+  if (!operation.generates || outputAsked(exchange.command) !== null) return null
+  const { maxTokensPerRequest, dailyTokenQuota } = access.policy
+  if (dailyTokenQuota === null) return maxTokensPerRequest
+  const longest = exchange.table.byModel.get(body.model)?.[0]?.maxOutputLength ?? Number.POSITIVE_INFINITY
+  const ceiling = Math.min(longest, exchange.port.config.SVC_OUTPUT_TOKENS_DEFAULT)
+  return maxTokensPerRequest === null ? ceiling : Math.min(ceiling, maxTokensPerRequest)
+}
+
+/** What this route is sent. A billed request has `max_tokens`, so that its quote is a true bound. */
+export function bodyFor(exchange: Exchange, route: Route, ceiling: number | null): UpstreamBody {
+  const { operation, text, body } = exchange.command
+  const priced = operation.generates && outputAsked(exchange.command) === null && exchange.isBilled(route)
+  return operation.upstream(text, body, priced ? exchange.billedOutput(route) : ceiling, route)
+}

@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { Value } from '@sinclair/typebox/value'
+import { operations, routeOf } from '../../../src/actors/operations/registry.ts'
+import { tokenPaths } from '../../../src/actors/operations/token-paths.ts'
+import { AnthropicErrorBody, OpenAiErrorBody } from '../../../src/protocol/wire/admin/report.ts'
+import { startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
+
+interface Described {
+  readonly responses: {
+    readonly default: { readonly content: Readonly<Record<string, { readonly schema: { readonly $ref: string } }>> }
+  }
+}
+
+let gateway: TestGateway
+let paths: Readonly<Record<string, { readonly post: Described }>>
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as { paths: typeof paths }
+  paths = document.paths
+})
+afterAll(() => gateway.stop())
+
+const forms = { OpenAiError: OpenAiErrorBody, AnthropicError: AnthropicErrorBody } as const
+const asked = [
+  ...operations.map((operation) => [routeOf(operation), operation.envelope] as const),
+  ...Object.values(tokenPaths).map(
+    (path) => [`/v1/api${path}`, path === tokenPaths.countTokens ? 'anthropic' : 'openai'] as const,
+  ),
+]
+
+test.each(asked)('§28: %s describes the errors that it answers with', async (path, envelope) => {
+  const response = await fetch(gateway.url + path, { method: 'POST', headers: { authorization: 'Bearer nonsense' } })
+  expect([response.status, response.headers.get('content-type')]).toEqual([401, 'application/json;charset=utf-8'])
+  const name = envelope === 'anthropic' ? 'AnthropicError' : 'OpenAiError'
+  expect([...Value.Errors(forms[name], await response.json())]).toEqual([])
+  // Chat lists its codes by their statuses.
+  const described = paths[path]?.post.responses.default?.content
+  const schema = { $ref: `#/components/schemas/${name}` }
+  if (path !== '/v1/api/chat/completions') expect(described).toMatchObject({ 'application/json': { schema } })
+})
