@@ -9,6 +9,7 @@ import { newId } from '../src/ids.ts'
 import { createLog } from '../src/log.ts'
 import { brokenRules } from '../src/machines/rules/books.ts'
 import { chargeFor, fundedCustomer } from '../tests/support/money/ledger.ts'
+import { marked, testMacs } from '../tests/support/money/receipt-macs.ts'
 import type { Options } from './options.ts'
 import { circumstances } from './results.ts'
 import { RigError, stopAll, temporaryFolder } from './rig.ts'
@@ -56,7 +57,7 @@ const alone =
     const { receipt, nodeId, kind } = chargeFor(customer, chargedWei)
     const feeWei = chargedWei / 10n
     const split = { chargedWei, shareWei: chargedWei - feeWei, feeWei, receiptHash: receipt.hash, node: nodeId, kind }
-    await settleAll(db, [{ id, ...split, held: false, ...ids }], [{ ...receipt, billed: true }])
+    await settleAll(db, [{ id, ...split, held: false, ...ids }], [marked({ ...receipt, billed: true })])
   }
 
 function rowOf(name: string, rounds: readonly Measured[]): string[] {
@@ -76,7 +77,7 @@ export async function benchLedger(options: Options): Promise<string> {
   try {
     await migrateDatabase(embedded.url)
     const { db, sql, close } = openDatabase({ url: embedded.url, connectionsMax: 16 })
-    const ledger = new Ledger({ db, sql, log })
+    const ledger = new Ledger({ macs: testMacs, db, sql, log })
     const grouped: Pay = async (customerId) => {
       const held = await ledger.reserve({ id: newId('req'), customerId, amountWei: reservedWei })
       await ledger.settle(held, chargeFor(customerId, chargedWei))

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { payoutProofsMessage, payoutReportMessage } from '../src/http/routes/node-payouts.ts'
+import { payoutProofsMessage } from '../src/http/routes/node-payouts.ts'
 import { canonicalJson } from '../src/protocol/json/canonical-json.ts'
 import { auditLine } from '../src/protocol/log/audit-line.ts'
 import { checkpointText, logProofText } from '../src/protocol/log/checkpoint.ts'
@@ -25,7 +25,7 @@ import { Binding, commitment } from '../src/protocol/receipts/binding.ts'
 import { MerkleTree, payoutLeafOf, toHex } from '../src/protocol/receipts/merkle.ts'
 import { type Receipt, receiptText, textHash, versionOf } from '../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../src/protocol/signing/ed25519.ts'
-import { receiptMessage } from '../src/protocol/signing/signatures.ts'
+import { payoutReportMessage, receiptMessage } from '../src/protocol/signing/signatures.ts'
 
 /**
  * Writes `docs/vectors.json`: one worked example of each thing that a verifier computes. Usage:

@@ -87,6 +87,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/gateway/serve.ts': ['main'],
   'src/cli/commands/nodes/node.ts': ['node'],
   'src/cli/commands/nodes/node-keys.ts': ['node'],
+  'src/cli/commands/nodes/node-payee.ts': ['node'],
   'src/cli/commands/nodes/node-status.ts': ['node'],
   'src/cli/commands/nodes/servers-here.ts': ['node'],
   'src/cli/commands/gateway/backups.ts': ['offline'],

@@ -84,3 +84,21 @@ test('§25: networks are addresses with a prefix that fits', () => {
     ])
   }
 })
+
+test('§36: the time until which the log takes receipts without a mark is a time, and at most 30 days away', () => {
+  const fault = (at: string) => faultsOf({ SVC_LOG_PLAIN_UNTIL: at })
+  const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString()
+  for (const at of ['2020-01-01T00:00:00Z', inDays(0), inDays(29)]) expect(fault(at)).toEqual([])
+  for (const at of [
+    'tomorrow',
+    '2026-11-25',
+    '2026-11-25T12:00:00',
+    '2026-13-45T12:00:00Z',
+    '2026-11-25T12:00:00+01:00',
+  ]) {
+    expect(fault(at)).toEqual(['SVC_LOG_PLAIN_UNTIL must be a time like 2026-11-25T12:00:00Z'])
+  }
+  for (const at of [inDays(31), '2999-01-01T00:00:00Z']) {
+    expect(fault(at)).toEqual(['SVC_LOG_PLAIN_UNTIL may be at most 30 days from now'])
+  }
+})

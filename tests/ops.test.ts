@@ -188,6 +188,8 @@ const told: Readonly<Record<string, readonly [words: string, asks: string, holds
   PenstockSlowFirstToken: ['p95 of the first token above 5 s for 10 min', '> 5', '10m'],
   PenstockMixturesFail: ['miss their quorum for 15 min', 'quorum_not_met', '15m'],
   PenstockReceiptsLost: ['Receipts were dropped', 'svc_receipts_dropped_total[15m]) > 0', undefined],
+  PenstockReceiptForged: ['kept receipts out of the public log', 'svc_receipts_forged_total[15m]) > 0', undefined],
+  PenstockLogStopped: ['adds nothing to the public log', 'svc_log_stopped) > 0', undefined],
   PenstockBooksBroken: ['found a broken rule', 'max(svc_ledger_books_broken_rules) > 0', undefined],
   PenstockClaimsAtBound: ['more than 5 of its last 100 paid calls', '> 5', undefined],
   PenstockAuditLost: ['Access events were never stored', 'refused_total[15m]) > 0', undefined],

@@ -30,6 +30,7 @@ import { GatewayLimits } from './limits/limits.ts'
 import { ModelWishes } from './loading/model-wishes.ts'
 import { OwnModels } from './loading/own-models.ts'
 import { ToldServers } from './loading/told-servers.ts'
+import { createReceiptMacs } from './log/receipt-macs.ts'
 import { Mixtures } from './mixture/mixture.ts'
 import { createMixtureRecords } from './mixture/mixture-records.ts'
 import { createBilling } from './money/billing.ts'
@@ -63,7 +64,7 @@ export function createActors(parts: GatewayParts, chain: EvmChain | null) {
   const pool = createPool(parts, watching, keeping, listener)
   const money = createMoney(parts, watching, keeping, chain)
   const jobs = createJobs(parts, watching, keeping, pool)
-  const transparency = createTransparency(parts, keeping.audit, pool.router)
+  const transparency = createTransparency(parts, keeping, pool.router)
   const calls = createCalls(parts, { ...watching, ...keeping, ...pool, ...money }, baseUrl)
   const consoles = createConsoles(parts, watching, pool.router)
   return {
@@ -141,6 +142,7 @@ function createKeeping(parts: GatewayParts) {
   const retentionDaysMin = config.SVC_AUDIT_MIN_RETENTION_DAYS
   const auditPurge = new AuditPurge({ database, trail: audit, log, keys: auditKeys, retentionDaysMin })
   const sealing = createSealing(parts.secretsKeys)
+  const macs = createReceiptMacs(parts.logKeys)
   const accounts = new Accounts({
     db,
     trail: audit,
@@ -151,7 +153,7 @@ function createKeeping(parts: GatewayParts) {
     forgetKey: (keyId) => access.forgetKey(keyId),
     ...clock,
   })
-  return { feed, changedHere, access, limits, memory, failedLogins, audit, auditPurge, sealing, accounts }
+  return { feed, changedHere, access, limits, memory, failedLogins, audit, auditPurge, sealing, accounts, macs }
 }
 
 /** Nodes, however they are reached. */
@@ -206,7 +208,7 @@ export async function evmChainOf({ config }: GatewayParts): Promise<EvmChain | n
 }
 
 /** The actors that move money and prove it. */
-function createMoney(parts: GatewayParts, watching: Watching, { audit: trail }: Keeping, chain: EvmChain | null) {
+function createMoney(parts: GatewayParts, watching: Watching, { audit: trail, macs }: Keeping, chain: EvmChain | null) {
   const { config, log, database, peppers } = parts
   const { db } = database
   const settlement = new Settlement({
@@ -220,12 +222,12 @@ function createMoney(parts: GatewayParts, watching: Watching, { audit: trail }: 
     batchMinWei: config.SVC_PAYOUT_BATCH_MIN_WEI,
   })
   return {
-    ledger: new Ledger({ ...database, log }),
+    ledger: new Ledger({ ...database, log, macs }),
     billing: createBilling({ db, trail }),
     settlement,
     settlementView: createSettlementView(db),
     idempotency: createIdempotency({ db, log, peppers }),
-    receipts: new ReceiptWriter({ ...database, flushMs: config.SVC_RECEIPT_FLUSH_MS, log }),
+    receipts: new ReceiptWriter({ ...database, flushMs: config.SVC_RECEIPT_FLUSH_MS, log, macs }),
   }
 }
 
@@ -236,7 +238,7 @@ const answers = (state: NodeState) => state === 'ready' || state === 'live' || s
 function createJobs(parts: GatewayParts, { metrics, inspector }: Watching, keeping: Keeping, { router }: Pool) {
   const { config, log, database, world = {} } = parts
   const webhookKeys = parts.webhookKeys.map(seededKey)
-  const shared = { ...database, log, trail: keeping.audit, inspect: inspector.inspect }
+  const shared = { ...database, log, trail: keeping.audit, inspect: inspector.inspect, macs: keeping.macs }
   const webhooks = createWebhooks({
     ...shared,
     sealing: keeping.sealing,

@@ -9,6 +9,7 @@ import { createEndpointRules } from './agents/endpoint-address.ts'
 import { createEnrollment, type Enrollment } from './agents/enrollment.ts'
 import { createNodeKeys, type VerifyNodeKey } from './agents/node-keys.ts'
 import { createNodeProofs, type NodeProofs } from './agents/node-proofs.ts'
+import { createPayees, type Payees } from './agents/payees.ts'
 import { createRouterIdentity } from './agents/router-identity.ts'
 import type { AuditTrail } from './audit/audit-context.ts'
 import type { ChangeFeed } from './durable/change-feed.ts'
@@ -22,6 +23,7 @@ export interface Agents {
   readonly access: AgentAccess
   readonly dialIn: DialIn
   readonly enrollment: Enrollment
+  readonly payees: Payees
   readonly bundle: AgentBundle
   /** The keys by which agents recognize the gateways of this pool. */
   readonly routerKeys: RouterKeys
@@ -53,6 +55,7 @@ export function createAgents(options: AgentsOptions): Agents {
   const proofs = createNodeProofs({ db, log })
   const routerKids = identity.publicKeys.map(({ kid }) => kid)
   const dialIn = createDialIn({ config, database, feed, log, proofs, routerKids })
+  const payees = createPayees({ db, changedHere: feed.changedHere.bind(feed) })
   const enrollment = createEnrollment({
     db,
     trail,
@@ -73,6 +76,7 @@ export function createAgents(options: AgentsOptions): Agents {
     },
     dialIn,
     enrollment,
+    payees,
     bundle: createAgentBundle(),
     routerKeys: identity.announcement,
     proofs,

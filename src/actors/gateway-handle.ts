@@ -12,6 +12,7 @@ import type { AgentBundle } from './agents/agent-bundle.ts'
 import type { Enrollment } from './agents/enrollment.ts'
 import type { VerifyNodeKey } from './agents/node-keys.ts'
 import type { NodeProofs } from './agents/node-proofs.ts'
+import type { Payees } from './agents/payees.ts'
 import type { ChainReport } from './audit/audit-check.ts'
 import type { AuditContext } from './audit/audit-context.ts'
 import type { AuditLog } from './audit/audit-log.ts'
@@ -107,6 +108,7 @@ export interface GatewayHandle {
   /** The view is at most 15 s old. */
   readonly settlementView: () => Promise<SettlementView>
   readonly nodeProofs: Pick<NodeProofs, 'check'>
+  readonly payees: Payees
   /** For reads alone. Writes go through an actor. */
   readonly db: Database
   readonly requests: Pick<RequestLog, 'write' | 'find' | 'recent' | 'page' | 'traffic' | 'failures' | 'days'>

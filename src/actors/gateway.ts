@@ -33,6 +33,7 @@ function observe({
   ledger,
   settlement,
   memory,
+  sequencer,
   agents: { dialIn },
 }: Actors): void {
   metrics.observe({
@@ -47,6 +48,8 @@ function observe({
     placements: () => placements.counts,
     receiptsWritten: () => receipts.written(),
     receiptsDropped: () => receipts.dropped(),
+    receiptsForged: () => sequencer.forged(),
+    logStopped: () => sequencer.stopped(),
     jobs: () => jobs.openByStatus(),
     jobsRunning: () => jobs.running(),
     jobClaims: () => jobs.claims(),
@@ -130,6 +133,7 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     routerKeys: agents.routerKeys,
     dialIn: agents.dialIn,
     nodeProofs: agents.proofs,
+    payees: agents.payees,
     statecharts: createStatecharts(),
     consolePage: createPage(builtConsole, bundleConsole),
     verifyPage: createPage(builtVerifyPage, bundleVerifyPage),

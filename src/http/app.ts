@@ -25,6 +25,7 @@ import { bunFileRoutes } from './routes/node-agent/bun-file.ts'
 import { enrollRoutes } from './routes/node-agent/enroll.ts'
 import { keyVerifyRoutes } from './routes/node-agent/key-verify.ts'
 import { routerKeyRoutes } from './routes/node-agent/router-keys.ts'
+import { nodePayeeRoutes } from './routes/node-payee.ts'
 import { nodePayoutRoutes } from './routes/node-payouts.ts'
 import { nodeTunnelRoutes } from './routes/node-tunnel.ts'
 import { peerRoutes } from './routes/peer.ts'
@@ -79,6 +80,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(publicPayoutRoutes(context))
     .use(marketplaceRoutes(context))
     .use(nodePayoutRoutes(context))
+    .use(nodePayeeRoutes(context))
     .use(billingRoutes(context))
     .use(billingRequestRoutes(context))
     .use(receiptProofRoutes(context))

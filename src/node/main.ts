@@ -15,6 +15,7 @@ import { lockFolder } from './membership/folder-lock.ts'
 import { type Identity, loadIdentity } from './membership/identity.ts'
 import { checkJoining, enrolled, type JoinOptions } from './membership/joining.ts'
 import { createMembership, type Membership, type Place } from './membership/membership.ts'
+import type { PayeeWatch } from './membership/payee-watch.ts'
 import { lexicalRuntime } from './rerank/lexical-runtime.ts'
 import { createRoutes, type Served } from './routes.ts'
 import { type RuntimeTimes, runtimeTimes } from './runtimes/local-runtime.ts'
@@ -74,6 +75,8 @@ export interface RunningNode {
   readonly transportKeys: TransportKeys
   /** null if the gateway calls this agent at its `endpoint_url`, or if there is no gateway. */
   readonly tunnel: NodeTunnel | null
+  /** Looks after what this node earns; null if there is no gateway. */
+  readonly payeeWatch: PayeeWatch | null
   /** Resolves when an operator has revoked or removed the node, as the gateway says over the tunnel. */
   readonly revoked: Promise<void>
   /** Stops in order: says so, accepts nothing new, lets running work end, then closes tunnel, port and polls. */
@@ -237,6 +240,8 @@ function running(started: Started, membership: Membership | null): Omit<RunningN
   const { options, identity, runtimes, port, served } = started
   const revoked = Promise.withResolvers<void>()
   const tunnel = membership === null ? null : openTunnel(started, membership, revoked.resolve)
+  const payeeWatch = membership?.payeeWatch ?? null
+  payeeWatch?.start()
   let stopping: Promise<void> | null = null
   return {
     nodeId: membership?.nodeId ?? null,
@@ -249,8 +254,10 @@ function running(started: Started, membership: Membership | null): Omit<RunningN
     runtimes,
     transportKeys: started.transportKeys,
     tunnel,
+    payeeWatch,
     revoked: revoked.promise,
     stop: () => {
+      void payeeWatch?.stop()
       stopping ??= stopOrderly(started, tunnel)
       return stopping
     },

@@ -63,6 +63,12 @@ export const accessSettings = {
     kind: 'list',
     meaning: 'Witnesses elsewhere (C2SP `tlog-witness`), each as `KEY URL` with the key as `name+hash+base64`',
   },
+  SVC_LOG_PLAIN_UNTIL: {
+    kind: 'text',
+    default: null,
+    meaning:
+      'Until this time (like 2026-11-25T12:00:00Z) the log also takes receipts without the mark of the process that issued them. Set it while a gateway of a version before marks runs on the same database for longer than an hour after the upgrade, or again; it may be at most 30 days from the start of the gateway.',
+  },
   SVC_ENFORCE_REASON: {
     kind: 'flag',
     default: false,

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { isLoopback } from '../host/loopback.ts'
 import { readSeed } from '../secrets.ts'
-import { secondMs } from '../time.ts'
+import { dayMs, secondMs } from '../time.ts'
 import { settlementFaults } from './config-settlement.ts'
 import { ollamaFaults } from './ollama.ts'
 import type { Setting } from './setting.ts'
@@ -157,14 +157,27 @@ function clusterFaults({ SVC_CLUSTER_SECRET: secret, SVC_PEER_URL: url }: Settin
   return faults
 }
 
+const instantPattern = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,3})?Z$/
+/** Meanwhile an INSERT into the database is enough to forge a receipt. */
+const plainDaysMax = 30
+
+function plainUntilFaults(text: string | null): string[] {
+  if (text === null) return []
+  const untilMs = instantPattern.test(text) ? Date.parse(text) : Number.NaN
+  if (Number.isNaN(untilMs)) return ['SVC_LOG_PLAIN_UNTIL must be a time like 2026-11-25T12:00:00Z']
+  const tooLate = untilMs > Date.now() + plainDaysMax * dayMs
+  return tooLate ? [`SVC_LOG_PLAIN_UNTIL may be at most ${plainDaysMax} days from now`] : []
+}
+
 function webhookFaults({
   SVC_WEBHOOK_KEY,
   SVC_WEBHOOK_PORTS,
   SVC_ROUTER_KEY,
   SVC_LOG_KEY,
   SVC_LOG_WITNESSES,
+  SVC_LOG_PLAIN_UNTIL,
 }: Settings): string[] {
-  const faults: string[] = []
+  const faults: string[] = plainUntilFaults(SVC_LOG_PLAIN_UNTIL)
   const logSeeds = SVC_LOG_KEY === null ? [] : listOf(SVC_LOG_KEY)
   if (logSeeds.some((seed) => readSeed(seed) === null)) {
     faults.push('SVC_LOG_KEY must be a list of 32-byte seeds in base64 or hex')

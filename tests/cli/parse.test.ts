@@ -92,6 +92,7 @@ describe('§24: every command', () => {
       'serve',
       'node',
       'node status',
+      'node payee',
       ...['create', 'list', 'revoke'].map((command) => `node keys ${command}`),
       'status',
       'logs',

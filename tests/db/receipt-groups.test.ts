@@ -6,6 +6,7 @@ import { getReceipt, type NewReceipt, receiptLine } from '../../src/db/queries/m
 import { newId } from '../../src/ids.ts'
 import { type Receipt, receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
 import { insertGroup } from '../support/money/insert-receipts.ts'
+import { marked } from '../support/money/receipt-macs.ts'
 import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
 let database: TestDatabase
@@ -134,12 +135,15 @@ test('§14: places are made of what the log has taken alone, so that no group co
   expect((await getReceipt(database.db, one.hash))?.receiptHash).toBe(one.hash)
 })
 
+/** Without its last column, which the version before does not know. */
+const unmarkedLine = (receipt: NewReceipt) => receiptLine(marked(receipt)).replace(/\t[^\t\n]*\n$/, '\n')
+
 test('§26: a gateway of the version before writes and changes its receipts by the old names', async () => {
   const [one, other] = [receipt(), receipt({ jobId: 'j' })]
   const columns = `receipt_hash, customer_id, signature_ed25519, status, billed, node_receipt, issuer, request_id, job_id, kind, node_id,
     node_class, runtime_id, runtime_kind, model_id, prompt_tokens, completion_tokens, started_at, completed_at, client_nonce,
     request_commitment, response_commitment, upstream_model_commitment`
-  await copyRows(database.sql, `receipts (${columns})`, [Buffer.from(receiptLine(one) + receiptLine(other))])
+  await copyRows(database.sql, `receipts (${columns})`, [Buffer.from([one, other].map(unmarkedLine).join(''))])
   await database.sql`update receipts set status = 'held', batch_id = 'b' where receipt_hash = ${one.hash}`
   expect(
     await database.sql`select receipt_hash as hash, status, batch_id as batch from receipt_rows

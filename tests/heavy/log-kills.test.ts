@@ -16,6 +16,7 @@ import { parseNote } from '../../src/protocol/log/note.ts'
 import { receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../../src/protocol/signing/ed25519.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
+import { testMacs } from '../support/money/receipt-macs.ts'
 import { type PaidPool, paidRound, startPaidPool } from '../support/pools/paid-storm.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
@@ -129,7 +130,7 @@ test(`§31: ${databaseKills} times kill -9 of PostgreSQL while receipts come: th
     await migrateDatabase(embedded.url)
     const { db, sql, close } = openDatabase({ url: embedded.url, connectionsMax: 4 })
     const keys = [signingKey(new Uint8Array(32).fill(7))] as const
-    const sequencer = createSequencer({ db, log, keys, intervalMs: 50, memory: null })
+    const sequencer = createSequencer({ db, log, keys, intervalMs: 50, macs: testMacs, memory: null })
     await sequencer.start()
     const seen: Checkpoint[] = []
     const latest = async () => {

@@ -6,6 +6,7 @@ import { requestsKeptMax } from '../../src/actors/requests/request-ring.ts'
 import { createLog } from '../../src/log.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
+import { testMacs } from '../support/money/receipt-macs.ts'
 import { SoakLoad } from '../support/pools/soak-load.ts'
 import { type SoakPool, startSoakPool } from '../support/pools/soak-pool.ts'
 import { fitLine, type LineFit } from '../support/run/line-fit.ts'
@@ -101,7 +102,7 @@ async function releaseAll(): Promise<{ readonly open: number }> {
   const { sql, db } = pool.database
   const [left] = await sql<{ n: number }[]>`select count(*)::int as n from reservations where status = 'open'`
   await sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`
-  const ledger = new Ledger({ db, sql, log: createLog('silent', () => {}) })
+  const ledger = new Ledger({ macs: testMacs, db, sql, log: createLog('silent', () => {}) })
   while ((await ledger.sweep()) > 0);
   return { open: left?.n ?? 0 }
 }

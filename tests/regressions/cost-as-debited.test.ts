@@ -4,6 +4,7 @@ import { createLog } from '../../src/log.ts'
 import { promptTokens } from '../../src/protocol/chat/token-estimate.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
+import { testMacs } from '../support/money/receipt-macs.ts'
 import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 
 /** §32: what a request's record and the costs of a key show is what the ledger debited, never the price before its cap. */
@@ -71,7 +72,7 @@ test('a charge that came after its reservation was released shows no price', asy
   const call = await node.next()
   // Another gateway takes this one for dead.
   await gateway.database.sql`update reservations set expires_at = now() - interval '1 hour' where status = 'open'`
-  const other = new Ledger({ ...gateway.database, log: createLog('silent', () => {}) })
+  const other = new Ledger({ macs: testMacs, ...gateway.database, log: createLog('silent', () => {}) })
   expect(await other.sweep()).toBe(1)
   call.respond(200, whole)
   expect((await asking).status).toBe(200)

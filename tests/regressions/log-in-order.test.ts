@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { markRows } from '../support/money/receipt-macs.ts'
 
 let gateway: TestGateway
 beforeAll(async () => {
@@ -16,6 +17,7 @@ test('§31: a backlog of receipts enters the log once and in its order, also whe
     select '0x' || encode(sha256(i::text::bytea), 'hex'), 'node', 'req_' || i, 'hosted_chat', 'n', 'c', 'r', 'vllm', 'm', 1, 1,
       now(), now(), 'cus_a'
     from generate_series(1, 12500) i`)
+  await markRows(gateway.database)
   await gateway.gateway.sequencer.catchUp()
   const [seen] = await sql<{ receipts: number; logged: number; ordered: boolean }[]>`
     select (select count(*)::int from receipts) as receipts, count(*)::int as logged,

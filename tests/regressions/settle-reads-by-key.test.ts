@@ -3,6 +3,7 @@ import { Ledger } from '../../src/actors/money/ledger.ts'
 import { newId } from '../../src/ids.ts'
 import { createLog } from '../../src/log.ts'
 import { chargeFor, fundedCustomer } from '../support/money/ledger.ts'
+import { testMacs } from '../support/money/receipt-macs.ts'
 import { testDatabase } from '../support/run/postgres.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
@@ -11,7 +12,7 @@ const openIndex = 'reservations_expires_at_index'
 
 test('§13: a charge finds its reservations by their ids and never reads the index of the open ones', async () => {
   const database = await testDatabase({ connectionsMax: 4 })
-  const ledger = new Ledger({ ...database, log: createLog('silent', () => {}) })
+  const ledger = new Ledger({ macs: testMacs, ...database, log: createLog('silent', () => {}) })
   try {
     /** undefined: no such index. */
     const scans = async (index: string) => {

@@ -10,6 +10,7 @@ import { migrateDatabase } from '../../src/db/migrate.ts'
 import { newId } from '../../src/ids.ts'
 import { createLog } from '../../src/log.ts'
 import { chargeFor, expectBooksBalance, fundedCustomer } from '../support/money/ledger.ts'
+import { testMacs } from '../support/money/receipt-macs.ts'
 
 const rounds = 4
 const inFlight = 24
@@ -33,7 +34,7 @@ test('§13: kill -9 of the database between reserve and charge: all work is char
   try {
     await migrateDatabase(embedded.url)
     const { db, sql, close } = openDatabase({ url: embedded.url, connectionsMax: 4 })
-    const ledger = new Ledger({ db, sql, log })
+    const ledger = new Ledger({ macs: testMacs, db, sql, log })
     const customerId = await fundedCustomer({ sql }, 1_000_000n)
     for (let round = 0; round < rounds; round++) {
       const reserve = () => ledger.reserve({ id: newId('req'), customerId, amountWei: 10n })

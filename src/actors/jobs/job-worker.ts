@@ -4,7 +4,7 @@ import { receiptFacts } from '../../db/queries/jobs/job-nodes.ts'
 import { deleteOldJobs } from '../../db/queries/jobs/job-upkeep.ts'
 import type { ClaimedJob } from '../../db/queries/jobs/jobs.ts'
 import * as rows from '../../db/queries/jobs/jobs.ts'
-import type { NewReceipt } from '../../db/queries/money/receipts.ts'
+import type { MarkedReceipt } from '../../db/queries/money/receipts.ts'
 import { type NodeId, newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import {
@@ -17,6 +17,7 @@ import { dayMs, minuteMs, secondMs } from '../../time.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { DueWork, dueWorkChannel, leaseLost } from '../durable/due-work.ts'
 import { runToRest } from '../durable/run-to-rest.ts'
+import { type ReceiptMacs, receiptSubject } from '../log/receipt-macs.ts'
 import { followEnd, isTerminal } from './job-end.ts'
 import { attendCommand, cancelCommand, submitCommand } from './job-node.ts'
 
@@ -49,6 +50,7 @@ export interface JobWorkerOptions extends Pick<OpenDatabase, 'db' | 'sql'> {
   readonly retentionMs: number
   readonly now: () => number
   readonly pollMs: number
+  readonly macs: ReceiptMacs
 }
 
 export class JobWorker {
@@ -177,7 +179,8 @@ export class JobWorker {
         return this.end(job, { status: 'failed', completedAt: new Date(now), errorCode: verdict.code }, null)
       case 'completed': {
         const { encryptedResponse, receiptHash, receiptText, signature, held } = verdict.result
-        const receipt: NewReceipt = {
+        const receipt: MarkedReceipt = {
+          mac: this.options.macs.of(receiptSubject({ hash: receiptHash, customerId: job.customerId })),
           hash: receiptHash,
           text: receiptText,
           customerId: job.customerId,
@@ -191,7 +194,7 @@ export class JobWorker {
   }
 
   /** Writes state, event and receipt in one transaction, and nothing if the lease was lost. */
-  private end(job: ClaimedJob, end: rows.JobEnd, receipt: NewReceipt | null): Promise<boolean> {
+  private end(job: ClaimedJob, end: rows.JobEnd, receipt: MarkedReceipt | null): Promise<boolean> {
     return this.options.db.transaction(async (tx) => {
       const ended = await rows.endJob(tx, job.commandId, job.leaseId, end)
       if (ended === null) return false

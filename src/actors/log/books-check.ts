@@ -6,8 +6,7 @@ import type { RowFault, RowRule } from '../../machines/rules/books.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { parseCheckpoint } from '../../protocol/log/checkpoint.ts'
 import { batchHash, ledgerEntryHash } from '../../protocol/log/entry-facts.ts'
-import { logLeaf } from '../../protocol/log/log-entry.ts'
-import { foldSubtrees, sameHash, subtreesOf, type TreeHash } from '../../protocol/log/merkle-log.ts'
+import { sameHash } from '../../protocol/log/merkle-log.ts'
 import { checkNote, parseNote } from '../../protocol/log/note.ts'
 import { loggedRule } from '../../protocol/money/kinds.ts'
 import { loggedKinds } from '../../protocol/money/logged.ts'
@@ -18,8 +17,11 @@ import { type SigningKey, verifyEd25519, verifyKey } from '../../protocol/signin
 import { receiptMessage } from '../../protocol/signing/signatures.ts'
 import { isoTime } from '../../time.ts'
 import { checkUnsigned } from './cutoff.ts'
+import { treeOfEntries } from './entries-tree.ts'
 import { checkLoggedHeads } from './heads-check.ts'
 import { signersOf } from './log-names.ts'
+import { checkMarks } from './marks.ts'
+import { checkStatements } from './payee-check.ts'
 
 export interface BooksCheck {
   /** Rows that were recomputed. */
@@ -44,7 +46,6 @@ const treeRule = 'the log is the tree of its checkpoint'
 const faultsMax = 1_000
 /** Rows between two pauses: signatures of nodes are checked here, too. */
 const receiptsAtOnce = 250
-const entriesAtOnce = 2_048
 const ledgerEntriesAtOnce = 500
 
 /** Recomputes the books row by row, and compares them with the public log; in one view of the database. */
@@ -81,7 +82,8 @@ class RowCheck {
     if (state === null) return logNeeded || (await rows.hasLog(this.tx)) ? this.fault(treeRule, 'log_state') : undefined
     const { unsigned, faults } = await checkUnsigned(this.tx)
     this.unsigned = unsigned
-    for (const { rule, subject } of faults) this.fault(rule, subject)
+    for (const { rule, subject } of [...faults, ...(await checkMarks(this.tx)), ...(await checkStatements(this.tx))])
+      this.fault(rule, subject)
     await this.checkLedger(state)
     await this.checkLoggedEntries(state)
     await this.checkBatches()
@@ -162,8 +164,9 @@ class RowCheck {
   /** The entries alone give the root, which the newest checkpoint and the tiles must have. */
   private async checkTree(state: rows.LogState, keys: readonly SigningKey[]): Promise<void> {
     const rule = treeRule
-    const root = await this.rootOfEntries(state.size)
-    if (this.entries !== state.size || !sameHash(root, state.root)) this.fault(rule, 'log_entries')
+    const { size, root } = await treeOfEntries(this.tx, state.size)
+    this.entries = size
+    if (size !== state.size || !sameHash(root, state.root)) this.fault(rule, 'log_entries')
     const newest = await rows.newestCheckpoint(this.tx)
     if (newest === null) return state.size === 0 ? undefined : this.fault(rule, 'log_checkpoints')
     const note = parseNote(newest.note)
@@ -179,28 +182,4 @@ class RowCheck {
     const holds = checkpoint?.size === state.size && sameHash(checkpoint.root, root) && (signed?.length ?? 0) > 0
     if (!holds) this.fault(rule, 'log_checkpoints')
   }
-
-  private async rootOfEntries(size: number): Promise<TreeHash> {
-    const stack: { readonly width: number; readonly hash: TreeHash }[] = []
-    for (let from = 0; from < size; from += entriesAtOnce) {
-      const page = await rows.readLogEntries(this.tx, from, Math.min(size, from + entriesAtOnce))
-      if (page.length === 0) break
-      for (const { entryIndex, kind, hash } of page) {
-        if (entryIndex === this.entries) this.entries++
-        push(stack, logLeaf({ kind, hash }))
-      }
-    }
-    const wanted = subtreesOf(0, this.entries)
-    return wanted.length === stack.length ? foldSubtrees(stack.map(({ hash }) => hash)) : new Uint8Array()
-  }
-}
-
-/** Complete subtrees of equal width become one. */
-function push(stack: { readonly width: number; readonly hash: TreeHash }[], leaf: TreeHash): void {
-  let node = { width: 1, hash: leaf }
-  while (stack.at(-1)?.width === node.width) {
-    const left = stack.pop()
-    if (left !== undefined) node = { width: node.width * 2, hash: foldSubtrees([left.hash, node.hash]) }
-  }
-  stack.push(node)
 }

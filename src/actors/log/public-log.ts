@@ -2,14 +2,16 @@ import type { Database } from '../../db/client.ts'
 import { findCutoff } from '../../db/queries/log/cutoff.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import { identityKeys } from '../../db/queries/log/witnesses.ts'
+import type { Log } from '../../log.ts'
 import { logProofText } from '../../protocol/log/checkpoint.ts'
 import type { CutoffFacts } from '../../protocol/log/entry-facts.ts'
 import type { ForkProof } from '../../protocol/log/fork-proof.ts'
-import { type LogEntry, logEntryBytes } from '../../protocol/log/log-entry.ts'
+import { type LogEntry, logEntryBytes, logLeaf } from '../../protocol/log/log-entry.ts'
 import {
   consistencyProof,
   inclusionProof,
   rootAt,
+  rootByInclusion,
   type TreeHash,
   treeHashBytes,
 } from '../../protocol/log/merkle-log.ts'
@@ -21,7 +23,7 @@ import { receiptMessage } from '../../protocol/signing/signatures.ts'
 import { minuteMs } from '../../time.ts'
 import { witnessesMax } from './cosigning.ts'
 import { provenForks } from './fork.ts'
-import { firstOrigin, signersOf } from './log-names.ts'
+import { firstOrigin, isOwnNote, saysSo, signersOf } from './log-names.ts'
 import { readSubtrees } from './tree.ts'
 import { agentKey } from './witnesses.ts'
 
@@ -90,11 +92,24 @@ function signatureOf(hash: string, { issuer, clientNonce, signature }: rows.Entr
   return signature ?? key.sign(receiptMessage(hash, versionOf({ clientNonce })))
 }
 
+/** Nothing is signed, and nothing shown, that the log does not hold under a root that this gateway's key has signed (§36). */
+function refused(log: Log): null {
+  log.error('receipt_forged', { rows: 1 })
+  return null
+}
+
 /** SVC_LOG_KEY, newest first. */
 type Keys = readonly [SigningKey, ...SigningKey[]]
 
-/** `others`: keys of the witnesses that the settings name. */
-export function createPublicLog(db: Database, keys: Keys, others: readonly NoteKey[] = []): PublicLog {
+export interface PublicLogOptions {
+  readonly db: Database
+  readonly log: Log
+  readonly keys: Keys
+  /** Keys of the witnesses that the settings name. */
+  readonly others?: readonly NoteKey[]
+}
+
+export function createPublicLog({ db, log, keys, others = [] }: PublicLogOptions): PublicLog {
   const read = readSubtrees(db)
   const bestFor = async (sizeMin: number) => bestOf(await rows.newestCheckpoints(db), sizeMin)
   return {
@@ -127,6 +142,11 @@ export function createPublicLog(db: Database, keys: Keys, others: readonly NoteK
       const best = bestOf(newest, index + 1)
       if (best === null || best.size <= index) return null
       const proof = await inclusionProof(index, best.size, read)
+      // By another key: the sequencer says so, and nothing is forged.
+      if (!isOwnNote(best.note, best.origin, keys)) return null
+      // A row that was changed when the log had it names a place that holds something else.
+      const root = rootByInclusion(logLeaf({ kind, hash }), index, best.size, proof)
+      if (root === null || !saysSo(best.note, { ...best, root })) return refused(log)
       return {
         kind,
         hash,

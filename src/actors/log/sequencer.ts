@@ -13,7 +13,10 @@ import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { isCutOff, writeCutoff } from './cutoff.ts'
 import { isNamed, leadsOn } from './leads-on.ts'
-import { firstOrigin, signedNote } from './log-names.ts'
+import { firstOrigin, isOwnCheckpoint, isOwnNote, keysNamedIn, saysSo, signedNote } from './log-names.ts'
+import { unmarkedUntil, writeMarks } from './marks.ts'
+import { ReceiptGate } from './receipt-gate.ts'
+import type { ReceiptMacs } from './receipt-macs.ts'
 import { appendLeaves } from './tree.ts'
 import { writeEntries } from './write-entries.ts'
 
@@ -28,8 +31,11 @@ export interface SequencerOptions {
   readonly log: Log
   /** SVC_LOG_KEY, newest first. */
   readonly keys: readonly [SigningKey, ...SigningKey[]]
+  readonly macs: ReceiptMacs
   /** SVC_LOG_INTERVAL_MS. */
   readonly intervalMs: number
+  /** SVC_LOG_PLAIN_UNTIL, Unix ms; 0: not set. */
+  readonly plainUntilMs?: number
   /** null: of a gateway without a data folder. */
   readonly memory: LogMemory | null
   /** Unix ms. */
@@ -43,10 +49,14 @@ export interface Sequencer {
   stop(): Promise<void>
   /** Everything that is committed now is in the log afterwards, or another gateway is at it. Rejects without a database. */
   catchUp(options?: { readonly heads?: boolean }): Promise<void>
-  /** The checkpoint that this log once had and does not lead to any more; null: all is well. */
+  /** The checkpoint that this log once had and does not lead to any more, or that no key of this gateway has signed; null: all is well. */
   fork(): string | null
   /** A witness has shown a checkpoint of ours that the log does not lead to. */
   exposed(note: string): void
+  /** Whether this gateway adds nothing to the log: of a fork, or because no look at it has come to its end for five minutes. */
+  stopped(): boolean
+  /** Receipts and groups of them that this process has kept out of the log as forged. */
+  forged(): number
   /** After the operator's step: the log as it stands is the one to go on from. */
   forget(): void
 }
@@ -56,6 +66,8 @@ const headsEveryMs = minuteMs
 /** Payout batches are looked for so often, though nothing else moved. */
 const idleEveryMs = 10 * secondMs
 const stopWaitMs = 10 * secondMs
+/** A log that is read as a whole after an upgrade takes less. */
+const stalledMs = 5 * minuteMs
 /** Old checkpoints are looked for each time that so many entries have come. */
 const pruneEvery = 4_096
 /** A fence that a slow transaction holds is looked at again after, ms. */
@@ -70,15 +82,22 @@ class GroupSequencer implements Sequencer {
   private fence: Fence | null = null
   private readonly turning: Loop
   private running: Promise<unknown> = Promise.resolve()
-  private seen: (Checkpoint & { readonly note: string }) | null = null
+  /** `own`: a key of this gateway has signed it. */
+  private seen: (Checkpoint & { readonly note: string; readonly own: boolean }) | null = null
   private lost: string | null = null
   private lookedMs = Number.NEGATIVE_INFINITY
+  /** When a look last came to its end, Unix ms; null: none was begun. */
+  private doneMs: number | null = null
   /** What has not its node's signature is bounded (`cutoff.ts`), as far as this gateway has seen. */
   private cutOff = false
+  /** Until when receipts without a mark are taken, Unix ms; null: not read yet. */
+  private plainUntilMs: number | null = null
+  private readonly gate: ReceiptGate
 
   constructor(private readonly options: SequencerOptions) {
-    const { now = Date.now, log, clock } = options
+    const { now = Date.now, log, clock, macs } = options
     this.now = now
+    this.gate = new ReceiptGate({ macs, log, now })
     this.turning = loop({
       pauseMs: options.intervalMs,
       run: () => this.turn(),
@@ -94,7 +113,8 @@ class GroupSequencer implements Sequencer {
     const { db, keys, memory } = this.options
     await rows.insertLogState(db, firstOrigin(keys), emptyRoot())
     const kept = memory?.read() ?? null
-    if (kept !== null) this.remember(kept)
+    this.doneMs = this.now()
+    if (kept !== null) this.remember(kept, isOwnNote(kept, originOf(kept), keys))
     await this.turning.startNow()
   }
 
@@ -117,15 +137,23 @@ class GroupSequencer implements Sequencer {
   }
 
   exposed(note: string): void {
-    if (this.lost !== null) return
-    this.lost = note
-    this.options.log.error('log_forked')
+    if (this.lost === null) this.options.log.error('log_forked')
+    this.lost ??= note
+  }
+
+  stopped(): boolean {
+    return this.lost !== null || (this.doneMs !== null && this.now() - this.doneMs >= stalledMs)
+  }
+
+  forged(): number {
+    return this.gate.forged()
   }
 
   forget(): void {
     this.seen = null
     this.lost = null
     this.cutOff = false
+    this.plainUntilMs = null
   }
 
   /** One look at what is there; what was written before the look before goes into the log. */
@@ -139,7 +167,7 @@ class GroupSequencer implements Sequencer {
     })
   }
 
-  /** A log begins with its cutoff, at once: no receipt is issued in between. Of many receipts the rest comes later. */
+  /** A log begins with its marks and its cutoff, at once: no receipt is issued in between. Of many receipts the rest comes later. */
   private async begin(fence: Fence): Promise<void> {
     const { db } = this.options
     if (!(await isCutOff(db)) && (await isPassed(db, fence))) await this.sequenceOnce(fence, false)
@@ -154,6 +182,7 @@ class GroupSequencer implements Sequencer {
   private async sequence(fence: Fence, heads: boolean): Promise<void> {
     if (this.lost !== null) await this.lookForName(this.lost)
     while (this.lost === null && (await this.sequenceOnce(fence, heads)));
+    this.doneMs = this.now()
   }
 
   /** Resolves with whether there is more. */
@@ -165,7 +194,7 @@ class GroupSequencer implements Sequencer {
     if (written === null) return false
     this.lookedMs = this.now()
     if (written.note === null) return false
-    this.remember(written.note)
+    this.remember(written.note, true)
     memory?.write(written.note)
     return written.more
   }
@@ -177,21 +206,40 @@ class GroupSequencer implements Sequencer {
 
   /** null: another gateway is at it, or the log is not the one that was seen. */
   private async append(tx: Database, fence: Fence, asked: boolean) {
-    const { keys } = this.options
     if (!(await rows.lockSequencer(tx))) return null
-    const state = await rows.readLogState(tx)
-    if (state === null || !(await this.leadsOn(tx, state))) return null
+    const found = await rows.readLogState(tx)
+    if (found === null || !(await this.isSigned(tx, found)) || !(await this.leadsOn(tx, found))) return null
+    const { state, untilMs } = await this.withMarks(tx, found)
+    const plainUntilMs = Math.max(untilMs, this.options.plainUntilMs ?? 0)
     const at = new Date(this.now())
     const heads = asked || at.getTime() - (state.headsAt?.getTime() ?? 0) >= headsEveryMs
-    const { leaves, more, ...reached } = await writeEntries(tx, state, fence, heads)
+    const { leaves, more, ...reached } = await writeEntries(tx, state, fence, heads, {
+      gate: this.gate,
+      plainUntilMs,
+    })
     const headsAt = heads ? at : state.headsAt
     const { size, root } = await this.grow(tx, state, leaves, !more)
     await rows.saveLogState(tx, { ...state, ...reached, headsAt, size, root: Buffer.from(root) })
-    if (size === state.size) return { note: null, more: false }
-    const note = signedNote(checkpointText({ origin: state.origin, size, root }), state.origin, keys)
-    await rows.saveCheckpoint(tx, state.origin, size, note)
-    if (Math.floor(size / pruneEvery) > Math.floor(state.size / pruneEvery)) await rows.pruneCheckpoints(tx)
+    if (size === found.size) return { note: null, more: false }
+    const note = await this.sign(tx, { origin: state.origin, size, root })
+    if (Math.floor(size / pruneEvery) > Math.floor(found.size / pruneEvery)) await rows.pruneCheckpoints(tx)
     return { note, more }
+  }
+
+  private async sign(tx: Database, checkpoint: Checkpoint): Promise<string> {
+    const { origin, size } = checkpoint
+    const note = signedNote(checkpointText(checkpoint), origin, this.options.keys)
+    await rows.saveCheckpoint(tx, origin, size, note)
+    return note
+  }
+
+  /** The log says first until when it takes receipts without a mark. */
+  private async withMarks(tx: Database, state: rows.LogState) {
+    this.plainUntilMs ??= await unmarkedUntil(tx, state)
+    if (this.plainUntilMs !== null) return { state, untilMs: this.plainUntilMs }
+    // Kept in memory when it is read from the log: this transaction may be lost.
+    const { untilMs, size, root } = await writeMarks(tx, state, this.now())
+    return { state: { ...state, size, root: Buffer.from(root) }, untilMs }
   }
 
   /** `whole`: the log has all that was written, so that its first cutoff bounds all of it. */
@@ -206,7 +254,26 @@ class GroupSequencer implements Sequencer {
   /** The fork was made known at another gateway. */
   private async lookForName(lost: string): Promise<void> {
     const state = await rows.readLogState(this.options.db)
-    if (state !== null && isNamed(state.origin, originOf(lost))) this.forget()
+    const origin = originOf(lost)
+    if (state !== null && origin !== '' && isNamed(state.origin, origin)) this.forget()
+  }
+
+  /** Whether a key of this log has signed where the database says that the log stands: nothing is put behind what others wrote. */
+  private async isSigned(tx: Database, state: rows.LogState): Promise<boolean> {
+    const { seen } = this
+    if (state.size === 0) return true
+    if (seen?.own === true && saysSo(seen.note, state)) return true
+    const stored = (await rows.checkpointAt(tx, state.origin, state.size)) ?? ''
+    if (isOwnCheckpoint(stored, state, this.options.keys)) return true
+    if (saysSo(stored, state)) this.signedByOthers(stored, state.origin)
+    else this.exposed(seen?.note ?? stored)
+    return false
+  }
+
+  /** The log is whole, but its keys are none of SVC_LOG_KEY: it was set without the one before, or someone else writes the database. */
+  private signedByOthers(note: string, origin: string): void {
+    if (this.lost === null) this.options.log.error('log_key_unknown', { signed_by: keysNamedIn(note, origin) })
+    this.lost ??= note
   }
 
   /** Whether the log in the database leads on from the checkpoint that this gateway saw last. */
@@ -217,9 +284,9 @@ class GroupSequencer implements Sequencer {
     return false
   }
 
-  private remember(note: string): void {
+  private remember(note: string, own: boolean): void {
     const checkpoint = parseCheckpoint(parseNote(note)?.text ?? '')
-    if (checkpoint !== null) this.seen = { ...checkpoint, note }
+    if (checkpoint !== null) this.seen = { ...checkpoint, note, own }
   }
 }
 

@@ -1,10 +1,13 @@
 import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import * as sources from '../../db/queries/log/sources.ts'
+import { statementSubject, statementsToLog } from '../../db/queries/pool/payee-statements.ts'
 import { auditHeadHash, batchHash, ledgerEntryHash } from '../../protocol/log/entry-facts.ts'
-import { logEntryText, logLeaf } from '../../protocol/log/log-entry.ts'
+import { logLeaf } from '../../protocol/log/log-entry.ts'
 import { type TreeHash, treeHashBytes } from '../../protocol/log/merkle-log.ts'
 import { type LoggedEntry, loggedKinds, loggedName, mayLack } from '../../protocol/money/logged.ts'
+import { statementHash } from './payee-check.ts'
+import type { ReceiptGate } from './receipt-gate.ts'
 
 type FoundEntry = Omit<rows.NewLogEntry, 'entryIndex'>
 
@@ -18,12 +21,11 @@ export interface Written {
   readonly more: boolean
 }
 
-const receiptsAtOnce = 2_000
-const receiptHead = logEntryText({ kind: 'receipt', hash: '' })
 const ledgerEntriesAtOnce = 5_000
 const lackingAtOnce = 500
 const batchesAtOnce = 100
 const headsAtOnce = 500
+const statementsAtOnce = 500
 
 const entryOf = (entry: LoggedEntry): FoundEntry => ({
   kind: loggedName(entry.kind),
@@ -55,12 +57,19 @@ async function otherEntries(tx: Database, state: rows.LogState, ledgerTo: bigint
   const batches = (await sources.batchesToLog(tx, batchesAtOnce)).map(
     (batch): FoundEntry => ({ kind: 'batch', hash: batchHash(batch), subject: batch.batchId }),
   )
+  const payees = (await statementsToLog(tx, statementsAtOnce)).map(
+    (statement): FoundEntry => ({
+      kind: 'payee',
+      hash: statementHash(statement),
+      subject: statementSubject(statement),
+    }),
+  )
   const moved = heads ? await sources.headsToLog(tx, headsAtOnce) : []
   const audit = moved.map(
     (head): FoundEntry => ({ kind: 'audit', hash: auditHeadHash(head), subject: `${head.writerId}:${head.seq}` }),
   )
   const more = ledger.more || lacking.more
-  return { ...ledger, more, entries: [...ledger.entries, ...lacking.entries, ...batches, ...audit] }
+  return { ...ledger, more, entries: [...ledger.entries, ...lacking.entries, ...batches, ...payees, ...audit] }
 }
 
 /** Writes what the log has not got yet, up to the fence. */
@@ -69,22 +78,21 @@ export async function writeEntries(
   state: rows.LogState,
   fence: sources.Fence,
   heads: boolean,
+  { gate, plainUntilMs }: { readonly gate: ReceiptGate; readonly plainUntilMs: number },
 ): Promise<Written> {
   const to = later(fence.receiptsTo, state.receiptsTo)
-  const range = { from: state.receiptsTo, to, size: state.size, limit: receiptsAtOnce, head: receiptHead }
-  const receipts = await rows.insertReceiptEntries(tx, range)
+  const receipts = await gate.take(tx, { from: state.receiptsTo, to, size: state.size, plainUntilMs })
   const others = await otherEntries(tx, state, later(fence.ledgerTo, state.ledgerTo), heads)
   const size = state.size + receipts.count
   await rows.insertLogEntries(
     tx,
     others.entries.map((entry, place) => ({ ...entry, entryIndex: size + place })),
   )
-  const moreReceipts = receipts.toSeq < to
   return {
     leaves: [...hashesIn(receipts.leaves), ...others.entries.map(logLeaf)],
     receiptsTo: receipts.toSeq,
     ledgerTo: others.to,
-    more: moreReceipts || others.more,
+    more: receipts.more || others.more,
   }
 }
 

@@ -10,7 +10,7 @@ import {
   settleAll,
 } from '../../db/queries/money/ledger.ts'
 import type { Books } from '../../db/queries/money/ledger-proof.ts'
-import type { NewReceipt } from '../../db/queries/money/receipts.ts'
+import type { MarkedReceipt, NewReceipt } from '../../db/queries/money/receipts.ts'
 import { waitAtMost } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
 import { retry } from '../../host/loop.ts'
@@ -20,6 +20,7 @@ import type { WorkKind } from '../../protocol/wire/work-kinds.ts'
 import { Roster } from '../../roster.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { GroupCommit, isRowFault, NoRoom } from '../durable/group-commit.ts'
+import { type ReceiptMacs, receiptSubject } from '../log/receipt-macs.ts'
 import { insufficientFunds, uncovered } from './insufficient-funds.ts'
 import { createUpkeep, type LedgerUpkeep, type UpkeepState } from './ledger-upkeep.ts'
 import { type Reservation, released, reserveRow, settleRow } from './reservation.ts'
@@ -59,6 +60,7 @@ export interface LedgerState extends UpkeepState {
 
 export interface LedgerOptions extends DatabaseAccess {
   readonly log: Log
+  readonly macs: ReceiptMacs
   /** A reservation without a renewal is released after this time, ms (§13). */
   readonly staleMs?: number
 }
@@ -78,7 +80,7 @@ const stopWaitMs = 10 * secondMs
 
 interface Settlement {
   readonly row: SettleRow
-  readonly receipt: NewReceipt | null
+  readonly receipt: MarkedReceipt | null
   readonly completes: IdempotentOutcome | null
 }
 
@@ -176,7 +178,7 @@ export class Ledger {
     const { shareWei, feeWei } = splitCharge(chargedWei, charge.feeBps)
     const billed = chargedWei > 0n
     const settlement = {
-      receipt: { ...charge.receipt, billed },
+      receipt: { ...charge.receipt, billed, mac: this.options.macs.of(receiptSubject(charge.receipt)) },
       completes:
         charge.usage === undefined
           ? null

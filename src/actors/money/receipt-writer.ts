@@ -3,6 +3,7 @@ import { groupLine, groupReceiptsMax, insertReceiptGroups } from '../../db/queri
 import { insertReceiptLines, type NewReceipt, receiptLine } from '../../db/queries/money/receipts.ts'
 import type { Log } from '../../log.ts'
 import { GroupWriter } from '../durable/group-writer.ts'
+import { groupSubject, type ReceiptMacs, receiptSubject } from '../log/receipt-macs.ts'
 import { LineStore } from './line-store.ts'
 import { SealedGroups } from './sealed-groups.ts'
 
@@ -12,6 +13,7 @@ export interface ReceiptWriterOptions extends Pick<OpenDatabase, 'sql'> {
   /** SVC_RECEIPT_FLUSH_MS. */
   readonly flushMs: number
   readonly log: Log
+  readonly macs: ReceiptMacs
   /** How many receipts of each kind may wait for the database. */
   readonly queueMax?: number
 }
@@ -76,14 +78,16 @@ export class ReceiptWriter {
   private readonly sealed = new SealedGroups(groupReceiptsMax)
   private readonly groups: LineWriter
   private readonly rows: LineWriter
+  private readonly macs: ReceiptMacs
 
   constructor(options: ReceiptWriterOptions) {
-    const { sql } = options
+    const { sql, macs } = options
+    this.macs = macs
     this.groups = new LineWriter(
       options,
       (first, last, bytes) => {
         const groups = this.sealed.within(first, last).map((group) => bytes(group.first, group.last))
-        return insertReceiptGroups({ sql }, groups.map(textOf))
+        return insertReceiptGroups({ sql }, groups.map(textOf), (...group) => macs.of(groupSubject(...group)))
       },
       (last) => this.sealed.leave(last),
     )
@@ -95,7 +99,7 @@ export class ReceiptWriter {
   /** Never waits. If the queue is full, the receipt is dropped and counted. */
   write(receipt: NewReceipt): void {
     const line = groupLine(receipt)
-    if (line === null) this.rows.add(receiptLine(receipt))
+    if (line === null) this.rows.add(receiptLine({ ...receipt, mac: this.macs.of(receiptSubject(receipt)) }))
     else this.groups.add(line)
   }
 

@@ -1,5 +1,6 @@
 import type { Database } from '../../db/client.ts'
 import { getCustomer } from '../../db/queries/accounts/accounts.ts'
+import { newestStatement } from '../../db/queries/pool/payee-statements.ts'
 import type { NodeRow, NodeChanges as NodeRowChanges } from '../../db/queries/pool/pool.ts'
 import * as pool from '../../db/queries/pool/pool.ts'
 import { waitAtMost } from '../../deadline.ts'
@@ -143,6 +144,7 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null) {
           refuseAgent(node, url === undefined ? 'api_key' : 'url')
           if (url !== undefined && !sameServer(node.url, url)) await refuseTwice(tx, node.customerId, url)
         }
+        await refuseStatedPayee(tx, nodeId, rest.payoutAddress)
         const changed = (await pool.updateNode(tx, nodeId, set)) ?? (await refuse(tx, nodeId))
         await recordNode(tx, changed)
         return changed
@@ -168,6 +170,15 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null) {
     },
     ...createCatalogueVerbs({ db, record, changed: () => changedHere('model_entries') }),
   }
+}
+
+/** Where the node itself has said where its earnings go, nobody else does. */
+async function refuseStatedPayee(tx: Database, nodeId: string, payee: string | null | undefined): Promise<void> {
+  const stated = payee === undefined ? null : await newestStatement(tx, nodeId)
+  if (stated === null || payee?.toLowerCase() === stated.payee) return
+  throw new Problem('invalid_state', {
+    detail: 'The node has signed its payee itself, and alone can change it: `node payee` on its computer',
+  })
 }
 
 function newNodeRow(node: NewRuntimeNode, url: string, sealing: Sealing): pool.NewNode {

@@ -20,6 +20,9 @@ export interface MetricSources {
   placements(): Readonly<Record<'told' | 'heard' | 'dropped', number>>
   receiptsWritten(): number
   receiptsDropped(): number
+  /** Kept out of the public log. */
+  receiptsForged(): number
+  logStopped(): boolean
   jobs(): Promise<Readonly<Record<string, number>>>
   jobsRunning(): number
   jobClaims(): number
@@ -170,6 +173,11 @@ function recordMetrics({ gauge, counter }: Scraped, of: Partial<MetricSources>):
   counter('job_claims_total', 'Looks for due private jobs, each one statement', () => of.jobClaims?.())
   counter('receipts_written_total', 'Receipts stored', () => of.receiptsWritten?.())
   counter('receipts_dropped_total', 'Receipts lost because the database was away', () => of.receiptsDropped?.())
+  const forged = 'Receipts and groups of them that this gateway kept out of the public log as forged'
+  counter('receipts_forged_total', forged, () => of.receiptsForged?.())
+  const stopped =
+    '1 while this gateway adds nothing to the public log: a fork, an unknown key, or no look at it ended for 5 minutes'
+  gauge('log_stopped', stopped, () => (of.logStopped === undefined ? null : Number(of.logStopped())))
   counter('audit_access_events_written_total', 'Access events stored', () => of.accessEventsWritten?.())
   counter('audit_access_events_refused_total', 'Access events never stored', () => of.accessEventsRefused?.())
   const headLost = '1 while the end of this gateway’s audit chain is missing: actions are refused'

@@ -1,9 +1,10 @@
 -- A group of receipts: the hash of the first, the hashes of all, the text of what they share, and the text of an array for each other
--- column; an empty one stands in `shared` or is NULL in every receipt. A group that is there stays as it is.
+-- column; an empty one stands in `shared` or is NULL in every receipt; the mark of the process that issued them, which a gateway of the
+-- version before does not send. A group that is there stays as it is.
 --
 -- The lock comes before the numbers are drawn: by it the log knows who may still commit a smaller one (`readFence`). It is the
 -- view's, which gateways of the version before know.
-CREATE OR REPLACE FUNCTION receipt_group_insert(p_rows integer, p_hashes text, p_shared text, c text[])
+CREATE OR REPLACE FUNCTION receipt_group_insert(p_rows integer, p_hashes text, p_shared text, c text[], p_mac text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_seq bigint[]; v_hashes bytea := p_hashes::bytea;
@@ -14,6 +15,6 @@ BEGIN
     p_shared::text[], nullif(c[1], '')::text[], nullif(c[2], '')::text[], nullif(c[3], '')::text[], nullif(c[4], '')::text[],
     nullif(c[5], '')::text[], nullif(c[6], '')::text[], nullif(c[7], '')::text[], nullif(c[8], '')::text[],
     nullif(c[9], '')::text[], nullif(c[10], '')::text[], nullif(c[11], '')::text[], nullif(c[12], '')::integer[],
-    nullif(c[13], '')::integer[], nullif(c[14], '')::bigint[], nullif(c[15], '')::bigint[])
+    nullif(c[13], '')::integer[], nullif(c[14], '')::bigint[], nullif(c[15], '')::bigint[], p_mac)
   ON CONFLICT (first_hash) DO NOTHING;
 END $$;

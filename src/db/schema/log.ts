@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { bigint, index, integer, pgTable, primaryKey, text, uniqueIndex } from 'drizzle-orm/pg-core'
+import { bigint, boolean, index, integer, pgTable, primaryKey, text, uniqueIndex } from 'drizzle-orm/pg-core'
 import type { LogEntryKind } from '../../protocol/log/log-entry.ts'
 import { bytea, createdAt, instant } from '../columns.ts'
 
@@ -38,6 +38,21 @@ export const logReceipts = pgTable(
     toSeq: bigint({ mode: 'bigint' }).notNull(),
   },
   (t) => [uniqueIndex().on(t.toSeq)],
+)
+
+/**
+ * Receipts, and whole groups of them, that the log has gone past without an entry, because the gateway that wrote the log could not judge
+ * their mark (§36). One that can takes them later.
+ */
+export const logWaiting = pgTable(
+  'log_waiting',
+  {
+    /** Of the receipt, or of the last one of its group. */
+    lastSeq: bigint({ mode: 'bigint' }).notNull(),
+    grouped: boolean().notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [primaryKey({ columns: [t.lastSeq, t.grouped] })],
 )
 
 /** Of each entry of the kind `fork`: the checkpoint that it names as lost, so that its proof can be shown (§36). */

@@ -45,6 +45,8 @@ export const nodes = pgTable(
     payoutAddress: text(),
     /** The kinds of work of its models, as an operator has declared them (§35); null: none is declared. */
     serves: jsonb().$type<ServedWork>(),
+    /** When the node has signed the address; null: it is the operator's word. */
+    payeeStatedAt: instant(),
     /** The operator's wish; the node's observed state lives in memory of each gateway (§8). */
     adminState: text({ enum: ['active', 'draining', 'revoked'] })
       .notNull()
@@ -66,6 +68,21 @@ export const nodeIdentities = pgTable('node_identities', {
   nodeId: text().$type<NodeId>().notNull(),
   createdAt: createdAt(),
 })
+
+/** Where nodes said that their earnings go, each signed by the node's identity; rows stay for ever. */
+export const payeeStatements = pgTable(
+  'payee_statements',
+  {
+    nodeId: text().$type<NodeId>().notNull(),
+    /** `0x` and 40 hex digits in lower case. */
+    payee: text().notNull(),
+    /** The node's own clock. */
+    signedAt: instant().notNull(),
+    signatureEd25519: text().notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [primaryKey({ columns: [t.nodeId, t.signedAt] })],
+)
 
 /** What an operator lets one node become. The token itself is stored nowhere (§22). */
 export const enrollmentTokens = pgTable(

@@ -51,6 +51,8 @@ export const receiptRows = pgTable(
     billed: boolean().notNull().default(false),
     batchId: text(),
     createdAt: createdAt(),
+    /** By which the log knows that a process with the secrets issued it (§36); null: a gateway of a version before wrote it. */
+    mac: text(),
   },
   (t) => [
     index('receipts_billed_index').on(t.createdAt).where(sql`billed`),

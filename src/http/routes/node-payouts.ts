@@ -3,6 +3,7 @@ import { Elysia } from 'elysia'
 import { brand } from '../../brand.ts'
 import { batchesOfNode, nodePayouts, type PayoutRow, settlementGroups } from '../../db/queries/money/payouts.ts'
 import { Problem } from '../../errors.ts'
+import { type AskedReport, payoutReportMessage } from '../../protocol/signing/signatures.ts'
 import { expected, mustBe } from '../../protocol/validation/words.ts'
 import { NodePayoutProofs, NodePayoutReport } from '../../protocol/wire/money/money.ts'
 import { filter, limitOf, type QueryValues, text, windowDays } from '../../protocol/wire/query.ts'
@@ -40,18 +41,6 @@ const stamp = {
 } as const
 const any = filter('', '^[\\s\\S]*$', 'any text')
 const query = { ...window, signed_at: any, nonce: any, signature_ed25519: any } as const
-
-interface Signed {
-  readonly nodeId: string
-  readonly windowDays: string
-  readonly limit: string
-  readonly signedAt: string
-  readonly nonce: string
-}
-
-/** The text that the node signs: the decoded values of the query, and defaults for those that are missing (§15). */
-export const payoutReportMessage = ({ nodeId, windowDays: days, limit, signedAt, nonce }: Signed) =>
-  `${brand}-node-payout-report-v1:${nodeId}:${days}:${limit}:${signedAt}:${nonce}`
 
 const malformed = (name: keyof typeof stamp, given: string) =>
   new Problem('signature_malformed', { param: `query.${name}`, detail: `${name} ${mustBe(stamp[name], given)}.` })
@@ -133,7 +122,7 @@ function payoutView(row: PayoutRow) {
 }
 
 /** What the node signs to get its proofs (§31). */
-export const payoutProofsMessage = ({ nodeId, signedAt, nonce }: Pick<Signed, 'nodeId' | 'signedAt' | 'nonce'>) =>
+export const payoutProofsMessage = ({ nodeId, signedAt, nonce }: Pick<AskedReport, 'nodeId' | 'signedAt' | 'nonce'>) =>
   `${brand}-node-payout-proofs-v1:${nodeId}:${signedAt}:${nonce}`
 
 const stampQuery = { signed_at: any, nonce: any, signature_ed25519: any } as const

@@ -88,6 +88,7 @@ export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): No
     external: row.external,
     serves: row.serves,
     payout_address: open ? row.payoutAddress : null,
+    payout_address_by: open ? sayerOf(row) : null,
     origin: row.origin,
     admin_state: row.adminState,
     state: row.adminState === 'revoked' ? 'revoked' : moving.state,
@@ -96,6 +97,10 @@ export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): No
     etag: etagOf(row),
   }
 }
+
+/** Who says where the node's earnings go; null: nobody does. */
+const sayerOf = ({ payoutAddress, payeeStatedAt }: NodeRecord) =>
+  payoutAddress === null ? null : payeeStatedAt === null ? 'operator' : 'node'
 
 /** With what this gateway knows about the node now. */
 export const nodeNow = ({ router }: Pick<GatewayHandle, 'router'>, row: NodeRecord, role: Role): Node =>

@@ -1,5 +1,5 @@
 import type { PrivateFolder } from '../../host/private-files.ts'
-import type { Log } from '../../log.ts'
+import { failureName, type Log } from '../../log.ts'
 import type { TransportKeys } from '../commands/transport-keys.ts'
 import {
   checkedGatewayUrl,
@@ -10,6 +10,7 @@ import {
   readEnrollment,
 } from './enrollment.ts'
 import type { Identity } from './identity.ts'
+import { statePayee } from './payee.ts'
 
 export interface JoinOptions {
   /**
@@ -93,5 +94,19 @@ async function enrolledNow(
     folder,
   )
   options.log.info('enrolled', { node_id: made.node_id })
+  await statePayeeOf(options, folder, identity, made)
   return made
+}
+
+/** In the node's own name, so that no operator can change it. A gateway of a version before does not know how: then its operator's word stands. */
+async function statePayeeOf(
+  { payoutAddress, log }: JoinOptions,
+  folder: PrivateFolder,
+  identity: Identity,
+  { gateway_url: gatewayUrl, node_id: nodeId }: Enrollment,
+): Promise<void> {
+  if (payoutAddress === undefined) return
+  await statePayee({ folder, identity: identity.key, gatewayUrl, nodeId, payee: payoutAddress }).catch(
+    (error: unknown) => log.warn('payee_not_stated', { failure: failureName(error) }),
+  )
 }

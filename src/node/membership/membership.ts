@@ -2,9 +2,11 @@ import type { PrivateFolder } from '../../host/private-files.ts'
 import type { Log } from '../../log.ts'
 import { createGatewayKeys, type GatewayKeys } from '../access/gateway-keys.ts'
 import { createRouterAuth, type RouterAuth } from '../access/router-auth.ts'
+import { createAlarms } from './alarms.ts'
 import { createAskGateway } from './ask-gateway.ts'
 import type { Enrollment } from './enrollment.ts'
 import type { Identity } from './identity.ts'
+import { createPayeeWatch, type PayeeWatch } from './payee-watch.ts'
 import { createRouterKeys } from './router-keys.ts'
 
 /**
@@ -16,6 +18,8 @@ export interface Membership {
   readonly nodeId: string
   readonly routerAuth: RouterAuth
   readonly gatewayKeys: GatewayKeys
+  /** Looks whether what this node earns goes where it said. */
+  readonly payeeWatch: PayeeWatch
   /** The newest router key that this node knows. */
   routerKid(): string
 }
@@ -50,5 +54,20 @@ export function createMembership({ enrollment, identity, folder, log }: Membersh
     ask: createAskGateway({ gatewayUrl: enrollment.gateway_url, nodeId, identity: identity.key }),
     onFailure: () => log.warn('gateway_not_asked'),
   })
-  return { enrollment, nodeId, routerAuth, gatewayKeys, routerKid: () => routerKeys.current()[0]?.kid ?? '' }
+  const payeeWatch = createPayeeWatch({
+    folder,
+    identity: identity.key,
+    gatewayUrl: enrollment.gateway_url,
+    nodeId,
+    alarms: createAlarms(folder, log),
+    log,
+  })
+  return {
+    enrollment,
+    nodeId,
+    routerAuth,
+    gatewayKeys,
+    payeeWatch,
+    routerKid: () => routerKeys.current()[0]?.kid ?? '',
+  }
 }

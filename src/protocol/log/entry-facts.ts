@@ -59,3 +59,32 @@ export interface CutoffFacts {
 
 export const cutoffHash = ({ size, root, unsigned, unsignedHash }: CutoffFacts): string =>
   factsHash({ v: `${brand}-log-cutoff-v1`, size, root, unsigned, unsigned_hash: unsignedHash })
+
+/** Until when receipts may enter the log without the mark of the process that issued them, after an upgrade (§36). */
+export interface MarksFacts {
+  /** Entries before this one, which is its own place. */
+  readonly size: number
+  /** The log's root then, hex. */
+  readonly root: string
+  /** RFC 3339 UTC, three fractional digits. */
+  readonly unmarkedUntil: string
+}
+
+export const marksHash = ({ size, root, unmarkedUntil }: MarksFacts): string =>
+  factsHash({ v: `${brand}-log-marks-v1`, size, root, unmarked_until: unmarkedUntil })
+
+/** Where a node says that its earnings go, with its signature over it (§36). */
+export const payeeHash = (statement: {
+  readonly nodeId: string
+  readonly payee: string
+  /** RFC 3339 UTC, three fractional digits. */
+  readonly signedAt: string
+  readonly signature: string
+}): string =>
+  factsHash({
+    v: `${brand}-payee-v1`,
+    node_id: statement.nodeId,
+    payee: statement.payee,
+    signed_at: statement.signedAt,
+    signature_ed25519: statement.signature,
+  })

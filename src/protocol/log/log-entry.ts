@@ -11,6 +11,8 @@ export const logEntryKinds = [
   'batch',
   'fork',
   'cutoff',
+  'marks',
+  'payee',
 ] as const
 export type LogEntryKind = (typeof logEntryKinds)[number]
 

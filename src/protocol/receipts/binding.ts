@@ -1,4 +1,5 @@
 import { canonicalJson } from '../json/canonical-json.ts'
+import { isWellFormed } from '../json/well-formed.ts'
 import { sha256 } from '../log/merkle-log.ts'
 import { decodeBase64Url, encodeBase64Url } from '../signing/base64.ts'
 
@@ -6,7 +7,7 @@ import { decodeBase64Url, encodeBase64Url } from '../signing/base64.ts'
 export interface BoundFacts {
   readonly clientNonce: string
   readonly requestCommitment: string
-  /** null: the answer did not arrive whole. */
+  /** null: the answer did not arrive whole, or has no canonical form. */
   readonly responseCommitment: string | null
   readonly upstreamModelCommitment: string
 }
@@ -79,7 +80,10 @@ export class Binding {
     return {
       clientNonce: this.clientNonce,
       requestCommitment: this.requestCommitment,
-      responseCommitment: choices === null ? null : commitment(this.salt, answerText(choices as readonly Fields[])),
+      responseCommitment:
+        choices === null || !isWellFormed(choices)
+          ? null
+          : commitment(this.salt, answerText(choices as readonly Fields[])),
       upstreamModelCommitment: commitment(this.salt, upstreamModelId),
     }
   }

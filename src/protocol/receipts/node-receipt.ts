@@ -1,5 +1,6 @@
 import { boundReceiptVersion, receiptVersion } from '../../brand.ts'
 import { canonicalJson } from '../json/canonical-json.ts'
+import { isWellFormed } from '../json/well-formed.ts'
 import type { VerifyKey } from '../signing/ed25519.ts'
 import { freshSeconds, receiptMessage } from '../signing/signatures.ts'
 import { type Receipt, receiptText, textHash, versionOf } from './receipt.ts'
@@ -55,7 +56,8 @@ export function besideReceipt(
   const { receipt_hash: told, receipt, signature_ed25519: signature } = fieldsOf(svc)
   const facts = fieldsOf(receipt)
   if (typeof told !== 'string' || typeof signature !== 'string' || !versions.has(facts.v)) return null
-  if (facts.issuer !== 'node' || facts.request_id !== requestId || facts.node_id !== nodeId) return null
+  if (!isWellFormed(facts) || facts.issuer !== 'node' || facts.request_id !== requestId || facts.node_id !== nodeId)
+    return null
   const text = canonicalJson(facts)
   if (text.length > keptUnitsMax || textHash(text) !== told) return null
   if (!key.verify(receiptMessage(told, String(facts.v)), signature)) return null

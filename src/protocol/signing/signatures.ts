@@ -94,6 +94,10 @@ export function statusMessage(nodeId: string, nonce: string, status: object): st
   return `${brand}-node-status-v1:${nodeId}:${nonce}:${canonicalHash(status)}`
 }
 
+/** Where a node says that its earnings go from now on. `payee`: in lower case; `signedAt`: RFC 3339 UTC, three fractional digits. */
+export const payeeMessage = (nodeId: string, payee: string, signedAt: string): string =>
+  `${brand}-payee-v1:${nodeId}:${payee}:${signedAt}`
+
 /** The gateway's announcement of the keys by which it is known, newest first; each of them signs it. */
 export function routerKeysMessage(keys: readonly object[]): string {
   return `${brand}-router-keys-v1:${sha256Hex(canonicalJson(keys))}`
@@ -114,3 +118,16 @@ export function keyVerifyMessage(nodeId: string, timestamp: number, nonce: strin
 export function receiptMessage(receiptHash: string, version: string = receiptVersion): Uint8Array {
   return Buffer.concat([Buffer.from(`${version}:`), Buffer.from(receiptHash.slice(2), 'hex')])
 }
+
+/** A node's question for its payouts: the decoded values of the query, and defaults for those that are missing (§15). */
+export interface AskedReport {
+  readonly nodeId: string
+  readonly windowDays: string
+  readonly limit: string
+  readonly signedAt: string
+  readonly nonce: string
+}
+
+/** The text that the node signs for it. */
+export const payoutReportMessage = ({ nodeId, windowDays: days, limit, signedAt, nonce }: AskedReport) =>
+  `${brand}-node-payout-report-v1:${nodeId}:${days}:${limit}:${signedAt}:${nonce}`

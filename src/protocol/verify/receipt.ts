@@ -1,5 +1,6 @@
 import { boundReceiptVersion, receiptVersion } from '../../brand.ts'
 import { canonicalJson } from '../json/canonical-json.ts'
+import { isWellFormed } from '../json/well-formed.ts'
 import { answerText, commitment, readSalt } from '../receipts/binding.ts'
 import { textHash } from '../receipts/receipt.ts'
 import { decodeBase64Url } from '../signing/base64.ts'
@@ -70,7 +71,7 @@ function besideCheck(given: Fields, trust: Trust): readonly Check[] {
   const facts = fieldsOf(beside.receipt)
   const [hash, signature] = [textOf(beside.receipt_hash), textOf(beside.signature_ed25519)]
   if (hash === null) return []
-  if (textHash(canonicalJson(facts)) !== hash || !versions.includes(facts.v)) {
+  if (!isWellFormed(facts) || textHash(canonicalJson(facts)) !== hash || !versions.includes(facts.v)) {
     return [check(name, false, 'its facts have another hash')]
   }
   const key = byNode(trust, receiptBytes(String(facts.v), hash), signature)
@@ -87,7 +88,7 @@ function openedChecks(given: Fields, facts: Fields): readonly Check[] {
   if (salt === null) return given.opened === undefined ? [] : [check('salt', false, 'it is no salt of 32 bytes')]
   const one = (name: string, committed: unknown, text: string | null): readonly Check[] => {
     if (text === null) return []
-    const same = commitment(salt, text) === committed
+    const same = isWellFormed(given.opened) && commitment(salt, text) === committed
     return [check(name, same, same ? 'it is what the receipt commits to' : 'the receipt commits to something else')]
   }
   const model = textOf(opened.upstream_model)
@@ -110,7 +111,7 @@ export function verifyReceipt(given: Fields, trust: Trust): Verdict {
   const facts = fieldsOf(given.receipt)
   const told = textOf(given.receipt_hash) ?? ''
   const hash = textHash(canonicalJson(facts))
-  const known = versions.includes(facts.v)
+  const known = versions.includes(facts.v) && isWellFormed(facts)
   const same = hash === told && hashPattern.test(told)
   const detail = known ? (same ? hash : 'its facts have another hash') : 'no receipt of a version that is known here'
   const place = logged('receipt', hash, fieldsOf(given.log).log_proof, given, trust)

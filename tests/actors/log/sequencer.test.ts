@@ -5,6 +5,7 @@ import { createSequencer } from '../../../src/actors/log/sequencer.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { createLog } from '../../../src/log.ts'
 import { type SeverableDatabase, severable } from '../../support/gateways/severed-database.ts'
+import { testMacs } from '../../support/money/receipt-macs.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
 import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
@@ -37,7 +38,15 @@ test('§31: the log is written an interval after the last turn; that it waits an
   const clock = new VirtualClock()
   const { log, events } = readable()
   const opened = openDatabase({ url: way.url, connectionsMax: 1 })
-  const sequencer = createSequencer({ db: opened.db, log, keys, intervalMs: 1_000, memory: null, clock })
+  const sequencer = createSequencer({
+    db: opened.db,
+    log,
+    keys,
+    intervalMs: 1_000,
+    macs: testMacs,
+    memory: null,
+    clock,
+  })
   await sequencer.start()
   expect(clock.waits).toEqual([1_000])
   const turn = async () => {
@@ -62,7 +71,15 @@ test('§31: the log is written an interval after the last turn; that it waits an
 test('§31: witnesses are asked an interval after the last round; a round that fails is logged', async () => {
   const clock = new VirtualClock()
   const { log, events } = readable()
-  const sequencer = createSequencer({ db: database.db, log, keys, intervalMs: 1_000, memory: null, clock })
+  const sequencer = createSequencer({
+    db: database.db,
+    log,
+    keys,
+    intervalMs: 1_000,
+    macs: testMacs,
+    memory: null,
+    clock,
+  })
   await sequencer.start()
   await sequencer.catchUp({ heads: true })
   await sequencer.stop()
@@ -83,4 +100,31 @@ test('§31: witnesses are asked an interval after the last round; a round that f
   expect(events()).toEqual(['log_not_cosigned', 'log_not_cosigned'])
   await cosigning.stop()
   expect(clock.waits).toEqual([])
+})
+
+test('§31: a log that nothing can be added to is shown as stopped after five minutes, until something can be', async () => {
+  const { log } = readable()
+  let nowMs = Date.now()
+  const { db, sql } = openDatabase({ url: database.url, connectionsMax: 2 })
+  const options = { db, log, keys, macs: testMacs, intervalMs: 600_000, memory: null } as const
+  const sequencer = createSequencer({ ...options, now: () => nowMs })
+  try {
+    await sequencer.start()
+    await sequencer.catchUp()
+    expect(sequencer.stopped()).toBe(false)
+    // Somebody has written where the next entries come.
+    await sql`insert into log_entries (entry_index, kind, hash) select size, 'audit', ${`0x${'cd'.repeat(32)}`} from log_state`
+    await sql`insert into payee_statements (node_id, payee, signed_at, signature_ed25519) values ('n', 'p', now(), 's')`
+    nowMs += 299_000
+    await expect(sequencer.catchUp({ heads: true })).rejects.toThrow()
+    expect(sequencer.stopped()).toBe(false)
+    nowMs += 1_000
+    expect(sequencer.stopped()).toBe(true)
+    await sql`delete from log_entries where hash = ${`0x${'cd'.repeat(32)}`}`
+    await sequencer.catchUp({ heads: true })
+    expect(sequencer.stopped()).toBe(false)
+  } finally {
+    await sequencer.stop()
+    await sql.end()
+  }
 })

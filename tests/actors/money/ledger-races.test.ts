@@ -5,6 +5,7 @@ import { renewReservations } from '../../../src/db/queries/money/ledger.ts'
 import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
 import { chargeFor, expectBooksBalance, fundedCustomer } from '../../support/money/ledger.ts'
+import { testMacs } from '../../support/money/receipt-macs.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
 
 const credit = 1_000_000n
@@ -20,7 +21,7 @@ const log = createLog('warn', (text) => faults.push(text))
 beforeAll(async () => {
   database = await testDatabase({ connectionsMax: 8 })
   other = openDatabase({ url: database.url, connectionsMax: 8 })
-  ledgers = [new Ledger({ ...database, log }), new Ledger({ ...other, log })]
+  ledgers = [new Ledger({ macs: testMacs, ...database, log }), new Ledger({ macs: testMacs, ...other, log })]
 })
 afterAll(async () => {
   await expectBooksBalance(database.db)

@@ -9,6 +9,7 @@ import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
 import { severable } from '../../support/gateways/severed-database.ts'
 import { chargeFor, expectBooksBalance, fundedCustomer } from '../../support/money/ledger.ts'
+import { testMacs } from '../../support/money/receipt-macs.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
 import { turn } from '../../support/run/turn.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
@@ -18,7 +19,7 @@ let database: TestDatabase
 let ledger: Ledger
 beforeAll(async () => {
   database = await testDatabase({ connectionsMax: 8 })
-  ledger = new Ledger({ ...database, log })
+  ledger = new Ledger({ macs: testMacs, ...database, log })
 })
 afterAll(async () => {
   await ledger.stop()
@@ -110,7 +111,7 @@ describe('§13 quote → settle', () => {
 
   test('a reservation that nobody renews is released after its time; a late charge debits nothing', async () => {
     const id = await customer(100n)
-    const lost = new Ledger({ ...database, log, staleMs: 0 })
+    const lost = new Ledger({ macs: testMacs, ...database, log, staleMs: 0 })
     const held = await lost.reserve({ id: newId('req'), customerId: id, amountWei: 100n })
     // Its own gateway still has it open and does not sweep it.
     expect(await lost.sweep()).toBe(0)
@@ -236,7 +237,7 @@ test('whatever is done in whatever order, the books are those of a model kept by
 test('64 clients on one customer, two gateways: never overdrawn, nothing lost', async () => {
   const id = await customer(2_000n)
   const other = openDatabase({ url: database.url, connectionsMax: 4 })
-  const ledgers = [ledger, new Ledger({ ...other, log })]
+  const ledgers = [ledger, new Ledger({ macs: testMacs, ...other, log })]
   let charged = 0n
   let refusals = 0
   const client = async (n: number) => {
@@ -272,7 +273,7 @@ describe('§13: commits whose answer is lost', () => {
   const cutOff = async () => {
     const way = await severable(database.url)
     const cut = openDatabase({ url: way.url, connectionsMax: 1 })
-    const own = new Ledger({ ...cut, log })
+    const own = new Ledger({ macs: testMacs, ...cut, log })
     // A connection prepares each statement once, and waits for an answer to that.
     const first = await fundedCustomer(database, 1n)
     await own.settle(await own.reserve({ id: newId('req'), customerId: first, amountWei: 1n }), chargeFor(first, 1n))
@@ -349,7 +350,7 @@ test('connections cut under load: what was answered is written once, what was no
   const way = await severable(database.url)
   const cut = openDatabase({ url: way.url, connectionsMax: 3 })
   const faults: string[] = []
-  const own = new Ledger({ ...cut, log: { ...log, warn: (event) => faults.push(event) } })
+  const own = new Ledger({ macs: testMacs, ...cut, log: { ...log, warn: (event) => faults.push(event) } })
   let charged = 0n
   let running = true
   const client = async () => {

@@ -5,6 +5,7 @@ import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
 import { type Receipt, receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { severable } from '../../support/gateways/severed-database.ts'
+import { testMacs } from '../../support/money/receipt-macs.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
@@ -25,7 +26,7 @@ afterEach(async () => {
 })
 
 function writer(changes: Partial<ReceiptWriterOptions> = {}) {
-  const made = new ReceiptWriter({ ...database, flushMs: 20, log, ...changes })
+  const made = new ReceiptWriter({ macs: testMacs, ...database, flushMs: 20, log, ...changes })
   ends.push(() => made.stop().catch(() => {}))
   return made
 }

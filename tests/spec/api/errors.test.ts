@@ -264,8 +264,13 @@ test('§27: an id in the path that can be none is the 404 of its resource, on ev
     machine: 'machine_not_found',
     request_id: 'request_not_found',
   }
-  // The report of a node says of an unknown node what it says of a wrong signature (§15); the other has a proof of its own.
-  const apart = ['/v1/nodes/:node_id/payouts', '/v1/nodes/:node_id/payouts/proofs', '/v1/peer/nodes/:node_id']
+  // What a node signs says of an unknown node what it says of a wrong signature (§15); the other has a proof of its own.
+  const apart = [
+    '/v1/nodes/:node_id/payouts',
+    '/v1/nodes/:node_id/payouts/proofs',
+    '/v1/nodes/:node_id/payee',
+    '/v1/peer/nodes/:node_id',
+  ]
   const named = new RouteTable(gateway.app).rows.filter(
     ({ path }) => /:\w+(?:_id|_hash)|:machine/.test(path) && !apart.includes(path),
   )

@@ -136,7 +136,7 @@ test('§36: after a named fork witnesses and verifiers go on from what they saw,
 
   // By the entries that are still there, and by the checkpoint that the log admits to have lost.
   const kept = await early(first)
-  expect([kept.code, kept.out]).toEqual([0, expect.stringContaining('/2 goes on from the 4 entries of svc-log/')])
+  expect([kept.code, kept.out]).toEqual([0, expect.stringContaining('/2 goes on from the 5 entries of svc-log/')])
   const lost = await late(first)
   expect([lost.code, lost.out]).toEqual([0, expect.stringContaining('of which it says that it lost')])
   // Of what this one saw nothing is said: for it the log is another one, and stays so.

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { markOf } from '../../support/money/receipt-macs.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 let gateway: TestGateway
@@ -10,9 +11,9 @@ afterAll(() => gateway.stop())
 
 const hashOf = (digit: string) => `0x${digit.repeat(64)}`
 const insertion = (digit: string) => `
-  insert into receipts (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id,
-    prompt_tokens, completion_tokens, started_at, completed_at, customer_id)
-  values ('${hashOf(digit)}', 'gateway', 'req_${digit}', 'hosted_chat', 'n', 'c', 'r', 'k', 'm', 1, 1, now(), now(), 'cus_a')`
+  insert into receipt_rows (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id,
+    prompt_tokens, completion_tokens, started_at, completed_at, customer_id, mac)
+  values ('${hashOf(digit)}', 'gateway', 'req_${digit}', 'hosted_chat', 'n', 'c', 'r', 'k', 'm', 1, 1, now(), now(), 'cus_a', '${markOf(hashOf(digit), 'cus_a')}')`
 
 /** When the log's writer has looked for open transactions, by each of the gateway's connections. */
 async function lookedAt(): Promise<readonly string[]> {

@@ -12,6 +12,7 @@ import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { insertGroup, insertReceipts } from '../../support/money/insert-receipts.ts'
 import { payFor } from '../../support/money/money.ts'
+import { markOf } from '../../support/money/receipt-macs.ts'
 
 let gateway: TestGateway
 beforeAll(async () => {
@@ -157,9 +158,9 @@ describe('§31: the public log', () => {
   test('a transaction that is still open keeps its own entries out, and nothing is left out when it ends', async () => {
     const open = await gateway.database.sql.reserve()
     await open.unsafe('begin')
-    await open.unsafe(`insert into receipts (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind,
-      model_id, prompt_tokens, completion_tokens, started_at, completed_at, customer_id)
-      values ('0x${'ab'.repeat(32)}', 'node', 'req_x', 'hosted_chat', 'n', 'c', 'r', 'k', 'm', 1, 1, now(), now(), 'cus_a')`)
+    await open.unsafe(`insert into receipt_rows (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind,
+      model_id, prompt_tokens, completion_tokens, started_at, completed_at, customer_id, mac)
+      values ('0x${'ab'.repeat(32)}', 'node', 'req_x', 'hosted_chat', 'n', 'c', 'r', 'k', 'm', 1, 1, now(), now(), 'cus_a', '${markOf(`0x${'ab'.repeat(32)}`, 'cus_a')}')`)
     const later = await received()
     const caughtUp = gateway.gateway.sequencer.catchUp()
     let done = false

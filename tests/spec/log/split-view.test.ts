@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { createReceiptMacs } from '../../../src/actors/log/receipt-macs.ts'
 import { headers, witnessPath } from '../../../src/brand.ts'
 import { newId } from '../../../src/ids.ts'
 import { checkpointText, logProofText } from '../../../src/protocol/log/checkpoint.ts'
@@ -20,6 +21,7 @@ import { startAgent, type TestAgent } from '../../support/nodes/agents.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const logKey = signingKey(Buffer.from('5a'.repeat(32), 'hex'))
+const macs = createReceiptMacs(['5a'.repeat(32)])
 let gateway: TestGateway
 let agents: readonly TestAgent[]
 let cli: CommandLine
@@ -71,7 +73,7 @@ async function received(): Promise<{ readonly hash: string; readonly text: strin
     completedAt: '2026-11-20T16:00:00.000Z',
   })
   const hash = textHash(text)
-  await insertReceipts(gateway.database, [{ hash, text, customerId: customer.customer_id }])
+  await insertReceipts(gateway.database, [{ hash, text, customerId: customer.customer_id }], macs)
   return { hash, text }
 }
 

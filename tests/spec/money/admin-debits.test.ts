@@ -9,6 +9,7 @@ import { LedgerProof } from '../../../src/protocol/wire/money/money.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'
+import { testMacs } from '../../support/money/receipt-macs.ts'
 import { waitFor, waitUntil } from '../../support/run/wait-until.ts'
 
 let gateway: TestGateway
@@ -58,7 +59,7 @@ const eventsOf = async (id: string) => [
 ]
 const ledger = () => {
   const { db, sql } = gateway.database
-  return new Ledger({ db, sql, log: createLog('silent', () => {}) })
+  return new Ledger({ macs: testMacs, db, sql, log: createLog('silent', () => {}) })
 }
 
 describe('§13, §23: credit that an operator takes back', () => {

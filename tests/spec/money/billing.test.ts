@@ -15,6 +15,7 @@ import { LedgerProof, TreasuryReport } from '../../../src/protocol/wire/money/mo
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'
+import { testMacs } from '../../support/money/receipt-macs.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 let gateway: TestGateway
@@ -586,7 +587,7 @@ test('§18: the metrics of the ledger: what is reserved, what was asked, in how 
   expect([taken >= 1, taken <= 5, await metric('waiting')]).toEqual([true, true, 0])
   for (const one of held) ledger.release(one)
   await waitUntil('they are released', async () => (await reserved()) === before)
-  const other = new Ledger({ ...gateway.database, log: createLog('silent', () => {}) })
+  const other = new Ledger({ macs: testMacs, ...gateway.database, log: createLog('silent', () => {}) })
   const left = `req_left${one.id.slice(4)}`
   await other.reserve({ id: left, customerId: one.id, amountWei: 7n })
   await gateway.database.sql`update reservations set expires_at = now() - interval '1 s' where reservation_id = ${left}`

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { dropOldNonces } from '../../../src/db/queries/pool/node-identities.ts'
-import { payoutReportMessage } from '../../../src/http/routes/node-payouts.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
+import { payoutReportMessage } from '../../../src/protocol/signing/signatures.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { expectBooksBalance, fundedCustomer } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'

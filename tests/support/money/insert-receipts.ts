@@ -1,11 +1,19 @@
+import { groupSubject, type ReceiptMacs } from '../../../src/actors/log/receipt-macs.ts'
 import type { OpenDatabase } from '../../../src/db/client.ts'
 import { groupLine, insertReceiptGroups } from '../../../src/db/queries/money/receipt-groups.ts'
 import { insertReceiptLines, type NewReceipt, receiptLine } from '../../../src/db/queries/money/receipts.ts'
 import type { Receipt } from '../../../src/protocol/receipts/receipt.ts'
+import { markedBy, testMacs } from './receipt-macs.ts'
 
 /** As rows, as the gateway's writer writes those that may change. */
-export const insertReceipts = (database: Pick<OpenDatabase, 'sql'>, receipts: readonly NewReceipt[]): Promise<void> =>
-  insertReceiptLines(database, { pieces: [Buffer.from(receipts.map(receiptLine).join(''))], count: receipts.length })
+export function insertReceipts(
+  database: Pick<OpenDatabase, 'sql'>,
+  receipts: readonly NewReceipt[],
+  macs: ReceiptMacs = testMacs,
+): Promise<void> {
+  const lines = receipts.map((receipt) => receiptLine(markedBy(macs, receipt)))
+  return insertReceiptLines(database, { pieces: [Buffer.from(lines.join(''))], count: receipts.length })
+}
 
 /** As one group, as it writes free ones. */
 export async function insertGroup(
@@ -14,5 +22,5 @@ export async function insertGroup(
 ): Promise<void> {
   const lines = receipts.map(groupLine)
   if (lines.includes(null)) throw new Error('a receipt of no group')
-  await insertReceiptGroups(database, [lines.join('')])
+  await insertReceiptGroups(database, [lines.join('')], (...group) => testMacs.of(groupSubject(...group)))
 }

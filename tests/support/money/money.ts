@@ -4,6 +4,7 @@ import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
 import type { TestDatabase } from '../run/postgres.ts'
 import { chargeFor } from './ledger.ts'
+import { testMacs } from './receipt-macs.ts'
 
 export interface PaidWork {
   readonly customerId: string
@@ -15,7 +16,7 @@ export interface PaidWork {
 
 /** One paid request as the gateway writes it: reserve, then settle. Resolves with its receipt hash. */
 export async function payFor({ db, sql }: Pick<TestDatabase, 'db' | 'sql'>, work: PaidWork): Promise<string> {
-  const ledger = new Ledger({ db, sql, log: createLog('silent', () => {}) })
+  const ledger = new Ledger({ macs: testMacs, db, sql, log: createLog('silent', () => {}) })
   const { customerId, amountWei } = work
   const held = await ledger.reserve({ id: newId('req'), customerId, amountWei })
   const charge = chargeFor(customerId, amountWei, {

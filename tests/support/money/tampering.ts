@@ -6,6 +6,7 @@ import { fromBase64url } from '../../../src/protocol/signing/base64url.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { json, type TestGateway } from '../gateways/http-gateway.ts'
+import { testMacs } from './receipt-macs.ts'
 
 /** Everything that an operator with the database could want to change. */
 const tables = [
@@ -71,7 +72,7 @@ export async function writtenBooks(gateway: TestGateway): Promise<Books> {
   await gateway.ask('POST', `/v1/admin/customers/${debitedCustomerId}/debits`, { as: 'admin', json: debit })
   const key = await node(gateway, customerId)
   const { db, sql } = gateway.database
-  const ledger = new Ledger({ db, sql, log: createLog('silent', () => {}) })
+  const ledger = new Ledger({ macs: testMacs, db, sql, log: createLog('silent', () => {}) })
   const hashes: string[] = []
   for (let at = 0; at < 6; at++) {
     const requestId = newId('req')

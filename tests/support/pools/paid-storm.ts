@@ -6,6 +6,7 @@ import { freePort } from '../gateways/free-port.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../gateways/gateway.ts'
 import { type GatewayProcess, spawnGateway } from '../gateways/gateway-process.ts'
 import { expectBooksBalance } from '../money/ledger.ts'
+import { testMacs } from '../money/receipt-macs.ts'
 import { nodeAt, startFakeNodes } from '../nodes/fake-nodes.ts'
 
 const clients = 64
@@ -151,7 +152,7 @@ export async function paidRound(pool: PaidPool, round: number): Promise<StormCou
 export async function expectReleased(pool: PaidPool): Promise<void> {
   const { db, sql } = pool.gateway.database
   await sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`
-  const ledger = new Ledger({ db, sql, log: createLog('silent', () => {}) })
+  const ledger = new Ledger({ macs: testMacs, db, sql, log: createLog('silent', () => {}) })
   while ((await ledger.sweep()) > 0);
   expect(await accountOf(pool)).toMatchObject({ reserved: 0n, opened: 0 })
   await expectBooksBalance(db)

@@ -5,6 +5,7 @@ import { createLog } from '../../../src/log.ts'
 import { waitFor } from '../gateways/gateway.ts'
 import { isAlive } from '../gateways/npm-start.ts'
 import { expectBooksBalance } from '../money/ledger.ts'
+import { testMacs } from '../money/receipt-macs.ts'
 import {
   creditWei,
   isWhole,
@@ -71,7 +72,7 @@ async function expectOnTheBooks({ gateway, payer }: ProcessPool, receipts: reado
 export async function expectRecovered({ gateway, payer }: ProcessPool): Promise<void> {
   const { sql, db } = gateway.database
   await sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`
-  const ledger = new Ledger({ db, sql, log: createLog('silent', () => {}) })
+  const ledger = new Ledger({ macs: testMacs, db, sql, log: createLog('silent', () => {}) })
   while ((await ledger.sweep()) > 0);
   const [row] = await sql<{ reserved: string }[]>`
     select reserved_wei::text reserved from customers where customer_id = ${payer.customerId}`

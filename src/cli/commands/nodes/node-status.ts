@@ -7,10 +7,10 @@ import { dataDirOption, folderTold } from './node-keys.ts'
 /** Who this node is, and what it witnesses: read from the agent's folder, whether or not the agent runs. */
 export const nodeStatus = action({
   about:
-    'Print who this node is: its id, the fingerprint of its identity, its key as a witness and the logs that it witnesses',
+    'Print who this node is: its id, the fingerprint of its identity, its key as a witness, the logs that it witnesses, its payee and what it found wrong',
   options: dataDirOption,
   run: async ({ options, json }, session) => {
-    const [main, files, identities, enrolments, witnesses, memories, notes] = await Promise.all([
+    const [main, files, identities, enrolments, witnesses, memories, notes, payees, alarms] = await Promise.all([
       import('../../../node/main.ts'),
       import('../../../host/private-files.ts'),
       import('../../../node/membership/identity.ts'),
@@ -18,6 +18,8 @@ export const nodeStatus = action({
       import('../../../node/witness/witness.ts'),
       import('../../../node/witness/witness-memory.ts'),
       import('../../../protocol/log/fork-proof.ts'),
+      import('../../../node/membership/payee.ts'),
+      import('../../../node/membership/alarms.ts'),
     ])
     const path = options['data-dir'] ?? main.nodeFolderPath(session.env)
     if (!existsSync(`${path}/${identities.identityFile}`)) {
@@ -33,6 +35,8 @@ export const nodeStatus = action({
         gateway_url: enrollment?.gateway_url ?? null,
         fingerprint,
         witness_key: witnesses.witnessKeyOf(key),
+        payee: payees.readOwnPayee(folder)?.payee ?? null,
+        alarms: alarms.readAlarms(folder),
         witnessed: logs.map(({ origin, keys, note }) => ({
           origin,
           keys: [...keys],
@@ -46,10 +50,12 @@ export const nodeStatus = action({
         ['Gateway', shown.gateway_url],
         ['Identity', shown.fingerprint],
         ['Witness key', shown.witness_key],
+        ['Payee', shown.payee ?? 'not signed here: the operator’s word stands'],
         ...shown.witnessed.map(
           ({ origin, size }) =>
             ['Witnesses', `${origin}, ${size === null ? 'nothing signed yet' : `${size} entries`}`] as const,
         ),
+        ...shown.alarms.map(({ code, subject, at }) => ['ALARM', `${code} ${subject} at ${at}`] as const),
       ]),
     )
     return undefined

@@ -7,6 +7,7 @@ import { printable, type Terminal } from '../../frame/terminal.ts'
 import { untilSignal } from '../../frame/until-signal.ts'
 import { listenAddress } from '../gateway/fake-node.ts'
 import { dataDirOption, nodeKeys } from './node-keys.ts'
+import { nodePayee } from './node-payee.ts'
 import { nodeStatus } from './node-status.ts'
 
 /** Errors whose text is for the operator. Of any other error only the name is shown. */
@@ -176,5 +177,5 @@ export const runNode = action({
 export const node: Verb = {
   name: 'node',
   about: 'Run the node agent, so that this computer becomes a node of a gateway',
-  actions: { '': runNode, status: nodeStatus, ...nodeKeys },
+  actions: { '': runNode, status: nodeStatus, payee: nodePayee, ...nodeKeys },
 }

@@ -30,6 +30,10 @@ function fastest(node: Node): number | null {
 /** The kinds of an agent's runtimes, each once. */
 const kindWords = (node: Node) => [...new Set(node.runtimes.map((runtime) => runtime.runtime_kind))].join(', ')
 
+/** With whose word it is. */
+const payoutAddressOf = ({ payout_address: address, payout_address_by: by }: Node) =>
+  address === null ? null : `${address}, ${by === 'node' ? 'signed by the node' : 'the operator’s word'}`
+
 export function nodeTable(terminal: Terminal, nodes: readonly Node[], nowMs: number): string {
   return table(
     terminal,
@@ -71,7 +75,7 @@ export function nodeDetails(terminal: Terminal, node: Node, nowMs: number): stri
     ['Rank', node.rank],
     ['External', node.external],
     ['Declared work', servedLines(node.serves).join(' ')],
-    ['Payout address', node.payout_address],
+    ['Payout address', payoutAddressOf(node)],
     ['API key', node.has_api_key],
     ['Origin', node.origin],
     ['Claims at the bound', calls === 0 ? null : `${atBound} of the last ${calls} paid calls`],

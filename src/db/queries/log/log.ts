@@ -3,7 +3,7 @@ import type { TilePlace } from '../../../protocol/log/tiles.ts'
 import type { Database } from '../../client.ts'
 import { logCheckpoints, logCosignatures, logEntries, logState, logTiles } from '../../schema/log.ts'
 import { receiptRows } from '../../schema/work.ts'
-import { groupOf, receiptStep } from '../money/receipt-ranges.ts'
+import { groupOf } from '../money/receipt-ranges.ts'
 
 export type LogState = typeof logState.$inferSelect
 export type LogEntryRow = typeof logEntries.$inferSelect
@@ -65,51 +65,6 @@ export async function insertLogEntries(tx: Database, entries: readonly NewLogEnt
   await tx.execute(sql`insert into log_entries (entry_index, kind, hash, subject, from_seq, to_seq)
     select * from json_to_recordset(${JSON.stringify(rows)}::text::json) as r (entry_index bigint, kind text, hash text,
       subject text, from_seq bigint, to_seq bigint)`)
-}
-
-/** Receipts of one run: so many are counted, half of them on average, to know the place of one. */
-const runMax = 256
-
-/** What receipts became in the log. */
-export interface ReceiptEntries {
-  readonly count: number
-  /** All up to this seq are in the log now. */
-  readonly toSeq: bigint
-  /** Their leaves in the tree (RFC 9162 §2.1.1), one behind the other. */
-  readonly leaves: Uint8Array
-}
-
-/**
- * Receipts with `from` < seq ≤ `to`, the first `limit` or so, become the entries from `size` on, in the order of their seq: a row for each run,
- * and their leaves, which are made where the receipts are (docs/decisions/0018).
- */
-export async function insertReceiptEntries(
-  tx: Database,
-  range: {
-    readonly from: bigint
-    readonly to: bigint
-    readonly size: number
-    readonly limit: number
-    /** What an entry says before the receipt's hash. */
-    readonly head: string
-  },
-): Promise<ReceiptEntries> {
-  const { from, to: until, size, limit, head } = range
-  const step = (await receiptStep(tx, from, limit)) ?? until
-  const to = step < until ? step : until
-  const [row] = await tx.execute<{ entries: number; leaves: Buffer | null }>(sql`
-    with taken as (
-      select r.seq, r.receipt_hash as hash, (row_number() over (order by r.seq) - 1) / ${runMax} as run
-        from receipts_within(${from.toString()}::bigint, ${to.toString()}::bigint) r
-    ), written as (
-      insert into log_receipts (first_index, entries, from_seq, to_seq)
-        select ${size}::bigint + run * ${runMax}, count(*), coalesce(lag(max(seq)) over (order by run), ${from.toString()}::bigint),
-          max(seq)
-        from taken group by run
-    )
-    select count(*)::int as entries, string_agg(sha256('\\x00'::bytea || convert_to(${head}::text || hash, 'UTF8')), ''::bytea order by seq) as leaves
-    from taken`)
-  return { count: row?.entries ?? 0, toSeq: to, leaves: row?.leaves ?? new Uint8Array() }
 }
 
 /** In the order of `places`; null where there is none. */
@@ -183,6 +138,15 @@ export const logEntryOf = async (db: Database, hash: string): Promise<EntryOfHas
 
 export async function saveCheckpoint(tx: Database, origin: string, size: number, note: string): Promise<void> {
   await tx.insert(logCheckpoints).values({ origin, size, note }).onConflictDoNothing()
+}
+
+/** The signed note; null: none is kept. */
+export async function checkpointAt(db: Database, origin: string, size: number): Promise<string | null> {
+  const [row] = await db
+    .select({ note: logCheckpoints.note })
+    .from(logCheckpoints)
+    .where(and(eq(logCheckpoints.origin, origin), eq(logCheckpoints.size, size)))
+  return row?.note ?? null
 }
 
 /** Looks through all that are kept, so it is for now and then, not for every checkpoint. */

@@ -46,6 +46,16 @@ const general = {
     where p.node_id <> r.node_id`,
   'every payee is the one of its earning': `
     select p.entry_id as subject from payouts p where p.earned_payee is not null and p.payee is distinct from p.earned_payee`,
+  // A charge that was under way when the node stated another one has the one before: at most a minute.
+  'every payee is the one that its node stated': `
+    select p.entry_id as subject from payouts p
+    cross join lateral (select s.payee from payee_statements s
+      where s.node_id = p.node_id and s.created_at <= p.created_at order by s.signed_at desc limit 1) now
+    left join lateral (select s.payee from payee_statements s
+      where s.node_id = p.node_id and s.created_at <= p.created_at - interval '1 minute' order by s.signed_at desc limit 1) before on true
+    where lower(p.earned_payee) is distinct from now.payee
+      and (lower(p.earned_payee) is distinct from before.payee and (before.payee is not null
+        or p.created_at - interval '1 minute' > (select min(s.created_at) from payee_statements s where s.node_id = p.node_id)))`,
   'every batch is the sum of its payouts': `
     select b.batch_id as subject from payout_batches b
     left join (select batch_id, count(*) as payouts, sum(amount_wei) as amount from payouts group by batch_id) p

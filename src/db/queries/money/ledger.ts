@@ -11,7 +11,7 @@ import type { Executor } from '../../prepared.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries } from '../../schema/ledger.ts'
 import { receiptRows } from '../../schema/work.ts'
-import { type NewReceipt, receiptColumns } from './receipts.ts'
+import { type MarkedReceipt, receiptColumns } from './receipts.ts'
 
 export type LedgerEntry = typeof ledgerEntries.$inferSelect
 
@@ -76,7 +76,7 @@ export async function reserveAll(
 export async function settleAll(
   db: Executor,
   rows: readonly SettleRow[],
-  receipts: readonly NewReceipt[] = [],
+  receipts: readonly MarkedReceipt[] = [],
 ): Promise<readonly SettleOutcome[]> {
   const written = receipts.length === 0 ? null : JSON.stringify(receiptColumns(receipts))
   const answer = await db.execute(sql`select place, outcome from ledger_settle(

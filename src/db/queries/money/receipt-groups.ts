@@ -49,8 +49,11 @@ function columnOf(rows: readonly Row[], place: number): readonly ArrayValue[] {
   return timePlaces.has(place) ? values.map((value) => Date.parse(String(value))) : values
 }
 
+/** The mark of a group, of the hex of its hashes and its customers' ids: it is written whole or not at all. */
+export type MarkGroup = (hashes: string, customerIds: readonly string[]) => string
+
 /** A call that writes the receipts of these lines as one group. */
-function insertOf(lines: string): SQL {
+function insertOf(lines: string, mark: MarkGroup): SQL {
   const rows = rowsOfLines(lines)
   const shared: ArrayValue[] = []
   const texts: string[] = []
@@ -62,11 +65,16 @@ function insertOf(lines: string): SQL {
     texts.push(one ? '' : arrayText(values))
   }
   const hashes = rows.map((row) => String(row[hashPlace]).slice(hexPrefix)).join('')
-  return sql`receipt_group_insert(${rows.length}::integer, ${`\\x${hashes}`}::text, ${arrayText(shared)}::text, ${columnsOf(texts)})`
+  return sql`receipt_group_insert(${rows.length}::integer, ${`\\x${hashes}`}::text, ${arrayText(shared)}::text, ${columnsOf(texts)}, ${mark(hashes, columnOf(rows, firstColumn).map(String))}::text)`
 }
 
 /** Each text is the lines of one group. All or none; a group that is there already, by its first receipt, stays as it is. */
 export const insertReceiptGroups = (
   { sql: client }: Pick<OpenDatabase, 'sql'>,
   groups: readonly string[],
-): Promise<void> => insertGroups(client, groups.map(insertOf))
+  mark: MarkGroup,
+): Promise<void> =>
+  insertGroups(
+    client,
+    groups.map((lines) => insertOf(lines, mark)),
+  )

@@ -28,6 +28,11 @@ export interface NewReceipt {
   readonly facts?: Receipt
 }
 
+/** With the mark of the process that issued it, without which the log takes no receipt (§36). */
+export interface MarkedReceipt extends NewReceipt {
+  readonly mac: string
+}
+
 /** The members of a receipt's text, of either version (§14, §31). */
 type Facts = Readonly<Record<(typeof factColumns)[number], string | number | null | undefined>>
 
@@ -50,21 +55,22 @@ const factColumns = [
   'response_commitment',
   'upstream_model_commitment',
 ] as const
+const ownNames = ['receipt_hash', 'customer_id', 'signature_ed25519', 'status', 'billed', 'node_receipt']
 
-const columnNames = `receipt_hash, customer_id, signature_ed25519, status, billed, node_receipt, ${factColumns.join(', ')}`
+const columnNames = [...ownNames, ...factColumns, 'mac'].join(', ')
 const insert = 'receipts_insert_columns'
 
-function valuesOf({ hash, customerId, signature, status, billed, nodeReceipt, text }: NewReceipt): Row {
+function valuesOf({ hash, customerId, signature, status, billed, nodeReceipt, text, mac }: MarkedReceipt): Row {
   const facts = JSON.parse(text) as Facts
   const own = [hash, customerId, signature ?? null, status ?? 'accepted', billed === true, nodeReceipt ?? null]
-  return [...own, ...factColumns.map((name) => facts[name] ?? null)]
+  return [...own, ...factColumns.map((name) => facts[name] ?? null), mac]
 }
 
 /** What `receipts_insert_columns` takes. */
-export const receiptColumns = (rows: readonly NewReceipt[]): readonly string[] => columnTexts(rows.map(valuesOf))
+export const receiptColumns = (rows: readonly MarkedReceipt[]): readonly string[] => columnTexts(rows.map(valuesOf))
 
 /** As a line of COPY. */
-export const receiptLine = (receipt: NewReceipt): string => copyLine(valuesOf(receipt))
+export const receiptLine = (receipt: MarkedReceipt): string => copyLine(valuesOf(receipt))
 
 /** Those lines one behind the other: all or none; a receipt that is there already stays as it is. */
 export const insertReceiptLines = (
@@ -73,7 +79,7 @@ export const insertReceiptLines = (
 ): Promise<void> => insertLines(database, { ...lines, target: `receipt_rows (${columnNames})`, insert })
 
 /** One receipt with what else happens in the transaction. */
-export const insertReceipt = (tx: Database, row: NewReceipt): Promise<void> =>
+export const insertReceipt = (tx: Database, row: MarkedReceipt): Promise<void> =>
   insertColumns(tx, insert, [valuesOf(row)])
 
 /** With the key of its node, also of one that was revoked since: what it signed stays signed. null: no such receipt. */

@@ -168,6 +168,11 @@ export const Node = Type.Object({
   external: nodeExternal,
   serves: nullable(NodeWork),
   payout_address: nullable(Type.String()),
+  payout_address_by: nullable(
+    Type.Union([Type.Literal('node'), Type.Literal('operator')], {
+      description: 'Who says so: `node` has signed it, and alone can change it',
+    }),
+  ),
   origin: literals(['operator', 'discovered', 'demo']),
   admin_state: literals(['active', 'draining', 'revoked']),
   state: literals(['enrolled', 'live', 'ready', 'draining', 'stale', 'offline', 'revoked']),

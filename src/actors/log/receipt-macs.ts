@@ -1,0 +1,85 @@
+import { timingSafeEqual } from 'node:crypto'
+import { readSeed } from '../../secrets.ts'
+
+/** One receipt, or the receipts of one group in their order. */
+export interface MacSubject {
+  /** `0x` and 64 hex digits; of a group the hex of all hashes, one behind the other. */
+  readonly hashes: string
+  /** Of a group one line for each, or one for all. */
+  readonly customers: string
+  readonly group: boolean
+}
+
+/**
+ * What a MAC in the database is worth. `unknown`: there is none, or it is by a key that this process does not have, so that
+ * another gateway may know it.
+ */
+export type MacVerdict = 'holds' | 'wrong' | 'unknown'
+
+/** Marks receipts as made by a process that has the secrets: an INSERT cannot (§36). The key is not in the database. */
+export interface ReceiptMacs {
+  /** At the issue. */
+  of(subject: MacSubject): string
+  judge(mac: string | null, subject: MacSubject): MacVerdict
+}
+
+/** Names of what the keys are for. */
+const [macKeyFor, keyIdFor] = ['svc-receipt-mac-key-v1', 'key_id']
+const [rowHead, groupHead] = ['svc-receipt-mac-v1', 'svc-receipt-group-mac-v1']
+const keyIdLength = 8
+/** Characters of base64url: 132 bits. */
+const macLength = 22
+const form = new RegExp(`^([0-9a-f]{${keyIdLength}})\\.([0-9]{1,15})\\.([A-Za-z0-9_-]{${macLength}})$`)
+
+interface MacKey {
+  readonly id: string
+  mac(ms: number | string, subject: MacSubject): string
+}
+
+/** A hasher with a key is copied in half the time of making one: 1.4 µs a receipt. */
+function macKey(text: string): MacKey {
+  const seed = readSeed(text)
+  if (seed === null) throw new Error('A signing seed does not have 32 bytes')
+  const key = new Bun.CryptoHasher('sha256', seed).update(macKeyFor).digest()
+  const keyed = new Bun.CryptoHasher('sha256', key)
+  const id = keyed.copy().update(keyIdFor).digest('hex').slice(0, keyIdLength)
+  return {
+    id,
+    mac: (ms, { hashes, customers, group }) => {
+      const text = `${group ? groupHead : rowHead}\n${ms}\n${hashes}\n${customers}`
+      return keyed.copy().update(text).digest('base64url').slice(0, macLength)
+    },
+  }
+}
+
+/** `seeds`: SVC_LOG_KEY, newest first. */
+export function createReceiptMacs(seeds: readonly string[], now: () => number = Date.now): ReceiptMacs {
+  const keys = seeds.map(macKey)
+  const [newest] = keys
+  if (newest === undefined) throw new Error('The gateway has no key to mark its receipts with')
+  return {
+    of: (subject) => {
+      const ms = now()
+      return `${newest.id}.${ms}.${newest.mac(ms, subject)}`
+    },
+    judge: (mac, subject) => {
+      const [, id, ms = '', told = ''] = form.exec(mac ?? '') ?? []
+      const key = keys.find((one) => one.id === id)
+      if (key === undefined) return 'unknown'
+      return timingSafeEqual(Buffer.from(key.mac(ms, subject)), Buffer.from(told)) ? 'holds' : 'wrong'
+    },
+  }
+}
+
+export const receiptSubject = ({ hash, customerId }: { readonly hash: string; readonly customerId: string }) => ({
+  hashes: hash,
+  customers: customerId,
+  group: false,
+})
+
+/** `hashes`: hex, without prefixes. */
+export const groupSubject = (hashes: string, customerIds: readonly string[]): MacSubject => {
+  const [first = ''] = customerIds
+  const one = customerIds.every((id) => id === first)
+  return { hashes, customers: one ? first : customerIds.join('\n'), group: true }
+}

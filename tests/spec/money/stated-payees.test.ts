@@ -1,0 +1,182 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Ledger } from '../../../src/actors/money/ledger.ts'
+import { newId } from '../../../src/ids.ts'
+import { createLog } from '../../../src/log.ts'
+import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
+import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
+import { payeeMessage } from '../../../src/protocol/signing/signatures.ts'
+import { isoTime } from '../../../src/time.ts'
+import { type CommandLine, commandLine } from '../../cli/command-line.ts'
+import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { testMacs } from '../../support/money/receipt-macs.ts'
+import { tamper } from '../../support/money/tampering.ts'
+import { startAgent, type TestAgent } from '../../support/nodes/agents.ts'
+
+const [first, second, thief] = ['a1', 'b2', 'ff'].map((pair) => `0x${pair.repeat(20)}`) as [string, string, string]
+
+let gateway: TestGateway
+let agent: TestAgent
+let cli: CommandLine
+let customerId = ''
+let ledger: Ledger
+beforeAll(async () => {
+  gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' })
+  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'Ada' } })
+  customerId = String((await json(made)).customer_id)
+  const credit = { amount_wei: '100000', reason: 'paid' }
+  await gateway.ask('POST', `/v1/admin/customers/${customerId}/credits`, { as: 'admin', json: credit })
+  const grant = { customer_id: customerId, name: 'm', visibility: 'private', node_class: 'gpu' }
+  const body = { ...grant, privacy_class: 'private', endpoint_url_allowed: false }
+  const token = await json(await gateway.ask('POST', '/v1/admin/enrollment-tokens', { as: 'admin', json: body }))
+  const given = { gatewayUrl: gateway.url, token: String(token.enrollment_token), runtimes: [] }
+  agent = await startAgent({ ...given, payoutAddress: first })
+  cli = commandLine({})
+  ledger = new Ledger({ ...gateway.database, macs: testMacs, log: createLog('silent', () => {}) })
+})
+afterAll(async () => {
+  cli.close()
+  await agent.remove()
+  await gateway.stop()
+})
+
+/** The node earns. Resolves with the payout. */
+async function earn(): Promise<string> {
+  const requestId = newId('req')
+  const text = receiptText({
+    issuer: 'gateway',
+    requestId,
+    jobId: null,
+    kind: 'hosted_chat',
+    nodeId: agent.nodeId,
+    nodeClass: 'gpu',
+    runtimeId: 'rt_1',
+    runtimeKind: 'vllm',
+    modelId: 'm',
+    promptTokens: 9,
+    completionTokens: 7,
+    startedAt: '2026-11-20T15:59:59.000Z',
+    completedAt: '2026-11-20T16:00:00.000Z',
+  })
+  const hash = textHash(text)
+  const reservation = await ledger.reserve({ id: requestId, customerId, amountWei: 2_000n })
+  const receipt = { hash, text, customerId }
+  const charge = { actualWei: 1_000n, receipt, nodeId: agent.nodeId, kind: 'hosted_chat', feeBps: 1_000 } as const
+  await ledger.settle(reservation, charge)
+  const [payout] = await gateway.database.sql<
+    { id: string }[]
+  >`select entry_id as id from payouts where receipt_hash = ${hash}`
+  await gateway.gateway.sequencer.catchUp()
+  return payout?.id ?? ''
+}
+const shown = async () => json(await gateway.ask('GET', `/v1/admin/nodes/${agent.nodeId}`, { as: 'operator' }))
+const faults = async () => (await gateway.gateway.checkBooks()).faults.map(({ rule, subject }) => `${rule}: ${subject}`)
+const patch = (payee: string | null) =>
+  gateway.ask('PATCH', `/v1/admin/nodes/${agent.nodeId}`, { as: 'admin', json: { payout_address: payee, reason: 'r' } })
+const statusOf = async () => {
+  const { out } = await cli.run(['node', 'status', '--data-dir', agent.node.folder, '--json'])
+  return JSON.parse(out) as { payee: string; alarms: { code: string; subject: string }[] }
+}
+
+test('§36: the payee of an enrolment is the node’s own statement: in the log, shown as such, and no operator’s to change', async () => {
+  expect(await shown()).toMatchObject({ payout_address: first, payout_address_by: 'node' })
+  await gateway.gateway.sequencer.catchUp()
+  expect([...(await gateway.database.sql`select kind from log_entries where kind = 'payee'`)]).toHaveLength(1)
+  for (const payee of [thief, null]) expect((await json(await patch(payee))).code).toBe('invalid_state')
+  expect((await patch(first)).status).toBe(200)
+  expect(await shown()).toMatchObject({ payout_address: first, payout_address_by: 'node' })
+  expect(await statusOf()).toMatchObject({ payee: first, alarms: [] })
+})
+
+let stolen = ''
+test('§36: earnings that go elsewhere are a fault of the books and an alarm of the node', async () => {
+  // The node has said so some minutes ago: what is under way at the time may go to the payee before.
+  await tamper(gateway, ["update payee_statements set created_at = created_at - interval '5 minutes'"])
+  const signedAt = isoTime(Date.now() - 300_000)
+  writeFileSync(join(agent.node.folder, 'payee.json'), JSON.stringify({ payee: first, signed_at: signedAt }))
+  await earn()
+  await agent.node.payeeWatch?.look()
+  expect([await faults(), (await statusOf()).alarms]).toEqual([[], []])
+  await tamper(gateway, [`update nodes set payout_address = '${thief}' where node_id = '${agent.nodeId}'`])
+  stolen = await earn()
+  expect(await faults()).toEqual([`every payee is the one that its node stated: ${stolen}`])
+  await agent.node.payeeWatch?.look()
+  await agent.node.payeeWatch?.look()
+  expect((await statusOf()).alarms).toMatchObject([{ code: 'payee_changed', subject: stolen }])
+})
+
+test('§36: the node changes its payee by its signature alone, for what it earns later', async () => {
+  await tamper(gateway, [`update nodes set payout_address = '${first}' where node_id = '${agent.nodeId}'`])
+  const before = await earn()
+  const changed = await cli.run([
+    'node',
+    'payee',
+    second.toUpperCase().replace('0X', '0x'),
+    '--data-dir',
+    agent.node.folder,
+    '--json',
+  ])
+  expect([changed.code, changed.err]).toEqual([0, ''])
+  const after = await earn()
+  const rows = await gateway.database.sql`select entry_id as id, earned_payee as payee from payouts order by created_at`
+  expect([...rows].slice(-2)).toEqual([
+    { id: before, payee: first },
+    { id: after, payee: second },
+  ])
+  expect(await faults()).toEqual([`every payee is the one that its node stated: ${stolen}`])
+
+  const url = `/v1/nodes/${agent.nodeId}/payee`
+  const stranger = signingKey(new Uint8Array(32).fill(9))
+  const stated = async (signedAt: string, key = stranger) => {
+    const signature = key.sign(payeeMessage(agent.nodeId, thief, signedAt))
+    const json = { payee: thief, signed_at: signedAt, signature_ed25519: signature }
+    return gateway.ask('POST', url, { json })
+  }
+  expect((await json(await stated(isoTime(Date.now())))).code).toBe('signature_invalid')
+  expect((await json(await stated(isoTime(Date.now() - 301_000)))).code).toBe('signature_expired')
+  expect(await shown()).toMatchObject({ payout_address: second })
+})
+
+test.each([
+  ['the payee of a statement', `update payee_statements set payee = '${thief}'`],
+  ['the time of a statement', `update payee_statements set signed_at = signed_at + interval '1 second'`],
+  ['the time from which a statement counts', "update payee_statements set created_at = created_at + interval '1 day'"],
+  ['a statement that is gone', 'delete from payee_statements'],
+  [
+    'one more, of another signature',
+    `insert into payee_statements select node_id, '${thief}', signed_at + interval '1 day',
+    signature_ed25519, created_at from payee_statements limit 1`,
+  ],
+])('§36: %s is a fault of the books', async (_what, edit) => {
+  const { sql } = gateway.database
+  await sql`create table kept_statements as table payee_statements`
+  await tamper(gateway, [edit])
+  const rule = "every node's statement of its payee is as the node signed it and the log holds it"
+  expect((await faults()).some((fault) => fault.startsWith(rule))).toBe(true)
+  await tamper(gateway, ['delete from payee_statements', 'insert into payee_statements select * from kept_statements'])
+  await sql`drop table kept_statements`
+})
+
+test('§36: a node states at most 20 payees a day', async () => {
+  // Those of a day before count no more.
+  await tamper(gateway, ["update payee_statements set created_at = created_at - interval '1 day'"])
+  const identity = readFileSync(join(agent.node.folder, 'identity.json'), 'utf8')
+  const { seed_ed25519: seed } = JSON.parse(identity) as { seed_ed25519: string }
+  const own = signingKey(Buffer.from(seed, 'base64url'))
+  const codes: number[] = []
+  for (let at = 0; at < 21; at++) {
+    const signedAt = isoTime(Date.now() + 1_000 * (at + 1))
+    const signature = own.sign(payeeMessage(agent.nodeId, second, signedAt))
+    const json = { payee: second, signed_at: signedAt, signature_ed25519: signature }
+    codes.push((await gateway.ask('POST', `/v1/nodes/${agent.nodeId}/payee`, { json })).status)
+  }
+  expect(codes).toEqual([...Array(20).fill(200), 429])
+})
+
+test('§36: without a statement the operator’s word stands, and is shown as that', async () => {
+  const node = { customer_id: customerId, url: 'http://127.0.0.1:9', visibility: 'private', node_class: 'gpu' }
+  const body = { ...node, privacy_class: 'private', payout_address: thief, reason: 'r' }
+  const made = await json(await gateway.ask('POST', '/v1/admin/nodes', { as: 'admin', json: body }))
+  expect(made).toMatchObject({ payout_address: thief, payout_address_by: 'operator' })
+})
