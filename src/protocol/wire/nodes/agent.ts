@@ -116,11 +116,12 @@ export type EnrollResponse = Static<typeof EnrollResponse>
 /** `POST /v1/nodes/{node_id}/payee`: where the node's earnings go from now on, in its own name. */
 export const PayeeStatement = Type.Object(
   {
-    payee: Type.String({ pattern: '^0x[0-9a-f]{40}$', description: 'An Ethereum address in lower case' }),
-    signed_at: Type.String({
-      pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$',
-      description: 'An RFC 3339 time in UTC with milliseconds, at most 300 s from now',
-    }),
+    payee: formed('^0x[0-9a-f]{40}$', 'an Ethereum address in lower case: 0x and 40 hexadecimal digits'),
+    signed_at: formed(
+      '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$',
+      'an RFC 3339 time in UTC with milliseconds',
+      { description: 'At most 300 s from now' },
+    ),
     signature_ed25519: signature,
   },
   strict,
