@@ -49,9 +49,13 @@ const odd: readonly (readonly [string, object])[] = [
 ]
 
 test.each(odd)('§13: max_tokens of embeddings as %s leaves the day’s quota as it is', async (_, more) => {
-  const { key } = await gateway.customer({ policy: { ...open, daily_token_quota: 10 }, keyPolicy: open })
+  const { key, customerId } = await gateway.customer({ policy: { ...open, daily_token_quota: 10 }, keyPolicy: open })
   const ask = asking(key)
-  expect(await ask('embeddings', { model: 'text-embed', input, ...more })).toEqual([200, null])
+  const body = { model: 'text-embed', input, ...more }
+  // An embedding has no such field: the node of another is not sent it, and one's own is.
+  expect(await ask('embeddings', body)).toEqual([400, 'invalid_request'])
+  await gateway.node(nodes[0]?.url ?? '', { customerId })
+  expect(await ask('embeddings', body)).toEqual([200, null])
   expect(await ask('embeddings', { model: 'text-embed', input })).toEqual([429, 'daily_token_quota_exceeded'])
 })
 

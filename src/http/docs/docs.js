@@ -3,6 +3,9 @@
 const response = await fetch('/openapi.json')
 const spec = await response.json()
 spec.servers = [{ url: location.origin }]
+/* Swagger UI resolves a path that refers to another one by copying it at each step of its work, which takes longer than anybody
+   waits: each operation is shown once, where it is described. */
+for (const [path, item] of Object.entries(spec.paths)) if (item.$ref !== undefined) delete spec.paths[path]
 
 /* Swagger UI shows an answer when it is whole. A stream is shown as it comes, too, below its operation. */
 let tried = null
