@@ -5,6 +5,7 @@ import { waitFor } from '../support/gateways/gateway.ts'
 import { type LimitedGateway, SilentClients, startLimitedGateway } from '../support/gateways/limited-gateway.ts'
 import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { lasts } from '../support/run/lasts.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
 
 /*
@@ -18,7 +19,11 @@ let node: ScriptedNode
 let silent: SilentClients
 beforeAll(async () => {
   // Fewer polls than a kept connection to a node lives long: each connects anew.
-  gateway = await startLimitedGateway(descriptorsMax, { SVC_POLL_INTERVAL_MS: '4500' })
+  // The stream that goes on is silent for as long as the scarce moments need to come.
+  gateway = await startLimitedGateway(descriptorsMax, {
+    SVC_POLL_INTERVAL_MS: '4500',
+    SVC_INTER_CHUNK_TIMEOUT_MS: String(testLimitMs),
+  })
   silent = new SilentClients(gateway.url)
   node = startScriptedNode('m')
   const { customer_id, admin_token } = gateway.credentials
