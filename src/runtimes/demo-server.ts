@@ -35,8 +35,39 @@ const DemoRequest = t.Object({
   stop: t.Optional(t.Union([t.String(), t.Array(t.String()), t.Null()])),
 })
 type DemoRequest = typeof DemoRequest.static
+const { messages: _, ...answering } = DemoRequest.properties
+const DemoCompletionRequest = t.Object({ prompt: t.String(), ...answering })
+
+/** How an answer is written on a path. */
+interface Form {
+  readonly idPrefix: string
+  readonly object: string
+  readonly chunk: string
+  readonly choice: (text: string) => object
+  /** null: nothing but the end. */
+  readonly piece: (text: string | null) => object
+  /** Before the first piece. */
+  readonly head: object | null
+}
+const asChat: Form = {
+  idPrefix: 'chatcmpl',
+  object: 'chat.completion',
+  chunk: 'chat.completion.chunk',
+  choice: (content) => ({ message: { role: 'assistant', content } }),
+  piece: (content) => ({ delta: content === null ? {} : { content } }),
+  head: { delta: { role: 'assistant', content: '' } },
+}
+const asText: Form = {
+  idPrefix: 'cmpl',
+  object: 'text_completion',
+  chunk: 'text_completion',
+  choice: (text) => ({ text }),
+  piece: (text) => ({ text: text ?? '' }),
+  head: null,
+}
 
 interface DemoReply {
+  readonly form: Form
   readonly id: string
   readonly created: number
   readonly tokens: readonly string[]
@@ -44,7 +75,7 @@ interface DemoReply {
   readonly usage: { readonly prompt_tokens: number; readonly completion_tokens: number; readonly total_tokens: number }
 }
 
-/** A tiny text generator on loopback that speaks OpenAI chat completions and says that it is a demo (§22). */
+/** A tiny text generator on loopback that speaks OpenAI's chat and text completions and says that it is a demo (§22). */
 export function startDemoRuntime(options: DemoRuntimeOptions = {}): DemoRuntime {
   const tokenMs = 1_000 / (options.tokensPerSecond ?? tokensPerSecondDefault)
   const open = new Set<AbortController>()
@@ -57,10 +88,11 @@ export function startDemoRuntime(options: DemoRuntimeOptions = {}): DemoRuntime 
       const { pathname } = new URL(request.url)
       if (request.method === 'GET' && pathname === '/health') return Response.json({ status: 'ok' })
       if (request.method === 'GET' && pathname === '/v1/models') return Response.json(modelList())
-      if (request.method !== 'POST' || pathname !== '/v1/chat/completions')
-        return refusal(404, 'There is no such path.')
-      const body = foreignJson(await request.text())
-      if (!Value.Check(DemoRequest, body)) return refusal(400, 'This is not a chat request.')
+      const read = request.method === 'POST' ? readers[pathname] : undefined
+      if (read === undefined) return refusal(404, 'There is no such path.')
+      const asked = read(foreignJson(await request.text()))
+      if (asked === null) return refusal(400, 'The gateway sends no such request.')
+      const { body, form } = asked
       const gone = new AbortController()
       open.add(gone)
       const end = () => {
@@ -68,7 +100,7 @@ export function startDemoRuntime(options: DemoRuntimeOptions = {}): DemoRuntime 
         gone.abort()
       }
       request.signal.addEventListener('abort', end, { once: true })
-      const reply = compose(body)
+      const reply = compose(body, form)
       return body.stream === true
         ? streamed(reply, body, tokenMs, gone.signal, end)
         : whole(reply, tokenMs, gone.signal, end)
@@ -88,6 +120,20 @@ export function startDemoRuntime(options: DemoRuntimeOptions = {}): DemoRuntime 
   }
 }
 
+interface Asked {
+  readonly body: DemoRequest
+  readonly form: Form
+}
+
+/** By path; null: it is no request of its kind. */
+const readers: Readonly<Record<string, (body: unknown) => Asked | null>> = {
+  '/v1/chat/completions': (body) => (Value.Check(DemoRequest, body) ? { body, form: asChat } : null),
+  '/v1/completions': (body) =>
+    Value.Check(DemoCompletionRequest, body)
+      ? { body: { ...body, messages: [{ role: 'user', content: body.prompt }] }, form: asText }
+      : null,
+}
+
 function modelList(): object {
   const model = { id: demoModelId, object: 'model', created: 0, owned_by: demoOwner, max_model_len: contextLength }
   return { object: 'list', data: [model] }
@@ -97,14 +143,15 @@ function refusal(status: number, message: string): Response {
   return Response.json({ error: { message, type: 'invalid_request_error', param: null, code: null } }, { status })
 }
 
-function compose(request: DemoRequest): DemoReply {
+function compose(request: DemoRequest, form: Form): DemoReply {
   const lastUser = request.messages.findLast((message) => message.role === 'user')
   const all = demoTokens(beforeStop(demoAnswer(textOf(lastUser?.content)), request.stop))
   const most = request.max_tokens ?? request.max_completion_tokens ?? all.length
   const tokens = all.slice(0, most)
   const prompt = request.messages.reduce((sum, message) => sum + demoTokens(textOf(message.content)).length + 4, 0)
   return {
-    id: `chatcmpl-demo-${crypto.randomUUID()}`,
+    form,
+    id: `${form.idPrefix}-demo-${crypto.randomUUID()}`,
     created: Math.floor(Date.now() / 1000),
     tokens,
     finishReason: tokens.length < all.length ? 'length' : 'stop',
@@ -135,13 +182,14 @@ function until(atMs: number, signal: AbortSignal): Promise<void> {
 async function whole(reply: DemoReply, tokenMs: number, signal: AbortSignal, end: () => void): Promise<Response> {
   await until(performance.now() + reply.tokens.length * tokenMs, signal)
   end()
-  const message = { role: 'assistant', content: reply.tokens.join('') }
   return Response.json({
     id: reply.id,
-    object: 'chat.completion',
+    object: reply.form.object,
     created: reply.created,
     model: demoModelId,
-    choices: [{ index: 0, message, finish_reason: reply.finishReason, logprobs: null }],
+    choices: [
+      { index: 0, ...reply.form.choice(reply.tokens.join('')), finish_reason: reply.finishReason, logprobs: null },
+    ],
     usage: reply.usage,
   })
 }
@@ -175,15 +223,15 @@ function streamed(
   return new Response(stream, { headers })
 }
 
-/** Line i + 1 is token i; the role stands before them, the end and the usage after. */
-function linesOf(reply: DemoReply, withUsage: boolean): readonly string[] {
+/** A line for each token, behind the head that a chat has; the end and the usage stand after them. */
+function linesOf({ form, ...reply }: DemoReply, withUsage: boolean): readonly string[] {
   const line = (choices: readonly object[], extra: object = {}) =>
-    `data: ${JSON.stringify({ id: reply.id, object: 'chat.completion.chunk', created: reply.created, model: demoModelId, choices, ...extra })}\n\n`
-  const choice = (delta: object, finishReason: string | null) => [{ index: 0, delta, finish_reason: finishReason }]
+    `data: ${JSON.stringify({ id: reply.id, object: form.chunk, created: reply.created, model: demoModelId, choices, ...extra })}\n\n`
+  const choice = (piece: object, finishReason: string | null) => [{ index: 0, ...piece, finish_reason: finishReason }]
   return [
-    line(choice({ role: 'assistant', content: '' }, null)),
-    ...reply.tokens.map((content) => line(choice({ content }, null))),
-    line(choice({}, reply.finishReason)),
+    ...(form.head === null ? [] : [line(choice(form.head, null))]),
+    ...reply.tokens.map((text) => line(choice(form.piece(text), null))),
+    line(choice(form.piece(null), reply.finishReason)),
     ...(withUsage ? [line([], { usage: reply.usage })] : []),
     'data: [DONE]\n\n',
   ]

@@ -77,6 +77,27 @@ test('max_tokens and stop end the answer early', () =>
     expect(stopped.choices[0]).toMatchObject({ message: { content: 'This is the demo text' }, finish_reason: 'stop' })
   }))
 
+test('§28: a completion is answered as a chat with the same words, whole and as a stream', () =>
+  withDemo(fast, async (demo) => {
+    const complete = (more: object) =>
+      fetch(`${demo.url}/v1/completions`, {
+        method: 'POST',
+        body: JSON.stringify({ model: demoModelId, prompt: 'a b c', ...more }),
+      })
+    const said = (await (await chat(demo, 'a b c')).json()).choices[0].message.content
+    const whole = await (await complete({})).json()
+    expect(whole).toMatchObject({ object: 'text_completion', choices: [{ text: said, finish_reason: 'stop' }] })
+    const text = await (await complete({ stream: true, stream_options: { include_usage: true } })).text()
+    const chunks = text
+      .split('\n\n')
+      .filter((line) => line.startsWith('data: {'))
+      .map((line) => JSON.parse(line.slice(6)))
+    expect(chunks.map(({ choices: [choice] }) => choice?.text ?? '').join('')).toBe(said)
+    expect(chunks.at(-2).choices[0]).toMatchObject({ text: '', finish_reason: 'stop' })
+    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: whole.usage })
+    expect((await complete({ prompt: [1, 2] })).status).toBe(400)
+  }))
+
 test('what is no chat request is refused', () =>
   withDemo(fast, async (demo) => {
     const post = (body: string) => fetch(`${demo.url}/v1/chat/completions`, { method: 'POST', body })
