@@ -5,7 +5,7 @@ import type { Cleanup } from './cleanup.ts'
 /** The last events of streams may take so long to leave, ms. */
 const lastBytesMs = 500
 /** A client that keeps a connection busy has sent another request within this, and heard that the connection is over, ms. */
-const heardMs = 300
+const heardMs = 1_000
 
 /**
  * What remains when a process ends. `beside_others`: processes that share its port go on. `moves_nodes`: other gateways may, and
