@@ -10,7 +10,7 @@ export const tokenizerMs = 5_000
 export interface TokenizerWay extends Pick<NodeRequest, 'headers' | 'isolationKey' | 'once'> {
   readonly transport: NodeTransport
   readonly waitMs: number
-  /** Aborted by whoever wants no answer any more, and at the end. */
+  /** Aborted when no answer is wanted any more, and at the end. */
   readonly ending: CallSignal
   /** The text of an answer. */
   read(response: NodeResponse): Promise<string>

@@ -67,7 +67,7 @@ export const accessSettings = {
     kind: 'text',
     default: null,
     meaning:
-      'Until this time (like 2026-11-25T12:00:00Z) the log also takes receipts without the mark of the process that issued them. Set it while a gateway of a version before marks runs on the same database for longer than an hour after the upgrade, or again; it may be at most 30 days from the start of the gateway.',
+      'Until this time (like 2026-11-25T12:00:00Z) the log also takes receipts without the mark of the process that issued them. Set it where a gateway of a version before marks writes into the same database later than an hour after the upgrade. It may be at most 30 days from the start of the gateway.',
   },
   SVC_ENFORCE_REASON: {
     kind: 'flag',

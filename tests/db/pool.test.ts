@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import * as entries from '../../src/db/queries/pool/model-entries.ts'
 import * as pool from '../../src/db/queries/pool/pool.ts'
 import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
@@ -125,16 +126,16 @@ describe('§9 runtimes and profiles', () => {
 
 describe('§23 models', () => {
   test('put replaces the whole entry', async () => {
-    const made = await pool.putModelEntry(database.db, {
+    const made = await entries.putModelEntry(database.db, {
       modelId: 'm',
       aliases: ['x', 'y'],
       contextLength: 8_192,
       promptTokenPriceWei: 2n ** 200n,
       usdPrices: { prompt: '0.000001' },
     })
-    expect(await pool.getModelEntry(database.db, 'm')).toEqual(made)
+    expect(await entries.getModelEntry(database.db, 'm')).toEqual(made)
     expect(made.promptTokenPriceWei).toBe(2n ** 200n)
-    const replaced = await pool.putModelEntry(database.db, { modelId: 'm', name: 'local: M' })
+    const replaced = await entries.putModelEntry(database.db, { modelId: 'm', name: 'local: M' })
     expect(replaced).toMatchObject({
       name: 'local: M',
       aliases: [],
@@ -142,9 +143,9 @@ describe('§23 models', () => {
       promptTokenPriceWei: null,
       usdPrices: null,
     })
-    expect(await pool.listModelEntries(database.db)).toEqual([replaced])
-    expect(await pool.deleteModelEntry(database.db, 'm')).toBe(true)
-    expect(await pool.deleteModelEntry(database.db, 'm')).toBe(false)
-    expect(await pool.getModelEntry(database.db, 'm')).toBeNull()
+    expect(await entries.listModelEntries(database.db)).toEqual([replaced])
+    expect(await entries.deleteModelEntry(database.db, 'm')).toBe(true)
+    expect(await entries.deleteModelEntry(database.db, 'm')).toBe(false)
+    expect(await entries.getModelEntry(database.db, 'm')).toBeNull()
   })
 })

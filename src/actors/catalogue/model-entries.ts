@@ -1,12 +1,12 @@
 import type { Database } from '../../db/client.ts'
-import type { ModelEntryRow, NewModelEntry } from '../../db/queries/pool/pool.ts'
-import * as pool from '../../db/queries/pool/pool.ts'
+import type { ModelEntryRow, NewModelEntry } from '../../db/queries/pool/model-entries.ts'
+import * as rows from '../../db/queries/pool/model-entries.ts'
 import { Problem } from '../../errors.ts'
 import { modelIdPattern } from '../../ids.ts'
 import { checkPrecondition, type Precondition } from '../../precondition.ts'
 import type { Deed } from '../audit/audit-context.ts'
 
-export type { NewModelEntry } from '../../db/queries/pool/pool.ts'
+export type { NewModelEntry } from '../../db/queries/pool/model-entries.ts'
 export type ModelEntry = ModelEntryRow
 
 export interface CatalogueOptions {
@@ -27,14 +27,14 @@ export function createCatalogueVerbs({ db, record, changed }: CatalogueOptions) 
     made: (known: NewModelEntry | null) => NewModelEntry,
   ): Promise<ModelEntry> => {
     const row = await db.transaction(async (tx) => {
-      await pool.lockModelEntries(tx)
-      const entries = await pool.listModelEntries(tx)
+      await rows.lockModelEntries(tx)
+      const entries = await rows.listModelEntries(tx)
       const known = entries.find((entry) => entry.modelId === modelId) ?? null
       checkPrecondition(precondition, known)
       const entry = made(known === null ? null : writtenOf(known))
       const aliases = checkedNames(entry)
       refuseTaken(modelId, aliases, entries)
-      const put = await pool.putModelEntry(tx, { ...entry, aliases })
+      const put = await rows.putModelEntry(tx, { ...entry, aliases })
       await record(tx, { targetId: put.modelId })
       return put
     })
@@ -50,11 +50,11 @@ export function createCatalogueVerbs({ db, record, changed }: CatalogueOptions) 
       write(changes, precondition, (known) => ({ ...known, ...changes })),
     deleteModelEntry: async (modelId: string, precondition: Precondition | null = null): Promise<void> => {
       await db.transaction(async (tx) => {
-        await pool.lockModelEntries(tx)
-        const entry = await pool.getModelEntry(tx, modelId)
+        await rows.lockModelEntries(tx)
+        const entry = await rows.getModelEntry(tx, modelId)
         if (entry === null) throw new Problem('model_entry_not_found')
         checkPrecondition(precondition, entry)
-        await pool.deleteModelEntry(tx, modelId)
+        await rows.deleteModelEntry(tx, modelId)
         await record(tx, { targetId: modelId })
       })
       await changed()

@@ -8,7 +8,7 @@ import {
 import { minuteMs } from '../../time.ts'
 import { type GateVerdict, readWritten, receiptHead, type WrittenReceipts } from './written-receipts.ts'
 
-/** How long receipts by another key are what a rotation makes, ms: nobody is alarmed before. */
+/** A rotation makes receipts by another key for this long, ms: the alarm comes after it. */
 export const rotationMs = 10 * minuteMs
 /** Receipts and groups that are looked at in one turn; the next turn looks at the next ones. */
 const waitingAtOnce = 200

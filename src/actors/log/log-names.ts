@@ -16,7 +16,7 @@ export function firstOrigin(keys: readonly SigningKey[]): string {
 export const signersOf = (origin: string, keys: readonly SigningKey[]): readonly NoteSigner[] =>
   keys.map((key) => logSigner(origin, key))
 
-/** Whether a note says that the log stands there, whoever signed it. */
+/** Whether a note says that the log stands there; its signatures are not looked at. */
 export function saysSo(noteText: string, at: Checkpoint): boolean {
   const checkpoint = parseCheckpoint(parseNote(noteText)?.text ?? '')
   return checkpoint?.origin === at.origin && checkpoint.size === at.size && sameHash(checkpoint.root, at.root)

@@ -41,7 +41,7 @@ const receiptsAtOnce = 2_000
 const triesMax = 4
 
 /**
- * Lets into the log what bears the mark of a process with the secrets (§36), and goes past all else, so that nobody holds the log up. A
+ * Lets into the log what bears the mark of a process with the secrets (§36), and goes past all else, so that no forged row holds the log up. A
  * wrong mark is refused for ever. What has none, or one by a key that is not known here, may be of a gateway of another version or with a
  * newer key: it waits for one that can judge it (`late-receipts.ts`). The check of the books names whatever has no entry.
  */

@@ -1,5 +1,6 @@
 import type { Database } from '../../db/client.ts'
 import { getCustomer } from '../../db/queries/accounts/accounts.ts'
+import { listModelEntries } from '../../db/queries/pool/model-entries.ts'
 import { newestStatement } from '../../db/queries/pool/payee-statements.ts'
 import type { NodeRow, NodeChanges as NodeRowChanges } from '../../db/queries/pool/pool.ts'
 import * as pool from '../../db/queries/pool/pool.ts'
@@ -89,7 +90,7 @@ const createReads = (db: Database) => ({
     (await pool.listNodes(db, customerId)).map(shown),
   /** Another than the demo has, or had, a model. */
   anyNodeServes: (): Promise<boolean> => pool.anyNodeServes(db),
-  modelEntries: (): Promise<readonly ModelEntry[]> => pool.listModelEntries(db),
+  modelEntries: (): Promise<readonly ModelEntry[]> => listModelEntries(db),
 })
 
 /**
@@ -172,7 +173,7 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null) {
   }
 }
 
-/** Where the node itself has said where its earnings go, nobody else does. */
+/** A payee that the node has signed can only be changed by the node. */
 async function refuseStatedPayee(tx: Database, nodeId: string, payee: string | null | undefined): Promise<void> {
   const stated = payee === undefined ? null : await newestStatement(tx, nodeId)
   if (stated === null || payee?.toLowerCase() === stated.payee) return

@@ -1,4 +1,5 @@
-import type { FirstToken, ModelEntryRow, NodeRow } from '../../db/queries/pool/pool.ts'
+import type { ModelEntryRow } from '../../db/queries/pool/model-entries.ts'
+import type { FirstToken, NodeRow } from '../../db/queries/pool/pool.ts'
 import type { ProfileId, RuntimeId } from '../../ids.ts'
 import type { EjectionState } from '../../machines/rules/ejection.ts'
 import { policyNames } from '../../machines/rules/model-policy.ts'

@@ -83,7 +83,7 @@ export class NodeTokens {
 
   constructor(private readonly port: NodeTokensPort) {}
 
-  /** Throws a `Problem` where no node has answered, and an `AbortError` where nobody waits any more. */
+  /** Throws a `Problem` where no node has answered, and an `AbortError` where the client is gone. */
   async ask<T>(question: TokenQuestion, work: Work<T>): Promise<ToldByNode<T>> {
     const { router } = this.port
     const { modelId } = question

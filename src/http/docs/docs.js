@@ -3,8 +3,8 @@
 const response = await fetch('/openapi.json')
 const spec = await response.json()
 spec.servers = [{ url: location.origin }]
-/* Swagger UI resolves a path that refers to another one by copying it at each step of its work, which takes longer than anybody
-   waits: each operation is shown once, where it is described. */
+/* Swagger UI did not come up within half a minute with paths that refer to other paths. The page shows each operation once, where it
+   is described. */
 for (const [path, item] of Object.entries(spec.paths)) if (item.$ref !== undefined) delete spec.paths[path]
 
 /* Swagger UI shows an answer when it is whole. A stream is shown as it comes, too, below its operation. */

@@ -98,7 +98,7 @@ export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): No
   }
 }
 
-/** Who says where the node's earnings go; null: nobody does. */
+/** Who says where the node's earnings go; null: the node has no payout address. */
 const sayerOf = ({ payoutAddress, payeeStatedAt }: NodeRecord) =>
   payoutAddress === null ? null : payeeStatedAt === null ? 'operator' : 'node'
 

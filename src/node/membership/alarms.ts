@@ -4,11 +4,11 @@ import { fieldsOf, listOf, textOf } from '../../protocol/verify/given.ts'
 import { isoTime } from '../../time.ts'
 
 /** What a node finds wrong with its gateway. */
-export type AlarmCode = 'payee_changed' | 'receipt_missing' | 'receipt_replaced'
+export type AlarmCode = 'payee_changed'
 
 export interface Alarm {
   readonly code: AlarmCode
-  /** The payout or receipt. */
+  /** The payout. */
   readonly subject: string
   readonly at: string
 }

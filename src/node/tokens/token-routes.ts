@@ -54,7 +54,7 @@ async function answerOf(tokenizer: Tokenizer, ask: TokenAsk, asked: AgentTokensR
 }
 
 function problemOf(error: unknown): unknown {
-  // As an agent of a version before says it: the gateway then knows that nobody here can be asked.
+  // As an agent of a version before says it: the gateway then asks no further.
   if (error instanceof NoSuchTokenizer) return new Problem('route_not_found')
   if (error instanceof TokenizerRefusal) return new Problem('invalid_request')
   if (error instanceof NoAnswer) return new Problem('upstream_timeout')

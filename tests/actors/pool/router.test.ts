@@ -3,6 +3,7 @@ import { PoolRouter } from '../../../src/actors/pool/pool-router.ts'
 import type { CallOutcome, InFlightCall } from '../../../src/actors/pool/router.ts'
 import { Ticket } from '../../../src/actors/pool/slot-queue.ts'
 import { createInspector } from '../../../src/actors/telemetry/inspect.ts'
+import { putModelEntry } from '../../../src/db/queries/pool/model-entries.ts'
 import * as pool from '../../../src/db/queries/pool/pool.ts'
 import { type FakeNode, type FakeNodeOptions, startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import type { NodeId } from '../../../src/ids.ts'
@@ -236,7 +237,7 @@ describe('§8 the table', () => {
     const a = await register(fakeNode({ models: ['llama3.1:8b'], contextLength: 8_192 }))
     const b = await register(fakeNode({ models: ['meta/llama-3.1-8b'], contextLength: 131_072 }))
     const { router, reload } = await startRouter()
-    await pool.putModelEntry(database.db, {
+    await putModelEntry(database.db, {
       modelId: 'llama-8b',
       aliases: ['llama3.1:8b', 'meta/llama-3.1-8b'],
       contextLength: 32_768,

@@ -3,12 +3,12 @@ import { type CustomerId, type NodeId, newId, type ProfileId, type RuntimeId } f
 import type { TransportKey } from '../../../protocol/wire/nodes/agent.ts'
 import type { Modality } from '../../../protocol/wire/nodes/kinds-of-work.ts'
 import type { Database } from '../../client.ts'
-import { knownModels, modelEntries, modelProfiles, nodes, runtimes } from '../../schema/pool.ts'
+import { knownModels, modelProfiles, nodes, runtimes } from '../../schema/pool.ts'
+import { type Known, know, listModelEntries, type ModelEntryRow } from './model-entries.ts'
 
 export type NodeRow = typeof nodes.$inferSelect
 export type RuntimeRow = typeof runtimes.$inferSelect
 export type ProfileRow = typeof modelProfiles.$inferSelect & Known
-export type ModelEntryRow = typeof modelEntries.$inferSelect & Known
 export type NewNode = Omit<typeof nodes.$inferInsert, 'nodeId' | 'adminState' | 'drainStartedAt' | 'createdAt'>
 /** The fields of a node that an operator may change. Its state has its own functions. */
 export type NodeChanges = Partial<
@@ -26,12 +26,6 @@ export type NodeChanges = Partial<
     | 'serves'
   >
 >
-export type NewModelEntry = Omit<typeof modelEntries.$inferInsert, 'updatedAt' | 'revision'>
-
-interface Known {
-  /** When its id was first known here. */
-  readonly knownAt: Date
-}
 
 /** Everything a gateway knows of the pool before it has asked a node. */
 export interface PoolRows {
@@ -62,21 +56,6 @@ const selectProfiles = (db: Database, of?: SQL) =>
     .from(modelProfiles)
     .leftJoin(knownModels, eq(knownModels.modelId, modelProfiles.upstreamModelId))
     .where(of)
-
-const entryColumns = {
-  ...getTableColumns(modelEntries),
-  knownAt: sql<Date>`coalesce(${knownModels.knownAt}, ${modelEntries.updatedAt})`.mapWith(knownModels.knownAt),
-}
-const selectEntries = (db: Database) =>
-  db.select(entryColumns).from(modelEntries).leftJoin(knownModels, eq(knownModels.modelId, modelEntries.modelId))
-
-/** The first time counts. The order is the same everywhere: otherwise two gateways could wait for each other. */
-async function know(db: Database, sortedIds: readonly string[]): Promise<void> {
-  await db
-    .insert(knownModels)
-    .values(sortedIds.map((modelId) => ({ modelId })))
-    .onConflictDoNothing()
-}
 
 /** Revoked ones included, oldest first. */
 export async function listNodes(db: Database, customerId: CustomerId | null = null): Promise<readonly NodeRow[]> {
@@ -270,55 +249,7 @@ export async function saveMeasuredCalls(
   }))
 }
 
-export async function listModelEntries(db: Database): Promise<readonly ModelEntryRow[]> {
-  return selectEntries(db).orderBy(asc(modelEntries.modelId))
-}
-
-/** Held until the transaction ends, because the names of all entries must differ. */
-export async function lockModelEntries(tx: Database): Promise<void> {
-  await tx.execute(sql`select pg_advisory_xact_lock(7413, 2)`)
-}
-
 /** Held until the transaction ends, because one server is one node of its owner. */
 export async function lockNodes(tx: Database): Promise<void> {
   await tx.execute(sql`select pg_advisory_xact_lock(7413, 3)`)
-}
-
-export async function getModelEntry(db: Database, modelId: string): Promise<ModelEntryRow | null> {
-  const [row] = await selectEntries(db).where(eq(modelEntries.modelId, modelId))
-  return row ?? null
-}
-
-/** Makes or replaces the whole entry: what is not given returns to its default. */
-export async function putModelEntry(db: Database, entry: NewModelEntry): Promise<ModelEntryRow> {
-  const all = {
-    aliases: [],
-    name: null,
-    description: null,
-    inputModalities: null,
-    outputModalities: null,
-    serves: null,
-    contextLength: null,
-    maxOutputLength: null,
-    promptTokenPriceWei: null,
-    completionTokenPriceWei: null,
-    usdPrices: null,
-    ...entry,
-  }
-  await know(db, [entry.modelId])
-  await db
-    .insert(modelEntries)
-    .values(all)
-    .onConflictDoUpdate({ target: modelEntries.modelId, set: { ...all, updatedAt: sql`now()` } })
-  const row = await getModelEntry(db, entry.modelId)
-  if (row === null) throw new Error('a catalogue entry was not stored')
-  return row
-}
-
-export async function deleteModelEntry(db: Database, modelId: string): Promise<boolean> {
-  const gone = await db
-    .delete(modelEntries)
-    .where(eq(modelEntries.modelId, modelId))
-    .returning({ modelId: modelEntries.modelId })
-  return gone.length > 0
 }
