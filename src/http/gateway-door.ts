@@ -46,7 +46,8 @@ function isKnown({ gateway: { access }, keyless }: HttpContext, request: Request
   const customerToken = sent.get(headers.customerToken)
   return (
     (role !== null && known(() => access.role(role))) ||
-    (bearer !== null && (known(() => access.gatewayKey(bearer)) || known(() => access.role(bearer)))) ||
+    (bearer !== null &&
+      (access.remembersKey(bearer) || known(() => access.gatewayKey(bearer)) || known(() => access.role(bearer)))) ||
     (customerId !== null && customerToken !== null && known(() => access.customer(customerId, customerToken)))
   )
 }

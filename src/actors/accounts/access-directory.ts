@@ -127,6 +127,12 @@ export class AccessDirectory {
     return found
   }
 
+  /** Whether this key was accepted lately. Only `gatewayKey` says whether it still is: after any change it is read again. */
+  remembersKey(token: string): boolean {
+    const seen = this.idsOfKeys.get(token)
+    return seen !== undefined && this.keys.remembers(seen)
+  }
+
   /** Checks customer headers. Returns null both for an unknown id and for a wrong token. */
   customer(customerId: string, token: string): Access | null | Promise<Access | null> {
     if (!isWellFormedToken(token, 'customer')) return null

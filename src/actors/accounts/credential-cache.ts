@@ -77,6 +77,12 @@ export class CredentialCache {
     )
   }
 
+  /** Whether memory holds a valid answer, though a change may just have made it outdated. The database is not asked. */
+  remembers(id: string): boolean {
+    const entry = this.known.get(id)
+    return entry?.access != null && this.isUsable(entry)
+  }
+
   /** Entries that a change may have made outdated. */
   outdated(max: number): CredentialEntry[] {
     const found: CredentialEntry[] = []

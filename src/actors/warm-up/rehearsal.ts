@@ -181,6 +181,7 @@ export function createRehearsal(
       },
       access: {
         gatewayKey: (token) => (token === key ? access : null),
+        remembersKey: (token) => token === key,
         customer: () => null,
         role: () => null,
         tokenSharedAcrossRoles: () => false,

@@ -101,6 +101,19 @@ test('§4: a key is looked up once and then known without a wait', async () => {
   expect(access.gatewayKey(gatewayKey)).toMatchObject({ keyId: key.keyId })
 })
 
+test('§4: a key that is read again after a change is remembered meanwhile, and no other', async () => {
+  const { access, accounts, feed } = await gateway()
+  const { customer } = await accounts.createCustomer({ displayName: 'A' })
+  const { gatewayKey } = await accounts.issueKey(customer.customerId, { name: 'k' })
+  expect(access.remembersKey(gatewayKey)).toBeFalse()
+  await untilAtHand(access, gatewayKey)
+  const changed = feed.changedHere('customers')
+  const again = access.gatewayKey(gatewayKey)
+  expect(again).toBeInstanceOf(Promise)
+  expect([access.remembersKey(gatewayKey), access.remembersKey(newToken('gateway'))]).toEqual([true, false])
+  await Promise.all([changed, again])
+})
+
 test('§4: a malformed key is refused without a look; an unknown one after it', async () => {
   const { access } = await gateway()
   const token = newToken('gateway')
