@@ -2,7 +2,14 @@ import type { Node } from '../../protocol/wire/admin/admin.ts'
 import type { Modality, ServedWork } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { ActField } from './act.ts'
 
-const kinds = ['chat', 'embedding', 'rerank', 'audio', 'image'] as const satisfies readonly Modality[]
+/** A kind that is missing here does not compile. */
+const everyKind: Readonly<Record<Modality, true>> = {
+  chat: true,
+  embedding: true,
+  rerank: true,
+  audio: true,
+  image: true,
+}
 
 /** What a person has typed; null: nothing. The gateway refuses a word that is no kind of work. */
 export function kindsTyped(text: string | undefined): readonly Modality[] | null {
@@ -16,7 +23,7 @@ export const kindsText = (given: readonly Modality[] | null | undefined): string
 export const workField = (value = ''): ActField => ({
   name: 'serves',
   label: 'Kinds of work',
-  hint: `${kinds.join(', ')}, with commas between; empty: what the server says`,
+  hint: `${Object.keys(everyKind).join(', ')}, with commas between; empty: what the server says`,
   value,
 })
 

@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { Ledger } from '../../../src/actors/money/ledger.ts'
 import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
-import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { payeeMessage } from '../../../src/protocol/signing/signatures.ts'
 import { isoTime } from '../../../src/time.ts'
 import { type CommandLine, commandLine } from '../../cli/command-line.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { chargeFor } from '../../support/money/ledger.ts'
 import { testMacs } from '../../support/money/receipt-macs.ts'
 import { tamper } from '../../support/money/tampering.ts'
 import { startAgent, type TestAgent } from '../../support/nodes/agents.ts'
@@ -43,26 +43,9 @@ afterAll(async () => {
 
 /** The node earns. Resolves with the payout. */
 async function earn(): Promise<string> {
-  const requestId = newId('req')
-  const text = receiptText({
-    issuer: 'gateway',
-    requestId,
-    jobId: null,
-    kind: 'hosted_chat',
-    nodeId: agent.nodeId,
-    nodeClass: 'gpu',
-    runtimeId: 'rt_1',
-    runtimeKind: 'vllm',
-    modelId: 'm',
-    promptTokens: 9,
-    completionTokens: 7,
-    startedAt: '2026-11-20T15:59:59.000Z',
-    completedAt: '2026-11-20T16:00:00.000Z',
-  })
-  const hash = textHash(text)
-  const reservation = await ledger.reserve({ id: requestId, customerId, amountWei: 2_000n })
-  const receipt = { hash, text, customerId }
-  const charge = { actualWei: 1_000n, receipt, nodeId: agent.nodeId, kind: 'hosted_chat', feeBps: 1_000 } as const
+  const charge = chargeFor(customerId, 1_000n, { nodeId: agent.nodeId })
+  const { hash } = charge.receipt
+  const reservation = await ledger.reserve({ id: newId('req'), customerId, amountWei: 2_000n })
   await ledger.settle(reservation, charge)
   const [payout] = await gateway.database.sql<
     { id: string }[]
