@@ -8,6 +8,7 @@ import { ReceiptDecision } from '../../../src/protocol/wire/money/receipt.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'
+import { waitFor } from '../../support/run/wait-until.ts'
 
 let gateway: TestGateway
 /** Another gateway on the same database. */
@@ -324,7 +325,6 @@ describe('§13, §31: whoever looks sees it', () => {
     expect(proof).toMatchObject({ balanced: true, broken_rules: [] })
     expect(BigInt(String(proof.refunds_wei))).toBeGreaterThanOrEqual(300n)
 
-    await gateway.gateway.sequencer.catchUp()
     const logged = ledgerEntryHash({
       kind: 'refund',
       reason: null,
@@ -334,7 +334,12 @@ describe('§13, §31: whoever looks sees it', () => {
       amountWei: '300',
       createdAt: new Date(newest?.created_at ?? ''),
     })
-    const place = await json(await gateway.ask('GET', `/v1/public/log/proof?hash=${logged}`))
+    // The other gateway may be at the log.
+    const place = await waitFor('the entry', async () => {
+      await gateway.gateway.sequencer.catchUp()
+      const answer = await gateway.ask('GET', `/v1/public/log/proof?hash=${logged}`)
+      return answer.ok ? json(answer) : null
+    })
     expect(place.entry).toBe(`svc-log-v1:refund:${logged}`)
   })
 
