@@ -31,12 +31,13 @@ const look = async (url: string, path: string): Promise<Seen | null> => {
   }
 }
 
-/** Each path over and over, on connections of its own, until its listener is closed. */
-async function watched(url: string, path: string): Promise<readonly Seen[]> {
+/** Each path over and over, on connections of its own, until its listener is closed. `heard` is called with each answer. */
+async function watched(url: string, path: string, heard: (seen: Seen) => void = () => {}): Promise<readonly Seen[]> {
   const seen: Seen[] = []
   for (;;) {
     const one = await look(url, path)
     if (one === null) return seen
+    heard(one)
     seen.push(one)
   }
 }
@@ -104,15 +105,22 @@ test(
     const { url } = gateway
     const { pids } = server
     const before = await Promise.all(Array.from({ length: 8 }, () => silent(url)))
+    const ending = Promise.withResolvers<void>()
     const stopping = gateway.stop()
-    const [ready, alive] = await Promise.all([watched(url, '/readyz'), watched(url, '/healthz')])
+    const watching = Promise.all([
+      watched(url, '/readyz', ({ status }) => status === 503 && ending.resolve()),
+      watched(url, '/healthz'),
+    ])
+    await ending.promise
+    // While they end: of processes that end one after the other the first may be gone for long when the last one is.
+    const asked = before.map((quiet) => quiet.say('/healthz'))
+    const [ready, alive] = await watching
     // The first looks may come before each process has heard the order.
     const told = ready.findLastIndex(({ status }) => status === 200) + 1
     expect(ready.length - told).toBeGreaterThan(1)
     expect(new Set(ready.slice(told).map(({ status }) => status))).toEqual(new Set([503]))
     expect(alive.filter(({ status }) => status !== 200)).toEqual([])
-    const said = await Promise.all(before.map((quiet) => quiet.say('/healthz')))
-    for (const text of said) expect(text).toStartWith('HTTP/1.1 200 ')
+    for (const text of await Promise.all(asked)) expect(text).toStartWith('HTTP/1.1 200 ')
     await stopping
     expect(pids.filter(isAlive)).toEqual([])
   },

@@ -63,19 +63,29 @@ export async function startLimitedGateway(
 
 /** Clients that connect and say nothing. */
 export class SilentClients {
-  private readonly sockets: Socket[] = []
+  private readonly sockets = new Set<Socket>()
 
   constructor(private readonly url: string) {}
 
+  /** Connections that the gateway has not closed, whether or not it has accepted them. */
+  get open(): number {
+    return this.sockets.size
+  }
+
   async add(count: number): Promise<void> {
     const { hostname, port } = new URL(this.url)
-    const connect = () =>
-      Bun.connect({ hostname, port: Number(port), socket: { data: () => {}, error: () => {}, connectError: () => {} } })
-    const made = await Promise.allSettled(Array.from({ length: count }, connect))
-    for (const one of made) if (one.status === 'fulfilled') this.sockets.push(one.value)
+    const socket = {
+      open: (one: Socket) => void this.sockets.add(one),
+      close: (one: Socket) => void this.sockets.delete(one),
+      data: () => {},
+      error: () => {},
+      connectError: () => {},
+    }
+    await Promise.allSettled(Array.from({ length: count }, () => Bun.connect({ hostname, port: Number(port), socket })))
   }
 
   leave(): void {
-    for (const socket of this.sockets.splice(0)) socket.terminate()
+    for (const socket of this.sockets) socket.terminate()
+    this.sockets.clear()
   }
 }
