@@ -1,9 +1,9 @@
 import { expect, test } from 'bun:test'
-import { benchLedger } from '../../bench/ledger.ts'
-import type { Sample } from '../../bench/measure.ts'
-import { comparePaid, paidRatios } from '../../bench/paid.ts'
-import { testLimitMs } from '../support/run/limits.ts'
-import { shortOptions } from './short-options.ts'
+import { benchLedger } from '../../../bench/ledger.ts'
+import type { Sample } from '../../../bench/measure.ts'
+import { comparePaid, paidRatios } from '../../../bench/paid.ts'
+import { shortOptions } from '../../bench/short-options.ts'
+import { testLimitMs } from '../../support/run/limits.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
 /** Without the head of the table and its rule. */

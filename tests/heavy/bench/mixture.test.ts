@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { mixtureTable, timedAsk, timeRounds } from '../../bench/mixture.ts'
-import { expert, messages, startMixturePool, vote } from '../support/pools/mixture-pool.ts'
+import { mixtureTable, timedAsk, timeRounds } from '../../../bench/mixture.ts'
+import { expert, messages, startMixturePool, vote } from '../../support/pools/mixture-pool.ts'
 
 test('a mixture is measured against its slowest expert, the ways in turn', async () => {
   const pool = await startMixturePool()

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { compareProcesses, fewLoads } from '../../bench/processes.ts'
-import { shortOptions } from './short-options.ts'
+import { compareProcesses, fewLoads } from '../../../bench/processes.ts'
+import { shortOptions } from '../../bench/short-options.ts'
 
 /** Not how fast: that one process and two answer all that they are asked, and that the books of both balance. */
 test('the bench of processes, short', async () => {

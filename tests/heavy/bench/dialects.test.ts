@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
-import { compareDialects, dialects } from '../../bench/dialects.ts'
-import { testLimitMs } from '../support/run/limits.ts'
-import { shortOptions } from './short-options.ts'
+import { compareDialects, dialects } from '../../../bench/dialects.ts'
+import { shortOptions } from '../../bench/short-options.ts'
+import { testLimitMs } from '../../support/run/limits.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { benchEmbeddings } from '../../bench/embeddings.ts'
-import { shortOptions } from './short-options.ts'
+import { benchEmbeddings } from '../../../bench/embeddings.ts'
+import { shortOptions } from '../../bench/short-options.ts'
 
 /** Not how fast: that every vector comes back in its place, by however many nodes. */
 test('the bench of embeddings, short', async () => {

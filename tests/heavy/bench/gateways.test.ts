@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
-import { compareGateways } from '../../bench/gateways.ts'
-import { testLimitMs } from '../support/run/limits.ts'
-import { shortOptions } from './short-options.ts'
+import { compareGateways } from '../../../bench/gateways.ts'
+import { shortOptions } from '../../bench/short-options.ts'
+import { testLimitMs } from '../../support/run/limits.ts'
 
 /** Not how fast: that one, two and three gateways behind nginx answer all that they are asked. */
 test.skipIf(Bun.which('nginx') === null)(

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { benchMemory } from '../../bench/memory.ts'
-import { shortOptions } from './short-options.ts'
+import { benchMemory } from '../../../bench/memory.ts'
+import { shortOptions } from '../../bench/short-options.ts'
 
 test('the bench of memory, short: every large answer comes or is refused, and no other customer fails', async () => {
   const report = await benchMemory(shortOptions, 2, [3])

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
-import { compareConsoles, consolesOpen } from '../../bench/consoles.ts'
-import { testLimitMs } from '../support/run/limits.ts'
-import { shortOptions } from './short-options.ts'
+import { compareConsoles, consolesOpen } from '../../../bench/consoles.ts'
+import { shortOptions } from '../../bench/short-options.ts'
+import { testLimitMs } from '../../support/run/limits.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
 
