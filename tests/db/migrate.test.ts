@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect } from '../../src/db/client.ts'
 import { migrateDatabase, migrationsFolder } from '../../src/db/migrate.ts'
@@ -39,4 +39,10 @@ test('a second run changes nothing and leaves no lock behind', async () => {
   await sql.end()
   expect([locks.length, row]).toEqual([0, { count: migrations }])
   await database.drop()
+})
+
+test('drizzle-kit compares with the newest snapshot, and the repository keeps no other', () => {
+  const journal = JSON.parse(readFileSync(join(migrationsFolder, 'meta/_journal.json'), 'utf8'))
+  const newest = journal.entries.at(-1).tag.slice(0, 4)
+  expect(readdirSync(join(migrationsFolder, 'meta')).sort()).toEqual([`${newest}_snapshot.json`, '_journal.json'])
 })
