@@ -74,6 +74,7 @@ describe('§33: whichever process is asked answers for all', () => {
     const types = [...text.matchAll(/^# TYPE (\S+)/gm)].map(([, metric]) => metric)
     expect(new Set(types).size).toBe(types.length)
     expect(ofBoth(text)).toBeTrue()
+    expect([...seriesOf(text, 'svc_processes_silent').values()]).toEqual([0])
   })
 
   test('explain knows a request of any process', async () => {
@@ -99,15 +100,20 @@ describe('§33: whichever process is asked answers for all', () => {
     const headers = { 'x-svc-customer-id': customerId, 'x-svc-customer-token': customerToken }
     const idsOf = ({ requests }: Pick<AdminRequestList, 'requests'>) => requests.map(({ request_id }) => request_id)
     for (const path of ['/v1/admin/requests?limit=8', `/v1/admin/requests?limit=8&customer_id=${customerId}`]) {
-      const lists = await lookMany<AdminRequestList>(path)
-      for (const list of lists) expect(idsOf(list)).toEqual(ids.toSorted().toReversed())
+      const wanted = ids.toSorted().toReversed()
+      await waitFor('the list of all', async () =>
+        (await lookMany<AdminRequestList>(path)).every((list) => Bun.deepEquals(idsOf(list), wanted)),
+      )
     }
     const url = `${several.gateway.url}/v1/billing/requests?limit=3`
     const own = async (url: string) => (await (await fetch(url, { ...fresh, headers })).json()) as AdminRequestList
     for (let at = 0; at < 8; at++) {
-      const first = await own(url)
-      const second = await own(`${url}&cursor=${first.next_cursor}`)
-      expect([...idsOf(first), ...idsOf(second)]).toEqual(ids.toSorted().toReversed().slice(0, 6))
+      const wanted = ids.toSorted().toReversed().slice(0, 6)
+      await waitFor('two pages of all', async () => {
+        const first = await own(url)
+        const second = await own(`${url}&cursor=${first.next_cursor}`)
+        return Bun.deepEquals([...idsOf(first), ...idsOf(second)], wanted)
+      })
     }
     expect((await look('/v1/admin/requests/req_00000000000000000000000000')).status).toBe(404)
   })
@@ -120,8 +126,11 @@ describe('§33: whichever process is asked answers for all', () => {
       expect(response.status).toBe(200)
       ids.add(response.headers.get('x-request-id') ?? '')
     }
-    const lists = await lookMany<MixtureList>('/v1/admin/mixtures')
-    for (const { mixtures } of lists) expect(new Set(mixtures.map(({ request_id }) => request_id))).toEqual(ids)
+    await waitFor('the mixtures of all', async () =>
+      (await lookMany<MixtureList>('/v1/admin/mixtures')).every(({ mixtures }) =>
+        Bun.deepEquals(new Set(mixtures.map(({ request_id }) => request_id)), ids),
+      ),
+    )
     const [first = ''] = ids
     const told = await lookMany<TransitionList>(`/v1/admin/machines/mixture/transitions?id=${first}`)
     expect(told.every(({ count }) => count > 3)).toBe(true)

@@ -23,8 +23,20 @@ export type OwnPart =
   | 'consoles'
 export const ownPartPath = '/v1/peer/own/'
 
+/** What the others said, and how many of them said nothing in time. */
+export interface Survey<T> {
+  readonly answers: readonly T[]
+  readonly silent: number
+}
+
 /** The other processes of this gateway (§33). */
 export interface Siblings {
+  /** What each says of itself. Does not reject. */
+  survey<T extends TSchema>(
+    part: OwnPart,
+    query: Readonly<Record<string, string>>,
+    schema: T,
+  ): Promise<Survey<Static<T>>>
   /** What each says of itself, without those that do not answer in time. Does not reject. */
   ask<T extends TSchema>(part: OwnPart, query: Readonly<Record<string, string>>, schema: T): Promise<Static<T>[]>
   /** Whether a sibling asks. `target`: path and query. */
@@ -37,6 +49,7 @@ export interface Siblings {
 }
 
 export const alone: Siblings = {
+  survey: async () => ({ answers: [], silent: 0 }),
   ask: async () => [],
   admits: () => false,
   index: null,
@@ -85,14 +98,17 @@ export function createSiblings({ index, socketFolder, socketName, secret }: Proc
     const text = await response.text(answerBytesMax)
     return response.status === 200 ? foreignJson(text) : undefined
   }
+  const survey: Siblings['survey'] = async (part, query, schema) => {
+    const target = `${ownPartPath}${part}?${new URLSearchParams({ of: part, ...query })}`
+    const names = await others().catch(() => [])
+    // One that is going, or that is stuck, has nothing to say; the others have.
+    const said = await Promise.all(names.map((name) => askOne(name, target).catch(() => undefined)))
+    const answers = said.filter((answer): answer is Static<typeof schema> => Value.Check(schema, answer))
+    return { answers, silent: said.length - answers.length }
+  }
   return {
-    ask: async (part, query, schema) => {
-      const target = `${ownPartPath}${part}?${new URLSearchParams({ of: part, ...query })}`
-      const names = await others().catch(() => [])
-      // One that is going, or that is stuck, has nothing to say; the others have.
-      const answers = await Promise.all(names.map((name) => askOne(name, target).catch(() => undefined)))
-      return answers.filter((answer): answer is Static<typeof schema> => Value.Check(schema, answer))
-    },
+    survey,
+    ask: async (part, query, schema) => [...(await survey(part, query, schema)).answers],
     admits: (proof, target) =>
       proofs.check(proof, { replicaId: socketName, method: 'GET', path: target, head: '' }) === noBody,
     index,

@@ -72,8 +72,8 @@ export const healthRoutes = (context: HttpContext) =>
 async function metricsText({ metrics, siblings }: HttpContext['gateway']): Promise<string> {
   const { index } = siblings
   if (index === null) return metrics.text()
-  const [text, others] = await Promise.all([metrics.text(), siblings.ask('metrics', {}, MetricsText)])
-  return joinedMetrics([{ index, text }, ...others])
+  const [text, { answers, silent }] = await Promise.all([metrics.text(), siblings.survey('metrics', {}, MetricsText)])
+  return joinedMetrics([{ index, text }, ...answers], silent)
 }
 
 /** Prometheus can send a bearer and little else, so a role token counts as one here. */
