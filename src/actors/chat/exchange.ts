@@ -134,6 +134,11 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
     return performance.now() < this.callsUntilMs ? null : { code: 'upstream_timeout', failover: false }
   }
 
+  /** The node is the caller's own account's. */
+  owns(route: Route | undefined): boolean {
+    return route?.customerId === this.command.access.customerId
+  }
+
   isBilled(route: Route): boolean {
     return isBilled(route, this.command.access.customerId)
   }
@@ -251,8 +256,7 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
   /** Another account's node cannot use up an account's quota by its own claims (§5, usage). */
   private tokensUsed(usage: TokenUsage | null): number {
     const told = usage?.total_tokens ?? 0
-    const own = this.attempt?.route.customerId === this.command.access.customerId
-    return own ? told : Math.min(told, this.reserved)
+    return this.owns(this.attempt?.route) ? told : Math.min(told, this.reserved)
   }
 
   /** Its wait for a load, started by itself or by another request. */

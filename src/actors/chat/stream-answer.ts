@@ -114,7 +114,7 @@ export async function tryStream(
   const attempt = exchange.begin(route, true)
   const unsent = exchange.isBilled(route) ? await afford(exchange, attempt) : null
   if (unsent !== null) return { failure: unsent }
-  relay.expect(attempt, performance.now() + firstChunkMs)
+  relay.expect(attempt, performance.now() + firstChunkMs, exchange.owns(route))
   let failure: AttemptFailure | null
   try {
     const response = await callNode(exchange, attempt, upstream)

@@ -121,7 +121,8 @@ export function concluded(
   })
   attempt.span?.endCall({ model: attempt.route.modelId, usage, finishReasons: finishReasons(completion.choices) }, null)
   return {
-    completion,
+    // What a server reports of its work is for its own account alone (§35).
+    completion: exchange.owns(attempt.route) ? completion : { ...completion, timings: null },
     usage,
     conclusion: exchange.conclude(
       attempt,

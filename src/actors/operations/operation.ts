@@ -63,6 +63,8 @@ export interface StreamWriter {
   readonly keptBytes: number
   /** Keeps a silent connection open; must not look like an answer. */
   readonly keepAlive: string
+  /** Before the first chunk of each try. `own`: its node is of the client's own account; absent: that changes nothing. */
+  from?(own: boolean): void
   accept(data: string): Accepted
   /** The choices of a finished answer to which a bound receipt commits; null if they were too long to keep. */
   choices?(): readonly PublicChoice[] | null

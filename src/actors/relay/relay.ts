@@ -96,9 +96,10 @@ export class Relay implements Ticking, ReadingOwner {
     return this.attempt === attempt
   }
 
-  /** A try begins: its deadlines count from here. `firstChunkByMs`: then the route is given up. */
-  expect(attempt: Attempt, firstChunkByMs: number): void {
+  /** A try begins: its deadlines count from here. `firstChunkByMs`: then the route is given up. `own`: the client's own account's. */
+  expect(attempt: Attempt, firstChunkByMs: number, own: boolean): void {
     this.attempt = attempt
+    this.rewriter.from?.(own)
     this.firstChunkByMs = firstChunkByMs
   }
 

@@ -55,13 +55,22 @@ export class ChunkRewriter extends ChunkReader {
   private chunks = 0
   private readonly head: string
 
-  /** `asked`: reports of the server's work that the client wants in its chunks. */
+  /** What of the server's reports reaches the client. */
+  private asked: ReportsAsked | null
+
+  /** `wanted`: reports of the server's work that the client wants in its chunks. */
   constructor(
     identity: ChunkIdentity,
-    private readonly asked: ReportsAsked | null = null,
+    private readonly wanted: ReportsAsked | null = null,
   ) {
     super()
+    this.asked = wanted
     this.head = `{"id":${jsonString(identity.id)},"object":"chat.completion.chunk","created":${identity.created},"model":${jsonString(identity.model)},"choices":`
+  }
+
+  /** Another account's node reports to nobody but its owner (§35). */
+  from(own: boolean): void {
+    this.asked = own ? this.wanted : null
   }
 
   accept(data: string): Accepted {

@@ -95,12 +95,21 @@ export class TextStream {
   /** What the server last reported of its times. */
   private timings: Json | null = null
 
-  /** `asked`: reports of the server's work that the client wants in its chunks. */
+  /** What of the server's reports reaches the client. */
+  private asked: ReportsAsked | null
+
+  /** `wanted`: reports of the server's work that the client wants in its chunks. */
   constructor(
     identity: ChunkIdentity,
-    private readonly asked: ReportsAsked | null = null,
+    private readonly wanted: ReportsAsked | null = null,
   ) {
+    this.asked = wanted
     this.head = headOf(identity)
+  }
+
+  /** Another account's node reports to nobody but its owner (§35). */
+  from(own: boolean): void {
+    this.asked = own ? this.wanted : null
   }
 
   accept(data: string): Accepted {

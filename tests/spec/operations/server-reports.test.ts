@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
 import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { leaving } from '../../support/pools/two-owners.ts'
 
 /** What llama.cpp reports of its work reaches a client that asks for it: numbers, and nothing that names a machine (§35). */
 let gateway: TestGateway
@@ -8,7 +9,7 @@ let customer: TestCustomer
 let node: ScriptedNode
 beforeAll(async () => {
   gateway = await startTestGateway()
-  customer = await gateway.customer()
+  customer = await gateway.customer(leaving)
   node = startScriptedNode('m', 'llama.cpp')
   await gateway.node(node.url, { customerId: customer.customerId })
 })
@@ -22,9 +23,16 @@ const leaking = (predicted: number) => ({ ...times(predicted), host: 'rack-7', d
 const progress = { total: 9, cache: 1, processed: 9, time_ms: 2 }
 const messages = [{ role: 'user', content: 'hi' }]
 
+/** What the node was asked last. */
+let heard: Readonly<Record<string, unknown>> = {}
+
 /** As llama.cpp writes it: progress with empty chunks, times with each text, times at the end. */
-async function streams(chunk: (text: string | null, finish: string | null, more: object) => object) {
-  node.answer(async (call) => {
+async function streams(
+  chunk: (text: string | null, finish: string | null, more: object) => object,
+  from: ScriptedNode = node,
+) {
+  from.answer(async (call) => {
+    heard = call.body
     const { timings_per_token: timed, return_progress: read } = call.body
     call.open()
     if (read === true) await call.event(chunk(null, null, { prompt_progress: { ...progress, path: '/srv/x' } }))
@@ -122,5 +130,58 @@ describe('§35: timings and progress', () => {
     const whole = (await (await ask('/v1/chat/completions', { messages: turns })).json()) as object
     expect(sent).not.toHaveProperty('stream')
     expect(whole).toMatchObject({ choices: [{ message: { content: 'it is so' } }] })
+  })
+
+  test.each([
+    ['/v1/chat/completions', { messages }, chatChunk],
+    ['/v1/completions', { prompt: 'hi' }, textChunk],
+    ['/v1/completions', { prompt: ['hi', 'ho'] }, textChunk],
+  ] as const)(
+    '%s: another account’s node reports nothing to the client, streamed or whole: %j',
+    async (path, body, chunk) => {
+      const theirs = startScriptedNode('theirs', 'llama.cpp')
+      const nodeId = await gateway.node(theirs.url, {
+        customerId: (await gateway.customer()).customerId,
+        visibility: 'public',
+        privacyClass: 'public',
+      })
+      try {
+        await streams(chunk, theirs)
+        const chunks = await chunksOf(path, { model: 'theirs', ...body, ...asked })
+        expect(heard).toMatchObject(asked)
+        expect(chunks.length).toBeGreaterThan(6)
+        for (const told of chunks) expect([told.timings, told.prompt_progress]).toEqual([undefined, undefined])
+        if (chunk === textChunk) {
+          const choices = [{ index: 0, text: 'a', logprobs: null, finish_reason: 'stop' }]
+          theirs.answer((call) => call.respond(200, { choices, usage: nodeUsage, timings: times(1) }))
+        }
+        const whole = await ask(path, { model: 'theirs', ...body, ...asked })
+        expect(whole.status).toBe(200)
+        expect(await whole.json()).not.toHaveProperty('timings')
+      } finally {
+        await gateway.admin('DELETE', `/v1/admin/nodes/${nodeId}`, {})
+        theirs.stop()
+      }
+    },
+  )
+
+  test('where another account’s node fails before its first chunk, an own one reports again', async () => {
+    const theirs = startScriptedNode('m', 'llama.cpp')
+    const nodeId = await gateway.node(theirs.url, {
+      customerId: (await gateway.customer()).customerId,
+      visibility: 'public',
+      privacyClass: 'public',
+    })
+    try {
+      theirs.answer((call) => call.respond(500, { error: { message: 'no' } }))
+      await streams(chatChunk)
+      for (let asking = 0; asking < 4; asking++) {
+        const chunks = await chunksOf('/v1/chat/completions', { messages, ...asked })
+        expect(chunks.at(-1)?.timings).toEqual(times(6))
+      }
+    } finally {
+      await gateway.admin('DELETE', `/v1/admin/nodes/${nodeId}`, {})
+      theirs.stop()
+    }
   })
 })
