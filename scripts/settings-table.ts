@@ -1,11 +1,21 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import type { TObject, TSchema } from '@sinclair/typebox'
 import { isSingle, type OperandSpec } from '../src/cli/frame/action.ts'
 import { verbs } from '../src/cli/registry.ts'
 import { type ProblemCode, problemKind, problemKinds } from '../src/errors.ts'
 import { errorHelp } from '../src/http/docs/errors-page.ts'
-import { doors, fields } from '../src/protocol/dialects/fields.ts'
+import { type Door, doors, type Field } from '../src/protocol/dialects/field.ts'
+import { fields } from '../src/protocol/dialects/fields.ts'
 import { kindNames, kindOf } from '../src/protocol/money/kinds.ts'
+import { expected } from '../src/protocol/validation/words.ts'
+import { ChatRequest } from '../src/protocol/wire/inference/chat.ts'
+import { CompletionRequest } from '../src/protocol/wire/inference/completions.ts'
+import { EmbeddingsRequest } from '../src/protocol/wire/inference/embeddings.ts'
+import { MessagesRequest } from '../src/protocol/wire/inference/messages.ts'
+import { OllamaGenerateRequest, OllamaOptions } from '../src/protocol/wire/inference/ollama.ts'
+import { PooledRerankRequest } from '../src/protocol/wire/inference/rerank.ts'
+import { ResponsesRequest } from '../src/protocol/wire/inference/responses.ts'
 import type { Setting } from '../src/settings/setting.ts'
 import { settings } from '../src/settings/table.ts'
 
@@ -84,13 +94,42 @@ function errorsTable(): string {
 
 const titled = (name: string) => name.slice(0, 1).toUpperCase() + name.slice(1)
 
+/** What each door checks itself. */
+const checked: Readonly<Record<Door, readonly TObject[]>> = {
+  chat: [ChatRequest],
+  completions: [CompletionRequest],
+  embeddings: [EmbeddingsRequest],
+  rerank: [PooledRerankRequest],
+  responses: [ResponsesRequest],
+  messages: [MessagesRequest],
+  ollama: [OllamaGenerateRequest, OllamaOptions],
+}
+
+function typeWords(schema: TSchema): string {
+  const { description } = schema
+  return description === undefined ? expected(schema) : `${expected(schema)} (${description})`
+}
+
+function valueCell(field: Field): string {
+  const others = Object.entries(field.valueAt ?? {}).map(([door, schema]) => `${titled(door)}: ${typeWords(schema)}`)
+  return [typeWords(field.value), ...others].join('; ')
+}
+
+function fateCell(name: string, { at }: Field, door: Door): string {
+  const fate = at[door]
+  if (fate === undefined) return ''
+  const checks = name !== 'svc' && checked[door].some(({ properties }) => Object.hasOwn(properties, name))
+  return checks ? `${fate}, checked` : fate
+}
+
 function fieldsTable(): string {
-  const rows = Object.entries(fields).map(([name, { of, at, note, instead = {} }]) => {
+  const rows = Object.entries(fields).map(([name, field]) => {
+    const { of, note, instead = {} } = field
     const others = Object.entries(instead).map(([door, other]) => `${titled(door)}: ${code(other)}`)
     const notes = [...others, ...(note === undefined ? [] : [note])].join('; ')
-    return [code(name), of, ...doors.map((door) => at[door] ?? ''), notes]
+    return [code(name), of, valueCell(field), ...doors.map((door) => fateCell(name, field, door)), notes]
   })
-  return table(['Field', 'Of', ...doors.map(titled), 'Form, or which'], rows)
+  return table(['Field', 'Of', 'Value', ...doors.map(titled), 'Form, or which'], rows)
 }
 
 function moneyTable(): string {

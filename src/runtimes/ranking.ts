@@ -12,6 +12,8 @@ export interface RankingCall {
   readonly model: string
   readonly query: string
   readonly documents: readonly string[]
+  /** What else its client says to the server, by its names. */
+  readonly more: Readonly<Record<string, unknown>>
 }
 
 /** How to ask a kind of server for a ranking, and how to read its answer. */

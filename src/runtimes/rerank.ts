@@ -21,21 +21,21 @@ const entriesOf = (list: unknown, scoreField: string) =>
  */
 export const jinaDialect: RerankDialect = {
   path: '/v1/rerank',
-  body: ({ model, query, documents }) => ({ model, query, documents, top_n: documents.length }),
+  body: ({ model, query, documents, more }) => ({ ...more, model, query, documents, top_n: documents.length }),
   scores: (answer) => entriesOf(fieldsOf(answer).results, 'relevance_score'),
 }
 
 /** SGLang takes what Jina does and answers as Text Embeddings Inference does. */
 export const sglangDialect: RerankDialect = {
   path: '/v1/rerank',
-  body: ({ model, query, documents }) => ({ model, query, documents, return_documents: false }),
+  body: ({ model, query, documents, more }) => ({ ...more, model, query, documents, return_documents: false }),
   scores: (answer) => entriesOf(answer, 'score'),
 }
 
-/** Text Embeddings Inference. Without `truncate` one long document would fail the whole request. */
+/** Text Embeddings Inference. Without `truncate`, which the client may say otherwise, one long document would fail the whole request. */
 export const teiDialect: RerankDialect = {
   path: '/rerank',
-  body: ({ query, documents }) => ({ query, texts: documents, truncate: true }),
+  body: ({ query, documents, more }) => ({ truncate: true, ...more, query, texts: documents }),
   scores: (answer) => entriesOf(answer, 'score'),
 }
 

@@ -4,7 +4,7 @@ import { type PromptEstimate, textWeight, wholeTokens } from '../../protocol/cha
 import { CallStream } from '../../protocol/completions/call-stream.ts'
 import { likeliest } from '../../protocol/completions/likeliest.ts'
 import { type TextAnswer, type TextChoice, textWeightOf } from '../../protocol/completions/text-completion.ts'
-import { reportsAsked } from '../../protocol/dialects/server-reports.ts'
+import { reportsAsked } from '../../protocol/dialects/members/server-reports.ts'
 import { cutMembers } from '../../protocol/json/json-members.ts'
 import type { Json } from '../../protocol/json/json-object.ts'
 import { type CompletionRequest, completionCallsMax } from '../../protocol/wire/inference/completions.ts'

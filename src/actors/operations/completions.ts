@@ -6,8 +6,8 @@ import {
   textCompletionText,
   textWeightOf,
 } from '../../protocol/completions/text-completion.ts'
-import { reportMembers, reportsAsked } from '../../protocol/dialects/server-reports.ts'
-import { firstUnlisted } from '../../protocol/dialects/unlisted.ts'
+import { reportMembers, reportsAsked } from '../../protocol/dialects/members/server-reports.ts'
+import { firstUnlisted } from '../../protocol/dialects/members/unlisted.ts'
 import { CompletionRequest, TextCompletion } from '../../protocol/wire/inference/completions.ts'
 import { type CompletionAnswer, completionCalls, estimateCalls, promptsOf, refuseAnswers } from './completion-calls.ts'
 import type { Operation } from './operation.ts'

@@ -1,7 +1,7 @@
 import { Problem } from '../../errors.ts'
 import { textWeight, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import { upstreamBody } from '../../protocol/chat/upstream-request.ts'
-import { firstUnlisted } from '../../protocol/dialects/unlisted.ts'
+import { firstUnlisted } from '../../protocol/dialects/members/unlisted.ts'
 import { type EmbeddingList, embeddingsText, readEmbeddings } from '../../protocol/embeddings/embedding-list.ts'
 import { EmbeddingsRequest, EmbeddingsResponse, embeddingInputsMax } from '../../protocol/wire/inference/embeddings.ts'
 import type { Operation, WholeAnswer } from './operation.ts'

@@ -3,9 +3,10 @@ import type { ServingRoute } from '../../machines/rules/routing.ts'
 import { isErrorBody } from '../../protocol/chat/chunk-reader.ts'
 import { textWeight, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { carriedRanking, firstUnlisted } from '../../protocol/dialects/members/unlisted.ts'
 import { promptUsage } from '../../protocol/embeddings/embedding-list.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
-import { isObject } from '../../protocol/json/json-object.ts'
+import { isObject, type Json } from '../../protocol/json/json-object.ts'
 import {
   PooledRerankRequest,
   PooledRerankResponse,
@@ -43,6 +44,17 @@ function refuseRankFields(body: PooledRerankRequest): void {
   throw new Problem('invalid_request', { param: 'rank_fields', detail: 'rank_fields: documents have their text alone' })
 }
 
+/** Switches of servers that take their scores out of 0–1, in which all answers are. */
+function refuseOtherScale(body: PooledRerankRequest): void {
+  const why = 'scores are in 0–1 here'
+  refuseFields(body, ['raw_scores'], why)
+  for (const name of ['activation', 'use_activation']) {
+    const value = (body as Json)[name]
+    if (value != null && value !== true)
+      throw new Problem('invalid_request', { param: name, detail: `${name}: ${why}` })
+  }
+}
+
 /** Each document is read beside the query. Of the context each pair has all to itself. */
 function estimate(body: PooledRerankRequest) {
   const texts = textsOf(body)
@@ -58,7 +70,7 @@ const dialectOf = ({ agent, runtimeKind }: ServingRoute) =>
 function upstream(body: PooledRerankRequest, route: ServingRoute): UpstreamBody {
   const { agent, runtimeId } = route
   const dialect = dialectOf(route)
-  const asked = { query: body.query, documents: textsOf(body) }
+  const asked = { query: body.query, documents: textsOf(body), more: carriedRanking(body) }
   const named = agent === null ? {} : { runtime_id: runtimeId }
   return {
     path: agent === null ? dialect.path : rerankRoute,
@@ -96,7 +108,8 @@ export const rerank: Operation<PooledRerankRequest> = {
   // The last is where Cohere's second client asks, which is given the gateway's address without a path.
   bases: ['/v1/api', '/v1', '/v2'],
   summary: 'Rank documents',
-  description: 'As Cohere and Jina have it: documents by their relevance to a query, best first, with scores in 0–1.',
+  description:
+    'As Cohere and Jina have it: documents by their relevance to a query, best first, with scores in 0–1. Fields that no table of the gateway knows go to your own nodes alone.',
   schema: PooledRerankRequest,
   response: PooledRerankResponse,
   modality: 'rerank',
@@ -113,8 +126,11 @@ export const rerank: Operation<PooledRerankRequest> = {
     refuseRankFields(body)
     refuseFields(body, ['stream'], 'a ranking has no stream')
     refuseFields(body, ['max_tokens_per_doc', 'max_chunks_per_doc'], 'documents are ranked whole')
+    refuseFields(body, ['texts'], 'here it is called documents')
+    refuseOtherScale(body)
     return body
   },
+  unlisted: (body) => firstUnlisted('rerank', body),
   estimate,
   tokensLeast: nothing,
   prompt: () => null,

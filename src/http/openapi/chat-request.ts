@@ -2,7 +2,8 @@ import { Type } from '@sinclair/typebox'
 import { strategyNames } from '../../machines/mixture/strategies/registry.ts'
 import { ChatRequest, ChatRouting, chatRoles, developerRole, messagesMax } from '../../protocol/wire/inference/chat.ts'
 import { mixtureConfig } from '../../protocol/wire/inference/mixture.ts'
-import { literals } from '../../protocol/wire/shapes.ts'
+import { literals, nullable } from '../../protocol/wire/shapes.ts'
+import { describedRequest } from './described-request.ts'
 
 const open = { additionalProperties: true } as const
 const content = Type.Unknown({ description: 'Text, an array of parts (text, image_url, …) or null' })
@@ -24,11 +25,18 @@ const messageForms = [
   ),
 ]
 
-/** The body of a chat with its messages and its mixture spelled out: the request path's schema leaves both to checks of their own. */
-export const DescribedChatRequest = Type.Object(
+const tool = Type.Object(
+  { type: Type.String() },
+  { ...open, description: 'A function, by its `name` and `parameters`' },
+)
+
+/** A chat with its messages, its tools and its mixture spelled out: the request path's schema leaves them to checks of their own. */
+const SpelledChat = Type.Object(
   {
     ...ChatRequest.properties,
     messages: Type.Array(Type.Union(messageForms), { minItems: 1, maxItems: messagesMax }),
+    tools: Type.Optional(nullable(Type.Array(tool))),
+    tool_choice: Type.Optional(nullable(Type.Union([Type.String(), Type.Object({}, open)]))),
     svc: Type.Optional(
       Type.Object(
         { ...ChatRouting.properties, mixture: Type.Optional(mixtureConfig(strategyNames)) },
@@ -38,3 +46,6 @@ export const DescribedChatRequest = Type.Object(
   },
   { additionalProperties: true },
 )
+
+/** The body of a chat. */
+export const DescribedChatRequest = describedRequest('chat', SpelledChat)

@@ -14,6 +14,7 @@ import { bodyKey, type DescribedBody, describedBody } from '../frame/reads.ts'
 import { actionKey, bracedPath, csvKey, etagKey, mediaTypeKey } from '../frame/route-table.ts'
 import { chatOperation } from './chat-operation.ts'
 import { DescribedChatRequest } from './chat-request.ts'
+import { describedAt } from './described-request.ts'
 import { dialectAnswers } from './dialect-samples.ts'
 import { errorResponse, errorSchemas } from './errors.ts'
 import { preconditionParameters, refusedPrecondition, withEtag } from './etags.ts'
@@ -215,7 +216,9 @@ function finished(path: string, method: string, operation: JsonObject, { body, q
       : {
           requestBody: {
             required: body.required,
-            content: withSamples({ [body.mediaType ?? 'application/json']: { schema: openApiSchema(body.schema) } }),
+            content: withSamples({
+              [body.mediaType ?? 'application/json']: { schema: openApiSchema(describedAt(path, body.schema)) },
+            }),
           },
         }),
     responses: {

@@ -1,5 +1,6 @@
 import { waitAtMost } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
+import { carriedRanking } from '../../protocol/dialects/members/unlisted.ts'
 import { type RerankRequest, type RerankResponse, rerankTopN } from '../../protocol/wire/inference/rerank.ts'
 import { runtimeModules } from '../../runtimes/registry.ts'
 import { bestFirst } from '../../runtimes/rerank.ts'
@@ -31,7 +32,8 @@ export class Reranker {
   async rank(request: RerankRequest, signal: AbortSignal): Promise<RerankResponse> {
     if (this.stopping) throw new Problem('service_unavailable')
     if (this.inFlight >= rerankInFlightMax) throw busy()
-    const { model, query, documents, runtime_id: runtimeId = null } = request
+    const { runtime_id: runtimeId = null, ...asked } = request
+    const { model, query, documents } = asked
     const runtime = chooseRuntime(this.options.runtimes(), { model, modality: 'rerank', runtimeId })
     const topN = rerankTopN(request)
     this.inFlight++
@@ -39,7 +41,7 @@ export class Reranker {
     try {
       await call.opened(signal)
       const { rank, ranking } = rankingOf(runtime, model, this.options.timeoutMs ?? timeoutMsDefault)
-      const scores = await rank({ model, query, documents, topN, ranking }, signal)
+      const scores = await rank({ model, query, documents, more: carriedRanking(asked), topN, ranking }, signal)
       const results = bestFirst(scores, topN)
       return { results: results.map(({ index, score }) => ({ index, relevance_score: score })) }
     } finally {

@@ -1,4 +1,4 @@
-import { timingsOf } from '../dialects/server-reports.ts'
+import { timingsOf } from '../dialects/members/server-reports.ts'
 import { chunkJson, tooMuch } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'

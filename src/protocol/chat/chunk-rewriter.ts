@@ -1,4 +1,4 @@
-import { type ReportsAsked, reportMembers } from '../dialects/server-reports.ts'
+import { type ReportsAsked, reportMembers } from '../dialects/members/server-reports.ts'
 import { foreignJson } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 import { jsonString } from '../json/json-text.ts'

@@ -1,4 +1,4 @@
-import { timingsOf } from '../dialects/server-reports.ts'
+import { timingsOf } from '../dialects/members/server-reports.ts'
 import { foreignJson } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 import { jsonString } from '../json/json-text.ts'

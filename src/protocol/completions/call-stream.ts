@@ -1,5 +1,5 @@
 import type { ChunkIdentity, SettledEnd } from '../chat/chunk-reader.ts'
-import type { ReportsAsked } from '../dialects/server-reports.ts'
+import type { ReportsAsked } from '../dialects/members/server-reports.ts'
 import { type TextChoice, TextStream } from './text-completion.ts'
 
 /** One of several texts in one stream: its end and its failure are told to who writes the stream. */

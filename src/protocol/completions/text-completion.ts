@@ -13,7 +13,7 @@ import {
 import { areChoices } from '../chat/completion.ts'
 import { textWeight } from '../chat/token-estimate.ts'
 import type { TokenUsage } from '../chat/token-usage.ts'
-import { type ReportsAsked, reportMembers, timingsOf } from '../dialects/server-reports.ts'
+import { type ReportsAsked, reportMembers, timingsOf } from '../dialects/members/server-reports.ts'
 import { chunkJson, foreignJson, tooMuch } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 

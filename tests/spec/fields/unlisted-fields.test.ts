@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { doors } from '../../../src/protocol/dialects/fields.ts'
+import { doors } from '../../../src/protocol/dialects/field.ts'
 import { member, newNames, places, requests, TwoOwners, told } from '../../support/pools/two-owners.ts'
 
 let owners: TwoOwners

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { TSchema } from '@sinclair/typebox'
 import { upstreamStripped } from '../../../src/protocol/chat/upstream-request.ts'
-import { type Door, doors, fields } from '../../../src/protocol/dialects/fields.ts'
+import { type Door, doors } from '../../../src/protocol/dialects/field.ts'
+import { fields } from '../../../src/protocol/dialects/fields.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
 import { startOllamaNode } from '../../support/nodes/ollama-node.ts'
 import { type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
@@ -10,6 +12,7 @@ let gateway: TestGateway
 let customer: TestCustomer
 let node: ScriptedNode
 let embedder: ScriptedNode
+let ranker: ScriptedNode
 let sent: Fields | null = null
 beforeAll(async () => {
   gateway = await startTestGateway({ env: { SVC_OLLAMA_LISTEN: '127.0.0.1:0' } })
@@ -28,11 +31,17 @@ beforeAll(async () => {
     sent = call.body
     call.respond(200, { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [1] }] })
   })
-  for (const { url } of [node, embedder]) await gateway.node(url, { customerId: customer.customerId })
+  ranker = startScriptedNode('text-rerank')
+  ranker.answer((call) => {
+    sent = call.body
+    call.respond(200, { results: [0, 1].map((index) => ({ index, relevance_score: 0.5 })) })
+  })
+  for (const { url } of [node, embedder, ranker]) await gateway.node(url, { customerId: customer.customerId })
 })
 afterAll(async () => {
   node.stop()
   embedder.stop()
+  ranker.stop()
   await gateway.stop()
 })
 
@@ -55,6 +64,7 @@ const requests: Readonly<Record<Door, { readonly path: string; readonly body: Fi
   },
   completions: { path: '/v1/completions', body: { prompt: 'hi' } },
   embeddings: { path: '/v1/embeddings', body: { model: 'text-embed', input: 'hi' } },
+  rerank: { path: '/v1/rerank', body: { model: 'text-rerank', query: 'hi', documents: ['a', 'b'] } },
   responses: { path: '/v1/responses', body: { input: 'hi', tools: [{ type: 'function', name: 'f', parameters }] } },
   messages: { path: '/v1/messages', body: { messages, max_tokens: 9 } },
   ollama: { path: '/api/generate', body: { prompt: 'hi', stream: false } },
@@ -104,8 +114,21 @@ const samples: Fields = {
   encoding_format: 'base64',
   client_metadata: { a: 'b' },
   svc: { job_id: 'job-1' },
+  rank_fields: ['title'],
+  use_activation: false,
+  activation: false,
 }
-const sampleOf = (name: string): unknown => samples[name] ?? 1
+
+/** A value of the type that the table has. */
+function typical({ type, anyOf, minimum = 1 }: TSchema): unknown {
+  if (anyOf !== undefined) return typical((anyOf as TSchema[])[0] as TSchema)
+  if (type === 'boolean') return true
+  if (type === 'string') return 'x'
+  if (type === 'array') return []
+  if (type === 'object') return { a: 1 }
+  return Math.max(Number(minimum), 1)
+}
+const sampleOf = (name: string): unknown => samples[name] ?? typical(fields[name]?.value as TSchema)
 /** Of Ollama's fields, those that do not stand in `options`. */
 const besideOptions = new Set(
   'system format think keep_alive logprobs top_logprobs svc cache_control prompt_cache_key'.split(' '),

@@ -102,6 +102,20 @@ describe('§28: rerank', () => {
     expect(await metrics.text()).not.toContain('receipt_invalid')
   })
 
+  test('§35: a server gets members that nobody here knows, directly and behind an agent', async () => {
+    const more = { truncate: false, brand_new: { deep: [1, null] } }
+    const sent: object[] = []
+    const hear = (call: ScriptedCall) => {
+      sent.push(call.body)
+      scoring([0.1, 0.2, 0.7])(call)
+    }
+    answering(hear)
+    homeServer.answer(hear)
+    const asked = { ...more, nothing: null, user: 'x', use_activation: true, rank_fields: ['text'], top_n: 1 }
+    for (const name of [model, homely]) expect((await ranked({ model: name, ...asked })).results).toHaveLength(1)
+    expect(sent).toEqual([model, homely].map((name) => ({ ...more, model: name, query, documents, top_n: 3 })))
+  })
+
   test('many documents are ranked side by side, and numbered as they were sent', async () => {
     const many = Array.from({ length: 64 }, (_, at) => String(at))
     const asked = new Set<ScriptedNode>()
@@ -141,6 +155,10 @@ describe('§28: rerank', () => {
     ['rank_fields', { rank_fields: ['title'] }],
     ['stream', { stream: true }],
     ['max_tokens_per_doc', { max_tokens_per_doc: 100 }],
+    ['raw_scores', { raw_scores: true }],
+    ['activation', { activation: false }],
+    ['use_activation', { use_activation: 0 }],
+    ['texts', { texts: ['a'] }],
   ] as const)('%s is refused by name', async (param, body) => {
     const response = await ask(body)
     expect([response.status, await response.json()]).toMatchObject([400, { error: { code: 'invalid_request', param } }])

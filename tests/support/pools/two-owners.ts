@@ -1,4 +1,4 @@
-import type { Door } from '../../../src/protocol/dialects/fields.ts'
+import type { Door } from '../../../src/protocol/dialects/field.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../gateways/gateway.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../nodes/scripted-node.ts'
 
@@ -15,6 +15,10 @@ function answer(call: ScriptedCall): void {
     const inputs = ([] as unknown[]).concat(call.body.input)
     const data = inputs.map((_, index) => ({ object: 'embedding', index, embedding: [1] }))
     return call.respond(200, { object: 'list', data })
+  }
+  if (call.path === '/v1/rerank') {
+    const documents = call.body.documents as readonly unknown[]
+    return call.respond(200, { results: documents.map((_, index) => ({ index, relevance_score: 0.5 })) })
   }
   const text = call.path === '/v1/completions'
   const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 }
@@ -34,6 +38,7 @@ export const requests: Readonly<
   chat: { path: '/v1/chat/completions', body: { messages } },
   completions: { path: '/v1/completions', body: { prompt: 'hi' } },
   embeddings: { path: '/v1/embeddings', body: { input: 'hi' } },
+  rerank: { path: '/v1/rerank', body: { query: 'hi', documents: ['a', 'b'] } },
   responses: { path: '/v1/responses', body: { input: 'hi' } },
   messages: { path: '/v1/messages', body: { messages, max_tokens: 9 } },
   ollama: { path: '/api/chat', body: { messages, stream: false } },
@@ -46,7 +51,9 @@ export const places = Object.keys(requests) as Place[]
 const ofOllama = (place: Place) => requests[place].path.startsWith('/api/')
 const embeds = (place: Place) => place === 'embeddings' || place === 'embed' || place === 'old embed'
 export const modelOf = (place: Place, by: Sent['by']) =>
-  (by === 'own' ? 'own' : 'their').concat(embeds(place) ? '-embed' : by === 'own' ? '' : 's')
+  (by === 'own' ? 'own' : 'their').concat(
+    place === 'rerank' ? '-rerank' : embeds(place) ? '-embed' : by === 'own' ? '' : 's',
+  )
 
 export const member = (name: string, value: unknown) => `${JSON.stringify(name)}:${JSON.stringify(value)}`
 
@@ -107,8 +114,10 @@ export class TwoOwners {
     const gateway = await startTestGateway({ env })
     const owners = new TwoOwners(gateway, await gateway.customer(leaving))
     const stranger = await gateway.customer()
-    for (const model of ['own', 'own-embed', 'both']) await owners.node('own', model, owners.customer.customerId)
-    for (const model of ['theirs', 'their-embed', 'both']) await owners.node('others', model, stranger.customerId)
+    for (const model of ['own', 'own-embed', 'own-rerank', 'both'])
+      await owners.node('own', model, owners.customer.customerId)
+    for (const model of ['theirs', 'their-embed', 'their-rerank', 'both'])
+      await owners.node('others', model, stranger.customerId)
     return owners
   }
 

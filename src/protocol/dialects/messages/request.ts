@@ -3,8 +3,8 @@ import { isMarked, markedMessages } from '../../chat/cache-hints.ts'
 import { given, isObject, type Json } from '../../json/json-object.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type { MessagesRequest } from '../../wire/inference/messages.ts'
-import { type Thinking, thinkingAsked } from '../thinking.ts'
-import { carriedOf } from '../unlisted.ts'
+import { type Thinking, thinkingAsked } from '../members/thinking.ts'
+import { carriedOf } from '../members/unlisted.ts'
 import { systemFirst } from './system-first.ts'
 
 type ChatMessages = ChatRequest['messages']

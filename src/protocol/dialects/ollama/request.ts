@@ -9,8 +9,8 @@ import type {
   OllamaOptions,
 } from '../../wire/inference/ollama.ts'
 
-import { type Thinking, thinkingAsked } from '../thinking.ts'
-import { carriedBeside, carriedOptions, isOption, type Unlisted } from '../unlisted.ts'
+import { type Thinking, thinkingAsked } from '../members/thinking.ts'
+import { carriedBeside, carriedOptions, isOption, type Unlisted } from '../members/unlisted.ts'
 
 type Message = ChatRequest['messages'][number] & Json
 

@@ -1,7 +1,7 @@
 import type { GrowingText } from '../../chat/growing-text.ts'
 import { thoughtOf } from '../../chat/thought.ts'
 import { isObject, type Json } from '../../json/json-object.ts'
-import { topProbabilitiesMax } from '../../wire/inference/responses.ts'
+import { topProbabilitiesMax } from '../values.ts'
 
 interface TopProbability {
   readonly token: string

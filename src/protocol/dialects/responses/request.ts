@@ -2,8 +2,8 @@ import { Problem } from '../../../errors.ts'
 import { given, isObject, type Json } from '../../json/json-object.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type { ResponsesRequest } from '../../wire/inference/responses.ts'
+import { carriedOf } from '../members/unlisted.ts'
 import { systemFirst } from '../messages/system-first.ts'
-import { carriedOf } from '../unlisted.ts'
 import { type Echo, echoed, echoOf } from './echo.ts'
 import { chatTools, joinedName } from './tools.ts'
 
@@ -36,7 +36,9 @@ const probabilities = 'message.output_text.logprobs'
 const includable: readonly unknown[] = ['reasoning.encrypted_content', probabilities]
 
 /** Chat asks for probabilities and for how many; here either asks for both, but not the default number, 0. */
-function probabilitiesAsked({ include, top_logprobs: top }: ResponsesRequest): Json {
+function probabilitiesAsked(asked: ResponsesRequest): Json {
+  const { top_logprobs: top } = asked
+  const { include } = asked as Json
   const included = Array.isArray(include) && include.includes(probabilities)
   if ((top ?? 0) === 0 && !included) return {}
   return { logprobs: true, ...given({ top_logprobs: top }) }
@@ -156,7 +158,7 @@ export function chatOfResponses(asked: ResponsesRequest): ResponsesChat {
     ...given({ parallel_tool_calls: used ? parallel : null }),
     ...(svc === undefined ? {} : { svc }),
     // For placement alone: no node gets it.
-    ...given({ prompt_cache_key: asked.prompt_cache_key }),
+    ...given({ prompt_cache_key: (asked as Json).prompt_cache_key }),
     [echoed]: echoOf(asked),
   }
 }

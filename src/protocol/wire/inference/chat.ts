@@ -1,4 +1,5 @@
 import { type Static, type StringOptions, Type } from '@sinclair/typebox'
+import { checksOf } from '../../dialects/fields.ts'
 import { hash, literals, slug, wordsKey } from '../shapes.ts'
 import { MixtureTrace } from './mixture.ts'
 
@@ -41,7 +42,7 @@ export type ChatRouting = Static<typeof ChatRouting>
 /** More are no conversation (§27). */
 export const messagesMax = 20_000
 
-/** `POST /v1/api/chat/completions`. OpenAI fields that are not listed pass through to the node, unknown ones to own nodes alone. */
+/** `POST /v1/api/chat/completions`, as far as the gateway checks it. Other fields of the table pass through to the node, unknown ones to own nodes alone. */
 export const ChatRequest = Type.Object(
   {
     model: modelName,
@@ -50,14 +51,9 @@ export const ChatRequest = Type.Object(
       maxItems: messagesMax,
       examples: [[{ role: 'user', content: 'Hi' }]],
     }),
-    max_tokens: Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum: 1_048_576 }), Type.Null()])),
-    max_completion_tokens: Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum: 1_048_576 }), Type.Null()])),
-    temperature: Type.Optional(Type.Union([Type.Number({ minimum: 0, maximum: 2 }), Type.Null()])),
-    top_p: Type.Optional(Type.Union([Type.Number({ exclusiveMinimum: 0, maximum: 1 }), Type.Null()])),
-    stop: Type.Optional(Type.Unknown()),
+    ...checksOf('chat', 'max_tokens', 'max_completion_tokens', 'temperature', 'top_p'),
     stream: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
-    stream_options: Type.Optional(Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()])),
-    n: Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()])),
+    ...checksOf('chat', 'stream_options', 'n'),
     svc: Type.Optional(ChatRouting),
   },
   { additionalProperties: true },

@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { checkOf } from '../../dialects/fields.ts'
 import { ChatMetadata, ChatRouting, modelName } from './chat.ts'
 
 /** Of one request (§28). */
@@ -8,7 +9,7 @@ const inputTokensMax = 100_000
 
 const token = Type.Integer({ minimum: 0 })
 
-/** `POST /embeddings`. Fields that are not listed pass through to the node, unknown ones to own nodes alone. */
+/** `POST /embeddings`. Other fields of the table pass through to the node, unknown ones to own nodes alone. */
 export const EmbeddingsRequest = Type.Object(
   {
     model: modelName,
@@ -24,8 +25,8 @@ export const EmbeddingsRequest = Type.Object(
         { minItems: 1, maxItems: inputTokensMax },
       ),
     ]),
-    encoding_format: Type.Optional(Type.Union([Type.Literal('float'), Type.Literal('base64')])),
-    dimensions: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_536 })),
+    encoding_format: Type.Optional(checkOf('embeddings', 'encoding_format')),
+    dimensions: Type.Optional(checkOf('embeddings', 'dimensions')),
     svc: Type.Optional(ChatRouting),
   },
   { additionalProperties: true },

@@ -1,56 +1,52 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { checkOf, checksOf } from '../../dialects/fields.ts'
 import { ChatMetadata, ChatRouting, messagesMax, modelName } from './chat.ts'
 import { embeddingInputsMax } from './embeddings.ts'
 
-/** Tools of one request, pictures and calls of one message, stop sequences: more are no request of a person or an agent. */
+/** Tools of one request, pictures and calls of one message: more are no request of a person or an agent. */
 const toolsMax = 1_024
 const imagesMax = 64
 const callsMax = 1_024
-const stopsMax = 64
 
 const open = { additionalProperties: true } as const
 const orNull = <S extends TSchema>(schema: S) => Type.Optional(Type.Union([schema, Type.Null()]))
-const number = orNull(Type.Number())
-const flag = orNull(Type.Boolean())
 
-const Options = Type.Object(
-  {
-    temperature: orNull(Type.Number({ minimum: 0, maximum: 2 })),
-    top_p: orNull(Type.Number({ minimum: 0, maximum: 1 })),
-    top_k: orNull(Type.Integer()),
-    min_p: number,
-    typical_p: number,
-    tfs_z: number,
-    seed: orNull(Type.Integer()),
-    repeat_last_n: orNull(Type.Integer()),
-    repeat_penalty: number,
-    presence_penalty: number,
-    frequency_penalty: number,
-    mirostat: orNull(Type.Integer()),
-    mirostat_tau: number,
-    mirostat_eta: number,
-    penalize_newline: flag,
-    /** Not above 0: without a bound. */
-    num_predict: orNull(Type.Integer({ minimum: -2, maximum: 1_048_576 })),
-    stop: orNull(Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: stopsMax })])),
-  },
+/** Its `options`. */
+export const OllamaOptions = Type.Object(
+  checksOf(
+    'ollama',
+    'temperature',
+    'top_p',
+    'top_k',
+    'min_p',
+    'typical_p',
+    'tfs_z',
+    'seed',
+    'repeat_last_n',
+    'repeat_penalty',
+    'presence_penalty',
+    'frequency_penalty',
+    'mirostat',
+    'mirostat_tau',
+    'mirostat_eta',
+    'penalize_newline',
+    'num_predict',
+    'stop',
+  ),
   open,
 )
-export type OllamaOptions = Static<typeof Options>
+export type OllamaOptions = Static<typeof OllamaOptions>
 
 const shared = {
   model: modelName,
-  options: orNull(Options),
-  keep_alive: orNull(Type.Union([Type.String({ maxLength: 32 }), Type.Number()])),
+  options: orNull(OllamaOptions),
+  ...checksOf('ollama', 'keep_alive'),
   svc: Type.Optional(ChatRouting),
 }
 const generating = {
   ...shared,
   stream: orNull(Type.Boolean({ description: 'True where it is left out' })),
-  format: orNull(Type.Union([Type.Literal(''), Type.Literal('json'), Type.Object({}, open)])),
-  think: orNull(Type.Union([Type.Boolean(), Type.String({ maxLength: 16 })])),
-  logprobs: flag,
-  top_logprobs: orNull(Type.Integer({ minimum: 0, maximum: 20 })),
+  ...checksOf('ollama', 'format', 'think', 'logprobs', 'top_logprobs'),
 }
 const images = orNull(Type.Array(Type.String({ minLength: 1 }), { maxItems: imagesMax }))
 
@@ -87,7 +83,7 @@ export type OllamaChatRequest = Static<typeof OllamaChatRequest>
 
 /** `POST /api/generate`. */
 export const OllamaGenerateRequest = Type.Object(
-  { ...generating, prompt: orNull(Type.String()), system: orNull(Type.String()), images },
+  { ...generating, prompt: orNull(Type.String()), ...checksOf('ollama', 'system'), images },
   open,
 )
 export type OllamaGenerateRequest = Static<typeof OllamaGenerateRequest>
@@ -100,7 +96,7 @@ export const OllamaEmbedRequest = Type.Object(
       Type.String({ minLength: 1 }),
       Type.Array(Type.String({ minLength: 1 }), { minItems: 1, maxItems: embeddingInputsMax }),
     ]),
-    dimensions: orNull(Type.Integer({ minimum: 1, maximum: 65_536 })),
+    dimensions: orNull(checkOf('embeddings', 'dimensions')),
   },
   open,
 )

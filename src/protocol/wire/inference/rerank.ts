@@ -1,9 +1,10 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { inDigits } from '../../../amounts.ts'
 import type { FieldFault } from '../../../errors.ts'
+import { checkOf, checksOf } from '../../dialects/fields.ts'
 import { ChatMetadata, ChatRouting, modelName } from './chat.ts'
 
-/** Endpoint 1 (§12). Unknown members are ignored, Cohere's and Jina's among them. */
+/** Endpoint 1 (§12). Cohere's and Jina's further members are ignored; what is unknown goes to the server that ranks. */
 
 export const rerankRoute = '/v1/rerank'
 export const rerankBodyBytesMax = 8 * 1024 * 1024
@@ -18,9 +19,7 @@ export const RerankRequest = Type.Object({
     minItems: 1,
     maxItems: rerankDocumentsMax,
   }),
-  top_n: Type.Optional(
-    Type.Integer({ minimum: 1, description: 'The default and the highest value are the number of documents' }),
-  ),
+  top_n: Type.Optional(checkOf('rerank', 'top_n')),
   runtime_id: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
 })
 export type RerankRequest = Static<typeof RerankRequest>
@@ -47,8 +46,7 @@ export const PooledRerankRequest = Type.Object(
       minItems: 1,
       maxItems: rerankDocumentsMax,
     }),
-    top_n: Type.Optional(Type.Union([RerankRequest.properties.top_n, Type.Null()])),
-    return_documents: Type.Optional(Type.Union([Type.Boolean({ description: 'Default: false' }), Type.Null()])),
+    ...checksOf('rerank', 'top_n', 'return_documents'),
     svc: Type.Optional(ChatRouting),
   },
   { additionalProperties: true },

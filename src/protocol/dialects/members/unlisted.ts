@@ -1,6 +1,7 @@
-import { Problem } from '../../errors.ts'
-import type { Json } from '../json/json-object.ts'
-import { type Door, type Field, fields, namesOf, promptNames } from './fields.ts'
+import { Problem } from '../../../errors.ts'
+import type { Json } from '../../json/json-object.ts'
+import type { Door, Field } from '../field.ts'
+import { fields, namesOf, promptNames } from '../fields.ts'
 
 /**
  * A field that the table lacks at its door goes to the account's own nodes by its name, and to no other's, who may bill for it (§35).
@@ -27,6 +28,7 @@ const known = {
   chat: new Set([...promptNames.chat, ...namesAt('chat')]),
   completions: new Set([...promptNames.completions, ...namesAt('completions')]),
   embeddings: new Set([...promptNames.embeddings, ...namesAt('embeddings')]),
+  rerank: new Set([...promptNames.rerank, ...namesAt('rerank')]),
 }
 
 /** The first such field of a request that reaches its node as it came; null: there is none. What is null asks for nothing. */
@@ -34,6 +36,14 @@ export function firstUnlisted(door: keyof typeof known, asked: object): string |
   const names = known[door]
   for (const name in asked) if (!names.has(name) && (asked as Json)[name] != null) return shortened(name)
   return null
+}
+
+const carriedOfRankings = namesOf('rerank', 'carried')
+
+/** What of a ranking's request its server gets by its name: what the table carries, and what it lacks. What is null asks for nothing. */
+export function carriedRanking(asked: object): Json {
+  const passes = (name: string) => carriedOfRankings.has(name) || !known.rerank.has(name)
+  return Object.fromEntries(Object.entries(asked).filter(([name, value]) => value != null && passes(name)))
 }
 
 /** Members of a node's chat that the gateway itself writes or reads: no other door gives them by these names. */

@@ -1,4 +1,4 @@
-import { isObject, type Json } from '../json/json-object.ts'
+import { isObject, type Json } from '../../json/json-object.ts'
 
 /** Under it a translated request keeps whether its client wants the model to think; no writer of JSON sees it. */
 export const thinks: unique symbol = Symbol('thinks')

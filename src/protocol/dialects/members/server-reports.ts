@@ -1,4 +1,4 @@
-import { isObject, type Json } from '../json/json-object.ts'
+import { isObject, type Json } from '../../json/json-object.ts'
 
 /** What a client wants to hear of llama.cpp's work: fields that this server knows. */
 export interface ReportsAsked {
