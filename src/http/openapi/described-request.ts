@@ -24,8 +24,8 @@ function describedField(row: Field, door: Door, fate: Exclude<Fate, 'refused'>):
 }
 
 /**
- * The request of a door with all fields of the table, not only with those that it checks itself (§35). Its example has those that it
- * checks: a request with all would ask for everything at once.
+ * The request of a door with all fields of the table, not only with those that it checks itself (§35). Its example has what the door
+ * requires: one with all fields would ask for everything at once, and no door takes that.
  */
 export function describedRequest(door: Door, checked: TObject): TObject {
   const others = Object.entries(fields).flatMap(([name, row]) => {
@@ -33,8 +33,9 @@ export function describedRequest(door: Door, checked: TObject): TObject {
     const told = fate === undefined || fate === 'refused' || Object.hasOwn(checked.properties, name)
     return told ? [] : [[name, describedField(row, door, fate)] as const]
   })
+  const required = Type.Pick(checked, checked.required ?? [])
   const properties = { ...checked.properties, ...Object.fromEntries(others) }
-  return Type.Object(properties, { additionalProperties: true, examples: [sampleOf(openApiSchema(checked))] })
+  return Type.Object(properties, { additionalProperties: true, examples: [sampleOf(openApiSchema(required))] })
 }
 
 const doorsByPath: ReadonlyMap<string, Door> = new Map(

@@ -18,6 +18,7 @@ import { describedAt } from './described-request.ts'
 import { dialectAnswers } from './dialect-samples.ts'
 import { errorResponse, errorSchemas } from './errors.ts'
 import { preconditionParameters, refusedPrecondition, withEtag } from './etags.ts'
+import { documentedPath, restParameters } from './rest-of-path.ts'
 import { sampleOf, sampleOfMedia } from './samples.ts'
 import { type JsonObject, openApiSchema, plain } from './schema.ts'
 
@@ -59,6 +60,7 @@ const tags = [
   { name: 'Billing', description: 'Your prepaid account and its ledger' },
   { name: 'Settlement', description: 'Receipts, payouts and their settlement on a blockchain' },
   { name: 'Money (extension)', description: 'Beyond the specification: proofs, payout batches, held receipts' },
+  { name: 'Public log (extension)', description: 'Beyond the specification: what everybody can check of this gateway' },
   { name: 'Audit', description: 'What administrators did, and how long the gateway keeps these events' },
   { name: 'Audit (extension)', description: 'Beyond the specification: proofs over the audit' },
   { name: 'Customers (extension)', description: 'Beyond the specification: accounts' },
@@ -167,7 +169,7 @@ const pathTexts: Readonly<Record<string, string>> = {
   job_id: 'The job, as its customer named it',
   command_id: 'The command (`cmd_…`)',
   webhook_id: 'The event (`msg_…`)',
-  '*': 'The rest of the path',
+  rest: 'The rest of the path',
 }
 
 function explained(parameter: JsonObject): JsonObject {
@@ -198,6 +200,7 @@ function finished(path: string, method: string, operation: JsonObject, { body, q
   const row = (action ?? null) as AdminRoute | null
   const all = [
     ...((parameters as JsonObject[] | undefined) ?? []),
+    ...restParameters(path),
     ...queryParameters(query),
     ...preconditionParameters(etag, method),
     ...(row === null || method === 'get' ? [] : [reasonParameter]),
@@ -260,7 +263,7 @@ export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
     ]),
   )
   const described = Object.entries(paths as Record<string, Record<string, JsonObject>>).map(([path, operations]) => [
-    path,
+    documentedPath(path),
     Object.fromEntries(
       Object.entries(operations).map(([method, operation]) => [
         method,

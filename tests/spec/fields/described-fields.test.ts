@@ -9,17 +9,19 @@ import { MessagesRequest } from '../../../src/protocol/wire/inference/messages.t
 import { OllamaChatRequest, OllamaGenerateRequest, OllamaOptions } from '../../../src/protocol/wire/inference/ollama.ts'
 import { PooledRerankRequest } from '../../../src/protocol/wire/inference/rerank.ts'
 import { ResponsesRequest } from '../../../src/protocol/wire/inference/responses.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
 
 interface Described {
   readonly properties: Readonly<Record<string, object>>
 }
+interface Media {
+  readonly schema: Described
+  readonly example?: object
+  readonly examples?: Readonly<Record<string, { readonly value: object }>>
+}
 interface Document {
   readonly paths: Readonly<
-    Record<
-      string,
-      { readonly post?: { readonly requestBody: { readonly content: Record<string, { schema: Described }> } } }
-    >
+    Record<string, { readonly post?: { readonly requestBody: { readonly content: Record<string, Media> } } }>
   >
   readonly components: { readonly schemas: Readonly<Record<string, Described>> }
 }
@@ -28,7 +30,7 @@ let gateway: TestGateway
 let document: Document
 beforeAll(async () => {
   gateway = await startTestGateway()
-  document = (await json(await gateway.ask('GET', '/openapi.json'))) as unknown as Document
+  document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as Document
 })
 afterAll(() => gateway.stop())
 
@@ -50,10 +52,13 @@ const paths: Readonly<Record<Exclude<Door, 'ollama'>, string>> = {
   responses: '/v1/api/responses',
   messages: '/v1/api/messages',
 }
+function mediaAt(door: keyof typeof paths): Media {
+  const media = document.paths[paths[door]]?.post?.requestBody.content['application/json']
+  if (media === undefined) throw new Error(`${door} is not described`)
+  return media
+}
 const describedAt = (door: keyof typeof paths): Described =>
-  door === 'chat'
-    ? (document.components.schemas.ChatRequest as Described)
-    : (document.paths[paths[door]]?.post?.requestBody.content['application/json']?.schema as Described)
+  door === 'chat' ? (document.components.schemas.ChatRequest as Described) : mediaAt(door).schema
 
 /** Prompts that are called as another door's field. */
 const prompts: ReadonlySet<string> = new Set(['completions prompt', 'ollama prompt', 'rerank documents'])
@@ -87,6 +92,22 @@ describe.each(Object.keys(paths) as (keyof typeof paths)[])('§35: OpenAPI has e
           name,
           expect.arrayContaining([expect.any(String)]),
         ])
+    }
+  })
+
+  test('its examples are requests that the door takes', async () => {
+    const { key } = await gateway.customer()
+    const { example, examples = {} } = mediaAt(door)
+    const all = example === undefined ? Object.values(examples).map(({ value }) => value) : [example]
+    expect(all.length).toBeGreaterThan(0)
+    for (const body of all) {
+      const response = await fetch(gateway.url + paths[door], {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      })
+      // Nobody serves its models.
+      expect(await response.text()).toMatch(/"(model_not_found|mixture_quorum_not_met)"/)
     }
   })
 
