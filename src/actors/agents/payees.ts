@@ -41,7 +41,9 @@ export function createPayees({ db, changedHere, now = Date.now }: PayeesOptions)
   return {
     state: async ({ nodeId, payee, signedAt, signature }) => {
       const at = new Date(signedAt)
-      if (isoTime(at) !== signedAt || !isFresh(at.getTime() / secondMs, now())) throw new Problem('signature_expired')
+      // The form of a text allows month 0, which is no time.
+      const isTime = !Number.isNaN(at.getTime()) && isoTime(at) === signedAt
+      if (!isTime || !isFresh(at.getTime() / secondMs, now())) throw new Problem('signature_expired')
       const raw = await nodeIdentityKey(db, nodeId)
       const key = raw === null ? null : verifyKey(toBase64url(raw))
       if (key === null || !key.verify(payeeMessage(nodeId, payee, signedAt), signature)) {

@@ -108,7 +108,9 @@ export class RouteTable {
       }
     })
     this.rows = details
-    const templates = [...new Set(details.map(({ path }) => path))]
+    // A path that stands there as it is comes before one whose parameter it could be, as the router has it.
+    const isOpen = (path: string) => Number(/[:*]/.test(path))
+    const templates = [...new Set(details.map(({ path }) => path))].toSorted((a, b) => isOpen(a) - isOpen(b))
     this.#byPath = templates.map((template) => ({
       template,
       pattern: new RegExp(

@@ -110,6 +110,8 @@ test('§1: an unknown route is 404, another method 405 with Allow, OPTIONS lists
   const options = await gateway.ask('OPTIONS', '/v1/admin/keys/key_x')
   expect(options.status).toBe(204)
   expect(options.headers.get('allow')).toBe('DELETE, OPTIONS')
+  const probe = await gateway.ask('OPTIONS', '/v1/admin/nodes/probe')
+  expect(probe.headers.get('allow')).toBe('POST, OPTIONS')
 })
 
 test('§1: HEAD answers as GET does, without the body', async () => {

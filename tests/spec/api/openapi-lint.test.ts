@@ -39,7 +39,7 @@ async function lint(document: string): Promise<Report> {
   })
   const [out, wrong] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
   await child.exited
-  const [text = ''] = /\{[^]*\}/.exec(out) ?? []
+  const text = out.slice(out.indexOf('{'), out.lastIndexOf('}') + 1)
   if (text === '') throw new Error(wrong.slice(-1_000))
   return JSON.parse(text) as Report
 }

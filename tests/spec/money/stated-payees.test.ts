@@ -118,6 +118,9 @@ test('§36: the node changes its payee by its signature alone, for what it earns
   }
   expect((await json(await stated(isoTime(Date.now())))).code).toBe('signature_invalid')
   expect((await json(await stated(isoTime(Date.now() - 301_000)))).code).toBe('signature_expired')
+  for (const noTime of ['0000-00-00T00:00:00.000Z', '2026-02-30T00:00:00.000Z', '9999-99-99T99:99:99.999Z']) {
+    expect((await json(await stated(noTime))).code).toBe('signature_expired')
+  }
   expect(await shown()).toMatchObject({ payout_address: second })
 })
 
