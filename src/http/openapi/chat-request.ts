@@ -25,6 +25,7 @@ const messageForms = [
   ),
 ]
 
+const passed = 'OpenAI: the gateway passes it on, and the node checks it.'
 const tool = Type.Object(
   { type: Type.String() },
   { ...open, description: 'A function, by its `name` and `parameters`' },
@@ -35,8 +36,11 @@ const SpelledChat = Type.Object(
   {
     ...ChatRequest.properties,
     messages: Type.Array(Type.Union(messageForms), { minItems: 1, maxItems: messagesMax }),
-    tools: Type.Optional(nullable(Type.Array(tool))),
-    tool_choice: Type.Optional(nullable(Type.Union([Type.String(), Type.Object({}, open)]))),
+    tools: Type.Optional({ ...nullable(Type.Array(tool)), description: passed }),
+    tool_choice: Type.Optional({
+      ...nullable(Type.Union([Type.String(), Type.Object({}, open)])),
+      description: passed,
+    }),
     svc: Type.Optional(
       Type.Object(
         { ...ChatRouting.properties, mixture: Type.Optional(mixtureConfig(strategyNames)) },
