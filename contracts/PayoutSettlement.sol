@@ -4,6 +4,8 @@ pragma solidity ^0.8.24;
 import {MerkleProof} from "@openzeppelin/contracts/utils/cryptography/MerkleProof.sol";
 
 /// Payouts of nodes, a merkle root per batch. The operator settles a batch with its money; each node claims its leaf once.
+/// The operator chooses the root, which may hold leaves of its own or leaves that exceed the money, and can take nothing else
+/// back: what nobody claims stays here for ever. PayoutSettlementV2 says more.
 ///
 /// Leaf: keccak256(keccak256(abi.encode(bytes32 payoutId, address payee, uint256 amount))), in a tree of OpenZeppelin's
 /// standard. Ids are the keccak-256 of the texts the gateway uses.

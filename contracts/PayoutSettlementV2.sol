@@ -4,7 +4,16 @@ pragma solidity ^0.8.24;
 import {MerkleProof} from "@openzeppelin/contracts/utils/cryptography/MerkleProof.sol";
 
 /// Payouts of nodes, a merkle root per batch. The operator settles a batch with all of its money; each payee claims its leaf
-/// once, to any address, with data that is public. Nothing that a batch holds can be taken back for a year.
+/// once, to any address, with data that is public.
+///
+/// What the operator cannot do: change the root of a batch, settle it twice, settle it with less than its total, pay a leaf of
+/// one batch with the money of another, keep a payee from claiming a leaf of a settled root while the batch has money, or take
+/// back before a year what no leaf pays for.
+///
+/// What the operator can do: choose the root. It may hold a leaf in the operator's own name, which the operator claims at once,
+/// or leaves whose sum exceeds the total, of which the last to claim get nothing, or lack a payee. The contract sees a root and
+/// no leaves. So each batch is announced in the gateway's public log before it is settled, where anybody can compare its leaves
+/// with the receipts that they pay for. After a year the operator takes what nobody has claimed, also from payees who were late.
 ///
 /// Leaf: keccak256(keccak256(abi.encode(bytes32 payoutId, address payee, uint256 amount))), in a tree of OpenZeppelin's
 /// standard. A payout's id is the hash of the receipt that it was earned by, so that a root commits to receipts.
@@ -87,7 +96,7 @@ contract PayoutSettlementV2 {
         _claim(batchId, payoutId, msg.sender, amount, proof, to);
     }
 
-    /// What nobody has claimed within a year.
+    /// What nobody has claimed within a year of the settlement. A leaf of the operator's own is claimed like any other, at once.
     function reclaim(bytes32 batchId) external onlyOperator {
         if (root[batchId] == bytes32(0) || block.timestamp < settledAt[batchId] + RECLAIM_AFTER) revert TooEarly();
         uint256 amount = remaining[batchId];

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { vectorsText } from '../scripts/vectors.ts'
 import { parseNoteKey } from '../src/protocol/log/note.ts'
@@ -89,7 +89,8 @@ test('§31: a receipt without its node’s signature is valid before the log’s
 test.skipIf(!hasPython)(
   '§31: the Python verifier runs the same vectors (needs python3 with cryptography)',
   async () => {
-    expect(readFileSync(program, 'utf8').split('\n').length).toBeLessThanOrEqual(320)
+    // Somebody is to read all of it before trusting it.
+    expect(readFileSync(program, 'utf8').split('\n').length).toBeLessThanOrEqual(850)
     const ran = python(program, 'vectors', file)
     expect([ran.exitCode, ran.stderr.toString()]).toEqual([0, ''])
     const {
@@ -100,16 +101,23 @@ test.skipIf(!hasPython)(
     const changed = { ...receipt.file, receipt: { ...(receipt.file.receipt as object), completion_tokens: 8 } }
     const folder = process.env.TMPDIR ?? '/tmp'
     const bad = join(folder, `penstock-${crypto.randomUUID()}.json`)
+    // Each time as one who has seen nothing yet: the examples are of several logs with one name.
+    const judged = () => {
+      const memory = join(folder, `penstock-${crypto.randomUUID()}-logs.json`)
+      const { exitCode } = python(program, 'receipt', bad, '--log-key', receipt.log_key, '--memory', memory)
+      rmSync(memory, { force: true })
+      return exitCode
+    }
     await Bun.write(bad, JSON.stringify(changed))
-    expect(python(program, 'receipt', bad, '--log-key', receipt.log_key).exitCode).toBe(1)
+    expect(judged()).toBe(1)
     await Bun.write(bad, JSON.stringify(receipt.file))
-    expect(python(program, 'receipt', bad, '--log-key', receipt.log_key).exitCode).toBe(0)
+    expect(judged()).toBe(0)
     const shown = { ...(bound.file.opened as object), request: { model: 'another' } }
     await Bun.write(bad, JSON.stringify({ ...bound.file, opened: shown }))
-    expect(python(program, 'receipt', bad, '--log-key', receipt.log_key).exitCode).toBe(1)
+    expect(judged()).toBe(1)
     for (const one of withoutCutoff(unsigned.file)) {
       await Bun.write(bad, JSON.stringify(one))
-      expect([one, python(program, 'receipt', bad, '--log-key', receipt.log_key).exitCode]).toEqual([one, 1])
+      expect([one, judged()]).toEqual([one, 1])
     }
     await Bun.file(bad).delete()
   },

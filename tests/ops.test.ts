@@ -223,6 +223,7 @@ test('every setting that a file names exists, and the file that it runs does, to
     'penstock.service',
     'penstock-backup.service',
     'penstock-node.service',
+    'penstock-monitor.service',
     'nginx.conf',
     'Caddyfile',
   ]

@@ -219,6 +219,7 @@ function createMoney(parts: GatewayParts, watching: Watching, { audit: trail, ma
     inspect: watching.inspector.inspect,
     pollMs: config.SVC_SETTLEMENT_POLL_MS,
     batchAgeMs: config.SVC_PAYOUT_BATCH_AGE_MS,
+    announceMs: config.SVC_PAYOUT_ANNOUNCE_MS,
     batchMinWei: config.SVC_PAYOUT_BATCH_MIN_WEI,
   })
   return {

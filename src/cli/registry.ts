@@ -16,6 +16,7 @@ import { chat } from './commands/inference/chat-verb.ts'
 import { connect } from './commands/inference/connect.ts'
 import { jobs } from './commands/inference/jobs.ts'
 import { models } from './commands/inference/models.ts'
+import { monitor } from './commands/monitor/monitor.ts'
 import { node } from './commands/nodes/node.ts'
 import { nodes } from './commands/nodes/nodes.ts'
 import { receipts } from './commands/proofs/receipts.ts'
@@ -43,6 +44,7 @@ const written: readonly Verb[] = [
   audit,
   receipts,
   verify,
+  monitor,
   explain,
   chain,
   backup,

@@ -96,6 +96,14 @@ export const moneySettings = {
     meaning:
       'How long a payout may wait until the gateway builds a batch, ms. It also builds one when 500 payouts wait.',
   },
+  SVC_PAYOUT_ANNOUNCE_MS: {
+    kind: 'number',
+    default: 86_400_000,
+    min: 0,
+    max: 2_592_000_000,
+    meaning:
+      'How long the public log announces a payout batch before it goes to the blockchain, ms, so that anyone can compare its leaves with the log first',
+  },
   SVC_PAYOUT_BATCH_MIN_WEI: {
     kind: 'wei',
     default: 0n,

@@ -1,7 +1,8 @@
-import { ed25519 } from '@noble/curves/ed25519.js'
 import { type NoteKey, noteKeyText, parseNoteKey } from '../protocol/log/note.ts'
+import { verifyEd25519Strictly } from '../protocol/signing/strict-ed25519.ts'
 import { readGiven, verifyBundle } from '../protocol/verify/bundle.ts'
-import type { Check, Trust, Verdict } from '../protocol/verify/trust.ts'
+import { parsePolicy } from '../protocol/verify/policy.ts'
+import { type Check, type Trust, underPolicy, type Verdict } from '../protocol/verify/trust.ts'
 import { keep, remembered, seenKeys } from './seen-logs.ts'
 
 /** As much as the command takes. */
@@ -26,16 +27,7 @@ function noteKeys(texts: readonly string[]): readonly NoteKey[] {
   })
 }
 
-/** As the gateway and the command judge: keys of small order, for which one signature fits all messages, are none. */
-function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
-  try {
-    return ed25519.verify(signature, message, publicKey, { zip215: false })
-  } catch {
-    return false
-  }
-}
-
-const trustOf = (): Trust => ({
+const given = (): Trust => ({
   logKeys: noteKeys([...linesOf('log-keys'), ...seenKeys()]),
   witnessKeys: noteKeys(linesOf('witness-keys')),
   nodeKeys: linesOf('node-keys'),
@@ -43,8 +35,17 @@ const trustOf = (): Trust => ({
   witnessesMin: Number(find<HTMLInputElement>('witnesses').value) || 0,
   logNeeded: !find<HTMLInputElement>('without-log').checked,
   remembered,
-  verify: verifyEd25519,
+  verify: verifyEd25519Strictly,
 })
+
+/** Under a policy its logs and witnesses alone count. Throws `PolicyFault`. */
+function trustOf(): Trust {
+  const text = find<HTMLTextAreaElement>('policy').value
+  if (text.trim() === '') return given()
+  const trust = underPolicy(given(), parsePolicy(new TextEncoder().encode(text)))
+  // A signature alone says nothing about a quorum.
+  return { ...trust, logNeeded: true }
+}
 
 function element<K extends keyof HTMLElementTagNameMap>(name: K, text: string, style = ''): HTMLElementTagNameMap[K] {
   const made = document.createElement(name)

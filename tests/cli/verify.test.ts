@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { checkpointText, logProofText, parseCheckpoint, parseLogProof } from '../../src/protocol/log/checkpoint.ts'
 import { logLeaf } from '../../src/protocol/log/log-entry.ts'
 import { nodeHash } from '../../src/protocol/log/merkle-log.ts'
-import { noteText, parseNote } from '../../src/protocol/log/note.ts'
+import { noteKeyText, noteText, parseNote } from '../../src/protocol/log/note.ts'
 import { logSigner } from '../../src/protocol/log/note-signing.ts'
 import { signingKey } from '../../src/protocol/signing/ed25519.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
@@ -122,4 +122,29 @@ test('§31: a gateway that shows this customer another log than before is expose
 test('§31: a checkpoint as the log shows it', async () => {
   const note = await (await fetch(`${gateway.url}/v1/public/log/checkpoint`)).text()
   expect((await cli.run(['verify', 'checkpoint', file(note), '--log-key', logKey])).out).toContain('Result')
+})
+
+test('§36: a policy says which witnesses must have signed, and nothing beside it widens it', async () => {
+  const good = await exported()
+  const [strange] = [21, 22, 23].map((byte) =>
+    logSigner('witness.example/w', signingKey(new Uint8Array(32).fill(byte))),
+  )
+  if (strange === undefined) throw new Error('there is no witness')
+  const stranger = noteKeyText(strange.cosigningKey)
+  const policy = join(cli.home, 'policy')
+  writeFileSync(policy, `log ${logKey}\nquorum none\n`)
+  expect(await verified(good, '--policy', policy)).toEqual({ code: 0, failed: [], detail: '' })
+  writeFileSync(policy, `log ${logKey}\nwitness w ${stranger}\nquorum w\n`)
+  expect(await verified(good, '--policy', policy)).toMatchObject({ code: 1, failed: ['witnesses'] })
+  writeFileSync(policy, `log ${noteKeyText(strange.key)}\nquorum none\n`)
+  // The key of this log is remembered here, and counts for nothing.
+  expect((await verified(good, '--policy', policy)).failed).toEqual(['signature', 'checkpoint'])
+  const note = file(await (await fetch(`${gateway.url}/v1/public/log/checkpoint`)).text())
+  const run = (...more: string[]) => cli.run(['verify', 'checkpoint', note, '--policy', policy, ...more])
+  for (const more of [['--witness', stranger], ['--witnesses', '0'], ['--log-key', logKey], ['--without-log']])
+    expect((await run(...more)).code).toBe(2)
+  writeFileSync(policy, 'quorum none\nhello\n')
+  const wrong = await run()
+  expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('line 2')])
+  expect((await cli.run(['verify', 'checkpoint', note, '--policy', join(cli.home, 'absent')])).code).toBe(2)
 })

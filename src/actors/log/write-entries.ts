@@ -2,7 +2,7 @@ import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import * as sources from '../../db/queries/log/sources.ts'
 import { statementSubject, statementsToLog } from '../../db/queries/pool/payee-statements.ts'
-import { auditHeadHash, batchHash, ledgerEntryHash } from '../../protocol/log/entry-facts.ts'
+import { auditHeadHash, batchHash, ledgerEntryHash, settledHash } from '../../protocol/log/entry-facts.ts'
 import { logLeaf } from '../../protocol/log/log-entry.ts'
 import { type TreeHash, treeHashBytes } from '../../protocol/log/merkle-log.ts'
 import { type LoggedEntry, loggedKinds, loggedName, mayLack } from '../../protocol/money/logged.ts'
@@ -57,6 +57,9 @@ async function otherEntries(tx: Database, state: rows.LogState, ledgerTo: bigint
   const batches = (await sources.batchesToLog(tx, batchesAtOnce)).map(
     (batch): FoundEntry => ({ kind: 'batch', hash: batchHash(batch), subject: batch.batchId }),
   )
+  const settled = (await sources.settledToLog(tx, batchesAtOnce)).map(
+    (batch): FoundEntry => ({ kind: 'settled', hash: settledHash(batch), subject: batch.batchId }),
+  )
   const payees = (await statementsToLog(tx, statementsAtOnce)).map(
     (statement): FoundEntry => ({
       kind: 'payee',
@@ -69,7 +72,11 @@ async function otherEntries(tx: Database, state: rows.LogState, ledgerTo: bigint
     (head): FoundEntry => ({ kind: 'audit', hash: auditHeadHash(head), subject: `${head.writerId}:${head.seq}` }),
   )
   const more = ledger.more || lacking.more
-  return { ...ledger, more, entries: [...ledger.entries, ...lacking.entries, ...batches, ...payees, ...audit] }
+  return {
+    ...ledger,
+    more,
+    entries: [...ledger.entries, ...lacking.entries, ...batches, ...settled, ...payees, ...audit],
+  }
 }
 
 /** Writes what the log has not got yet, up to the fence. */

@@ -17,7 +17,7 @@ import {
 import { batchDue, payoutsPerBatchMax } from '../../machines/rules/payout-batching.ts'
 import { MerkleTree, payoutLeafOf, toHex } from '../../protocol/receipts/merkle.ts'
 import { type BatchStatus, batchStatuses } from '../../protocol/wire/money/money.ts'
-import { minuteMs, secondMs } from '../../time.ts'
+import { isoTime, minuteMs, secondMs } from '../../time.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
 import { DueWork } from '../durable/due-work.ts'
 import { isRowFault } from '../durable/group-commit.ts'
@@ -53,6 +53,8 @@ export interface SettlementOptions {
   /** SVC_PAYOUT_BATCH_AGE_MS, SVC_PAYOUT_BATCH_MIN_WEI. */
   readonly batchAgeMs: number
   readonly batchMinWei: bigint
+  /** SVC_PAYOUT_ANNOUNCE_MS: a batch waits so long after the log has taken it. */
+  readonly announceMs: number
   readonly inspect?: (event: InspectionEvent) => void
   /** After a crash another gateway continues the batch when this lease ends, ms. */
   readonly leaseMs?: number
@@ -72,6 +74,12 @@ const refusals = {
   no_debit: 'The ledger has no debit of the receipt: ./penstock audit books says what is wrong',
   balance: 'The balance of the customer would be more than 2^256 - 1',
 } as const
+
+/** `until` `'soon'`: the log has not taken the batch yet. */
+const announced = (until: Date | 'soon') =>
+  until === 'soon'
+    ? 'The public log has not announced the batch yet. It does within seconds; SVC_PAYOUT_ANNOUNCE_MS counts from then'
+    : `The public log announces the batch until ${isoTime(until)}, so that anyone can compare it (SVC_PAYOUT_ANNOUNCE_MS)`
 
 type Claim = PayoutBatch & { readonly leaseId: string }
 
@@ -176,6 +184,8 @@ export class Settlement {
     const { work } = this
     if (work === null) throw new Problem('settlement_not_configured')
     const row = await this.db.transaction(async (tx) => {
+      const until = release ? null : await rows.announcedUntil(tx, batchId, this.options.announceMs)
+      if (until !== null) throw new Problem('invalid_state', { detail: announced(until) })
       const woken = await rows.wakeBatch(tx, batchId, release)
       if (woken === null) throw new Problem('batch_not_found')
       if (woken === false) throw new Problem('invalid_state')
@@ -202,7 +212,8 @@ export class Settlement {
 
   private async claim(limit: number): Promise<{ readonly items: readonly Claim[]; readonly more: boolean }> {
     const leaseId = newId('wrk')
-    const claimed = await rows.claimBatches(this.db, limit, leaseId, this.options.leaseMs ?? leaseMsDefault)
+    const { leaseMs = leaseMsDefault, announceMs } = this.options
+    const claimed = await rows.claimBatches(this.db, { limit, leaseId, leaseMs, announceMs })
     return { items: claimed.map((row) => ({ ...row, leaseId })), more: claimed.length > 0 }
   }
 

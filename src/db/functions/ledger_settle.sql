@@ -45,10 +45,10 @@ BEGIN
       LEFT JOIN unnest(v_places, v_customers, v_reserved, v_jobs) AS o (ord, customer, reserved, job) ON o.ord = g.ord;
   END IF;
   IF p_receipts IS NOT NULL THEN PERFORM receipts_insert(p_receipts); END IF;
-  INSERT INTO payouts (entry_id, node_id, receipt_hash, kind, private_job_id, amount_wei, gross_wei, held, earned_payee,
-      payee, created_at, updated_at)
-    SELECT q.payout, q.node, q.hash, q.kind, q.job, q.share, q.charged, q.held, n.payout_address, n.payout_address, v_now,
-      v_now
+  INSERT INTO payouts (entry_id, node_id, receipt_hash, kind, private_job_id, amount_wei, gross_wei, held, earned_held,
+      earned_payee, payee, created_at, updated_at)
+    SELECT q.payout, q.node, q.hash, q.kind, q.job, q.share, q.charged, q.held, q.held, n.payout_address, n.payout_address,
+      v_now, v_now
     FROM unnest(v_customers, v_jobs, p_charged, p_shares, p_hashes, p_nodes, p_kinds, p_held, p_payouts)
       AS q (customer, job, charged, share, hash, node, kind, held, payout)
     LEFT JOIN nodes n ON n.node_id = q.node

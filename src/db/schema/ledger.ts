@@ -112,6 +112,8 @@ export const payouts = pgTable(
     grossWei: wei().notNull(),
     /** The receipt is held: not paid out until an operator released it. */
     held: boolean().notNull().default(false),
+    /** Whether it was, when it was earned. Never changed: the log holds it. */
+    earnedHeld: boolean().notNull().default(false),
     settlementStatus: text({ enum: ['pending', 'batched', 'submitting', 'submitted', 'finalized', 'void'] })
       .notNull()
       .default('pending'),

@@ -46,6 +46,11 @@ type GeneralRule =
   | 'the ledger is as the log holds it'
   | 'every batch is the sum of its payouts'
   | 'every batch is as the log holds it'
+  | 'every settled batch stands on the chain where the log holds it'
+  | 'every payout is on hold as its receipt is'
+  | 'every payout on hold was so when it was earned'
+  | 'every reservation has settled what was debited'
+  | 'every receipt was written when it was issued'
   | "every end of the audit's chains leads on from the log"
   | 'the log is the tree of its checkpoint'
   | 'the log leads on from what was seen before'

@@ -37,6 +37,21 @@ export const batchHash = (batch: {
     total_amount_wei: batch.totalAmountWei,
   })
 
+/** Where a batch stands on the chain, once that is final. */
+export const settledHash = (batch: {
+  readonly batchId: string
+  readonly txHash: string
+  readonly blockNumber: string
+  readonly blockHash: string
+}): string =>
+  factsHash({
+    v: `${brand}-batch-settled-v1`,
+    batch_id: batch.batchId,
+    tx_hash: batch.txHash,
+    block_number: batch.blockNumber,
+    block_hash: batch.blockHash,
+  })
+
 /** Two logs under one name: what was lost, and where the log goes on. */
 export const forkHash = (fork: {
   readonly origin: string

@@ -29,7 +29,8 @@ export function readFork(value: unknown): ForkProof | null {
   if (typeof origin !== 'string' || typeof root !== 'string' || typeof lost !== 'string') return null
   if (!Number.isSafeInteger(size) || Number(size) < 0 || !Array.isArray(proof) || proof.length > proofHashesMax)
     return null
-  const hashes = parseProofLines(proof.map(String))
+  if (![origin, root, lost].every((text) => text.isWellFormed())) return null
+  const hashes = parseProofLines(proof.map((one: unknown) => (typeof one === 'string' ? one : '')))
   return hashes === null ? null : { origin, size: Number(size), root, lost, proof: hashes }
 }
 

@@ -9,6 +9,7 @@ export const logEntryKinds = [
   ...loggedKinds.map(loggedName),
   'books',
   'batch',
+  'settled',
   'fork',
   'cutoff',
   'marks',

@@ -106,3 +106,17 @@ export function entryBundle(entries: readonly Uint8Array[]): Uint8Array {
   }
   return bundle
 }
+
+/** The entries of a bundle; null: it is none, or has another number of them. */
+export function parseEntryBundle(bundle: Uint8Array, count: number): readonly Uint8Array[] | null {
+  const entries: Uint8Array[] = []
+  for (let at = 0; at < bundle.length; ) {
+    const [high, low] = [bundle[at], bundle[at + 1]]
+    if (high === undefined || low === undefined || entries.length === count) return null
+    const end = at + 2 + (high << 8) + low
+    if (end > bundle.length) return null
+    entries.push(bundle.subarray(at + 2, end))
+    at = end
+  }
+  return entries.length === count ? entries : null
+}

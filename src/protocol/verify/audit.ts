@@ -1,10 +1,9 @@
 import { hmac } from '@noble/hashes/hmac.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js'
-import { foreignJson } from '../json/foreign-json.ts'
 import { type AuditLine, auditLine, chainStartHex, keyIdLength, keyIdLine } from '../log/audit-line.ts'
 import { auditHeadHash } from '../log/entry-facts.ts'
-import { type Fields, fieldsOf, listOf, textOf } from './given.ts'
+import { type Fields, fieldsOf, hashableJson, listOf, textOf, wholeOf } from './given.ts'
 import { logged } from './logged.ts'
 import { type Check, check, type Trust, type Verdict, verdict } from './trust.ts'
 
@@ -12,16 +11,13 @@ const macOf = (key: string, text: string) => bytesToHex(hmac(sha256, utf8ToBytes
 const lineMac = (key: string, kind: AuditLine, facts: object) => macOf(key, auditLine(kind, facts))
 const keyIdOf = (key: string) => macOf(key, keyIdLine).slice(0, keyIdLength)
 
-/** -1: it is no number of an event. */
-const countOf = (value: unknown) => (Number.isSafeInteger(value) && Number(value) >= 0 ? Number(value) : -1)
-
 interface Place {
   readonly seq: number
   readonly mac: string
 }
 const placeOf = (value: unknown): Place => {
   const { seq, mac } = fieldsOf(value)
-  return { seq: countOf(seq), mac: textOf(mac) ?? '' }
+  return { seq: wholeOf(seq), mac: textOf(mac) ?? '' }
 }
 
 /** Where a chain begins: at its start, or at what a purge has left and sealed. */
@@ -53,7 +49,7 @@ function faultOf(chain: Fields, key: string, macs: Map<number, string>): string 
   macs.set(seq, previous)
   for (const one of listOf(chain.events)) {
     const { kind, facts, mac } = fieldsOf(one)
-    const told = fieldsOf(typeof facts === 'string' ? foreignJson(facts) : facts)
+    const told = fieldsOf(typeof facts === 'string' ? hashableJson(facts) : facts)
     seq++
     if (told.seq !== seq || told.writerId !== chain.writer_id) return `event ${seq} is missing`
     if (kind !== 'approval' && kind !== 'command') return `event ${seq} is of no kind`
@@ -69,7 +65,7 @@ function faultOf(chain: Fields, key: string, macs: Map<number, string>): string 
 /** That the log holds an end of this chain, and that the file has that very end. */
 function logChecks(writer: string, chain: Fields, macs: ReadonlyMap<number, string>, given: Fields, trust: Trust) {
   const end = placeOf(chain.logged)
-  const hash = auditHeadHash({ writerId: writer, ordinal: countOf(chain.ordinal), seq: end.seq, mac: end.mac })
+  const hash = auditHeadHash({ writerId: writer, ordinal: wholeOf(chain.ordinal), seq: end.seq, mac: end.mac })
   const place = logged('audit', hash, fieldsOf(chain.logged).log_proof, given, trust)
   // An end from before the purge covers events that no longer exist.
   const same = macs.get(end.seq) === end.mac
@@ -79,7 +75,7 @@ function logChecks(writer: string, chain: Fields, macs: ReadonlyMap<number, stri
 
 /** Ordinals count the writers: one that is missing was taken out. */
 function writersCheck(chains: readonly Fields[]): Check {
-  const ordinals = chains.map(({ ordinal }) => countOf(ordinal)).sort((a, b) => a - b)
+  const ordinals = chains.map(({ ordinal }) => wholeOf(ordinal)).sort((a, b) => a - b)
   const gap = ordinals.findIndex((ordinal, at) => ordinal !== at + 1)
   return check(
     'writers',

@@ -1,12 +1,13 @@
 import { brand } from '../../brand.ts'
-import { foreignJson } from '../json/foreign-json.ts'
 import { payoutLeafOf, toHex, verifyProof } from '../receipts/merkle.ts'
 import { verifyAudit } from './audit.ts'
 import { verifyEnvelope } from './envelope.ts'
-import { type Fields, fieldsOf, listOf, textOf } from './given.ts'
+import { type Fields, fieldsOf, hashableJson, listOf, textOf, textsOf } from './given.ts'
 import { growthIn } from './logged.ts'
 import { verifyReceipt } from './receipt.ts'
 import { check, checkCheckpoint, type Trust, type Verdict, verdict } from './trust.ts'
+
+const amountPattern = /^(0|[1-9][0-9]{0,77})$/
 
 /** One payout's leaf below the root of its batch, and the batch in the log where the file says so. */
 function verifyPayout(given: Fields, roots: readonly string[]): Verdict {
@@ -15,8 +16,10 @@ function verifyPayout(given: Fields, roots: readonly string[]): Verdict {
   const root = textOf(given.merkle_root) ?? ''
   let holds = false
   try {
+    // BigInt reads blanks, hexadecimal and nothing at all, too.
+    if (!amountPattern.test(amount)) throw new RangeError('no amount')
     const leaf = payoutLeafOf({ receiptHash, entryId, payee, amountWei: BigInt(amount) })
-    holds = toHex(leaf) === given.leaf && verifyProof(leaf, listOf(given.proof).map(String), root)
+    holds = toHex(leaf) === given.leaf && verifyProof(leaf, textsOf(given.proof), root)
   } catch {
     // No address, no amount: no leaf.
   }
@@ -35,7 +38,7 @@ function verifyCheckpointFile(given: Fields, trust: Trust): Verdict {
 
 /** A file's text: JSON, or a checkpoint as the log shows it; undefined: neither. */
 export function readGiven(text: string): unknown {
-  if (!text.startsWith(`${brand}-log/`)) return foreignJson(text)
+  if (!text.startsWith(`${brand}-log/`)) return hashableJson(text)
   return { object: `${brand}.checkpoint`, note: text.endsWith('\n') ? text : `${text}\n` }
 }
 

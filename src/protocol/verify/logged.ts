@@ -3,7 +3,7 @@ import { cutoffHash } from '../log/entry-facts.ts'
 import { readFork } from '../log/fork-proof.ts'
 import { type LogEntryKind, logLeaf } from '../log/log-entry.ts'
 import { rootByInclusion, sameHash } from '../log/merkle-log.ts'
-import { type Fields, fieldsOf, listOf, textOf } from './given.ts'
+import { type Fields, fieldsOf, listOf, textOf, textsOf, wholeOf } from './given.ts'
 import { type Check, check, checkCheckpoint, type GivenGrowth, type Trust } from './trust.ts'
 
 /** More than a log can have. */
@@ -12,7 +12,7 @@ const forksMax = 64
 export function growthIn(given: Fields): GivenGrowth {
   const consistency = listOf(given.consistency).map((one) => {
     const { from, to, proof } = fieldsOf(one)
-    return { from: Number(from), to: Number(to), proof: listOf(proof).map(String) }
+    return { from: wholeOf(from), to: wholeOf(to), proof: textsOf(proof) }
   })
   const forks = listOf(given.forks)
     .slice(0, forksMax)
@@ -42,20 +42,15 @@ export function logged(kind: LogEntryKind, hash: string, proofText: unknown, giv
   return { checks: [check('log', holds, detail), ...checks], checkpoint, index: holds ? proof.index : null }
 }
 
-const countOf = (value: unknown) => (Number.isSafeInteger(value) && Number(value) >= 0 ? Number(value) : -1)
-
 /**
  * How many receipts lack their node's signature because they are from before nodes signed all, by the log's entry of the
  * kind `cutoff`; null unless the entry is below this checkpoint and behind this place.
  */
 export function beforeCutoff(given: unknown, { index, checkpoint }: LoggedPlace): number | null {
   const { size: told, root, unsigned, unsigned_hash: unsignedHash, proof } = fieldsOf(given)
-  const [size, count] = [countOf(told), countOf(unsigned)]
-  const path = parseProofLines(
-    listOf(proof)
-      .slice(0, proofHashesMax + 1)
-      .map(String),
-  )
+  const [size, count] = [wholeOf(told), wholeOf(unsigned)]
+  const lines = textsOf(proof)
+  const path = lines.length > proofHashesMax ? null : parseProofLines(lines)
   if (checkpoint === null || index === null || index >= size || count < 1 || path === null) return null
   const facts = { size, root: textOf(root) ?? '', unsigned: count, unsignedHash: textOf(unsignedHash) ?? '' }
   const leaf = logLeaf({ kind: 'cutoff', hash: cutoffHash(facts) })

@@ -98,7 +98,9 @@ function openedChecks(given: Fields, facts: Fields): readonly Check[] {
     ...one(
       'answer',
       facts.response_commitment,
-      opened.response === undefined ? null : answerText(choices.map(fieldsOf)),
+      opened.response === undefined
+        ? null
+        : answerText(choices.map(fieldsOf).map((one) => ({ ...one, message: fieldsOf(one.message) }))),
     ),
     ...one('model of the node', facts.upstream_model_commitment, model),
   ]

@@ -1,8 +1,9 @@
 import { type Checkpoint, parseCheckpoint, parseProofLines } from '../log/checkpoint.ts'
 import { type ForkProof, followsFork, isLostBy } from '../log/fork-proof.ts'
 import { isConsistent, sameHash } from '../log/merkle-log.ts'
-import { checkNote, type NoteKey, parseNote, type VerifyEd25519 } from '../log/note.ts'
+import { type CheckedSignature, checkNote, type NoteKey, parseNote, type VerifyEd25519 } from '../log/note.ts'
 import { isEarlier } from '../log/origins.ts'
+import { isMet, type Policy, quorumText } from './policy.ts'
 import { seenBefore } from './seen-logs.ts'
 
 /** What the one who verifies knows from elsewhere. Nothing in a file is trusted by itself. */
@@ -14,6 +15,8 @@ export interface Trust {
   /** Keys of an audit's chains, as SVC_AUDIT_KEY has them. */
   readonly auditKeys: readonly string[]
   readonly witnessesMin: number
+  /** Says which logs and witnesses count, in place of the keys above. Absent, null: there is none. */
+  readonly policy?: Policy | null
   /** A signature alone is not enough. */
   readonly logNeeded: boolean
   /** The largest checkpoints of this log, under each of its names, that were verified here before. */
@@ -38,6 +41,14 @@ export interface Verdict {
   /** To remember; null: none that holds. */
   readonly checkpoint: Checkpoint | null
 }
+
+/** With the keys of the policy in place of others: what a policy does not name counts for nothing. */
+export const underPolicy = (trust: Trust, policy: Policy): Trust => ({
+  ...trust,
+  policy,
+  logKeys: policy.logs.length === 0 ? trust.logKeys : policy.logs.map(({ key }) => key),
+  witnessKeys: policy.witnesses.map(({ key }) => key),
+})
 
 export const check = (name: string, ok: boolean | null, detail: string): Check => ({ name, ok, detail })
 
@@ -70,9 +81,10 @@ export interface GivenGrowth {
 }
 
 /** The keys that are known for this log; those of a name that was seen before hold for what its fork leads to, too. */
-function keysFor(origin: string, { logKeys }: Trust, seen: readonly Checkpoint[]): readonly NoteKey[] {
+function keysFor(origin: string, { logKeys, policy }: Trust, seen: readonly Checkpoint[]): readonly NoteKey[] {
   const own = logKeys.filter(({ name }) => name === origin)
-  if (own.length > 0) return own
+  // A policy names each log by its own name: a later one counts when the policy has it.
+  if (own.length > 0 || (policy?.logs.length ?? 0) > 0) return own
   const names = new Set(seen.map((one) => one.origin))
   return logKeys.filter(({ name }) => names.has(name)).map((key) => ({ ...key, name: origin }))
 }
@@ -88,15 +100,17 @@ export function checkCheckpoint(note: string, trust: Trust, given: GivenGrowth):
   const own = keysFor(checkpoint.origin, trust, seen)
   const signed = checkNote(parsed, own, trust.verify)
   const bySomebody = signed !== null && signed.length > 0
-  const known = own.length === 0 ? 'its key is not known here: give it with --log-key' : 'not signed by the known key'
   const witnesses = checkNote(parsed, trust.witnessKeys, trust.verify)
-  const names = (witnesses ?? []).map(({ key, seconds }) => `${key.name} at ${timeOf(seconds)}`)
-  const strangers = parsed.signatures.length - (signed?.length ?? 0) - names.length
+  const strangers = parsed.signatures.length - (signed?.length ?? 0) - (witnesses?.length ?? 0)
   return {
     checkpoint,
     checks: [
-      check('checkpoint', bySomebody, bySomebody ? `${checkpoint.origin}, ${checkpoint.size} entries` : known),
-      witnessCheck(witnesses === null, names, strangers, trust.witnessesMin),
+      check(
+        'checkpoint',
+        bySomebody,
+        bySomebody ? `${checkpoint.origin}, ${checkpoint.size} entries` : unsigned(own, trust),
+      ),
+      witnessCheck(witnesses, strangers, trust),
       isSplit(checkpoint, bySomebody, trust)
         ? check('consistency', false, `SPLIT VIEW: this file shows two logs of ${checkpoint.size} entries`)
         : growthCheck(checkpoint, seen, given),
@@ -115,16 +129,36 @@ function isSplit(now: Checkpoint, signed: boolean, { shown }: Trust): boolean {
 
 const timeOf = (seconds: number | null) => (seconds === null ? 'some time' : new Date(seconds * 1_000).toISOString())
 
-function witnessCheck(forged: boolean, names: readonly string[], strangers: number, least: number): Check {
-  if (forged) return check('witnesses', false, 'a signature of a known witness does not hold')
+function unsigned(own: readonly NoteKey[], { policy }: Trust): string {
+  if (own.length > 0) return 'not signed by the known key'
+  return (policy?.logs.length ?? 0) > 0
+    ? 'the policy names no log of this name'
+    : 'its key is not known here: give it with --log-key'
+}
+
+/** `found` null: one that names a known key does not hold. */
+function witnessCheck(found: readonly CheckedSignature[] | null, strangers: number, trust: Trust): Check {
+  const name = 'witnesses'
+  if (found === null) return check(name, false, 'a signature of a known witness does not hold')
+  const names = found.map(({ key, seconds }) => `${key.name} at ${timeOf(seconds)}`)
   const beside = strangers > 0 ? ` (${strangers} signatures of keys that are not known here)` : ''
-  if (names.length < least)
-    return check('witnesses', false, `${names.length} of ${least} known witnesses signed${beside}`)
-  return check(
-    'witnesses',
-    names.length === 0 ? null : true,
-    `${names.join(', ') || 'none that is known here'}${beside}`,
-  )
+  if (trust.policy) return quorumCheck(trust.policy, found, names, beside)
+  if (names.length < trust.witnessesMin)
+    return check(name, false, `${names.length} of ${trust.witnessesMin} known witnesses signed${beside}`)
+  return check(name, names.length === 0 ? null : true, `${names.join(', ') || 'none that is known here'}${beside}`)
+}
+
+/** Whether those that cosigned are enough for the policy. */
+export function meetsQuorum({ quorum, witnesses }: Policy, found: readonly CheckedSignature[]): boolean {
+  const signed = witnesses.filter(({ key }) => found.some((one) => one.key === key))
+  return isMet(quorum, new Set(signed.map(({ name }) => name)))
+}
+
+function quorumCheck(policy: Policy, found: readonly CheckedSignature[], names: readonly string[], beside: string) {
+  const asked = `the policy asks for ${quorumText(policy.quorum)}`
+  if (!meetsQuorum(policy, found))
+    return check('witnesses', false, `${asked}; signed by ${names.join(', ') || 'none of them'}${beside}`)
+  return check('witnesses', policy.quorum === null ? null : true, `${names.join(', ') || asked}${beside}`)
 }
 
 /** A log that was forked is still the one that was seen: neither name makes a verifier forget the other (§36). */

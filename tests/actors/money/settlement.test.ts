@@ -76,6 +76,41 @@ test('§14: created → submitting → submitted → completed, and each node cl
   expect(settlement.ready()).toBe(true)
 })
 
+test('§36: a batch waits until the log has announced it for so long, whoever asks for it', async () => {
+  const announceMs = 60_000
+  const { settlement, batchId } = await built(1, { announceMs, leaseMs: 500 })
+  const detailOf = (asked: Promise<unknown>) =>
+    asked.then(
+      () => null,
+      (error: unknown) => (error instanceof Problem ? [error.code, error.message] : error),
+    )
+  const logged = (at: string) => rig.database.sql`insert into log_entries (entry_index, kind, hash, subject, created_at)
+    values (0, 'batch', ${`0x${'ab'.repeat(32)}`}, ${batchId}, now() - ${at}::interval)
+    on conflict (entry_index) do update set created_at = excluded.created_at`
+  expect(await detailOf(settlement.submit(batchId))).toEqual([
+    'invalid_state',
+    expect.stringContaining('has not announced the batch yet'),
+  ])
+  await logged('58 seconds')
+  expect(await detailOf(settlement.submit(batchId))).toEqual([
+    'invalid_state',
+    expect.stringMatching(/announces the batch until \d{4}-/),
+  ])
+  // Not by being let go from its hold, either.
+  expect((await settlement.retry(batchId)).status).toBe('created')
+  expect((await rig.batch(batchId)).status).toBe('created')
+  // By itself, once the time is over.
+  await rig.until(batchId, 'submitted')
+  const [entry] = await rig.database.sql<{ over: boolean }[]>`
+    select now() - created_at >= interval '60 seconds' as over from log_entries`
+  expect(entry?.over).toBe(true)
+  // What was sent is looked after, whatever the setting says later.
+  const later = await rig.gateway({ announceMs: 3_600_000 })
+  await settlement.stop()
+  await rig.complete(batchId)
+  await later.stop()
+})
+
 describe('§14: batching', () => {
   test('a dry run changes nothing; a node without an address waits', async () => {
     const settlement = await rig.gateway({ chain: null })

@@ -29,6 +29,7 @@ beforeAll(async () => {
     SVC_CHAIN_ID: String(chainId),
     SVC_CHAIN_KEY: operatorKey,
     SVC_CHAIN_CONTRACT: await deploy(anvil, `0x${'7'.repeat(40)}`),
+    SVC_PAYOUT_ANNOUNCE_MS: '0',
     SVC_SETTLEMENT_POLL_MS: '600000',
   })
   batchId = await madeBatch()

@@ -51,6 +51,23 @@ function verifier() {
   }
 }
 
+/** Somebody who follows the log, under a policy of these keys: the exit code and the findings. */
+function monitor() {
+  const cli = commandLine({})
+  lines.push(cli)
+  const [policy, state] = [join(cli.home, 'policy'), join(cli.home, 'monitor')]
+  return async (keys: readonly string[]) => {
+    writeFileSync(policy, `log ${keys[0]}\nwitness w ${agent.node.witnessKey}\nquorum w\n`)
+    const args = ['--policy', policy, '--log', gateway.url, '--state', state, '--once', '--json']
+    const { code, out } = await cli.run(['monitor', ...args])
+    const told = out
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line) as { finding?: string })
+    return [code, told.flatMap(({ finding }) => finding ?? [])]
+  }
+}
+
 async function grow(count: number): Promise<string> {
   const rows = Array.from({ length: count }, () => {
     const text = receiptText({
@@ -105,15 +122,18 @@ const signers = async () => {
 test('§36: after a named fork witnesses and verifiers go on from what they saw, and forget nothing', async () => {
   const { keys } = (await json(await gateway.ask('GET', '/v1/public/log/keys'))) as unknown as { keys: string[] }
   const [early, late, unlucky] = [verifier(), verifier(), verifier()]
+  const [watching, lateWatching] = [monitor(), monitor()]
   const first = await grow(3)
   expect(await round()).toBe(1)
   expect((await early(first, '--log-key', keys[0] ?? '')).code).toBe(0)
+  expect(await watching(keys)).toEqual([0, []])
   await keep()
   const second = await grow(2)
   expect((await unlucky(second, '--log-key', keys[0] ?? '')).code).toBe(0)
   const third = await grow(2)
   expect(await round()).toBe(1)
   expect((await late(third, '--log-key', keys[0] ?? '')).code).toBe(0)
+  expect(await lateWatching(keys)).toEqual([0, []])
   // The last one that the gateway has seen; the witness has not.
   await grow(1)
 
@@ -134,6 +154,13 @@ test('§36: after a named fork witnesses and verifiers go on from what they saw,
   const { forks } = (await json(await gateway.ask('GET', '/v1/public/log/forks'))) as unknown as { forks: object[] }
   expect(forks).toHaveLength(2)
 
+  // A monitor says that there is a fork, and goes on where its policy names the log's later name.
+  expect(await watching(keys)).toEqual([1, ['log_unnamed']])
+  const after = (await json(await gateway.ask('GET', '/v1/public/log/keys'))) as unknown as { keys: string[] }
+  expect(await watching(after.keys)).toEqual([1, ['log_forked']])
+  expect(await watching(after.keys)).toEqual([0, []])
+  expect(await lateWatching(after.keys)).toEqual([1, ['log_forked']])
+  expect(await lateWatching(after.keys)).toEqual([0, []])
   // By the entries that are still there, and by the checkpoint that the log admits to have lost.
   const kept = await early(first)
   expect([kept.code, kept.out]).toEqual([0, expect.stringContaining('/2 goes on from the 5 entries of svc-log/')])

@@ -40,6 +40,7 @@ beforeAll(async () => {
     env: {
       ...chain,
       SVC_CHAIN_CONTRACT: contract,
+      SVC_PAYOUT_ANNOUNCE_MS: '0',
       SVC_SETTLEMENT_POLL_MS: '500',
       SVC_LOG_INTERVAL_MS: '100',
       SVC_LOG_COSIGN_MS: '1000',
@@ -112,14 +113,17 @@ const inLog = `
 keys = [verify.note_key(key) for key in given["keys"]]
 head, _, note = given["log_proof"].partition("\\n\\n")
 _, place, *hashes = head.split("\\n")
-origin, size, root, signers = verify.checkpoint(note, keys)
+note = verify.read_note(note)
+origin, size, root = verify.checkpoint_in(note)
+signers = [key[0] for key in verify.check_note(note, keys)]
 leaf = verify.leaf_hash(("svc-log-v1:" + given["kind"] + ":" + given["hash"]).encode())
 path = [base64.b64decode(one) for one in hashes]
 assert verify.root_by_inclusion(leaf, int(place.removeprefix("index ")), size, path) == root and origin in signers
 print(size)`
 const grown = `
-trees = [verify.checkpoint(note, [verify.note_key(key) for key in given["keys"]]) for note in given["notes"]]
-(_, old, old_root, _), (_, size, root, _) = trees
+notes = [verify.read_note(note) for note in given["notes"]]
+assert all(len(verify.check_note(note, [verify.note_key(key) for key in given["keys"]])) == 3 for note in notes)
+(_, old, old_root), (_, size, root) = map(verify.checkpoint_in, notes)
 assert verify.consistent(old, old_root, size, root, [base64.b64decode(one) for one in given["proof"]])
 print(old, size)`
 
@@ -147,7 +151,8 @@ test.skipIf(!hasPython)(
       const { out, code } = await cli.run(['receipts', 'export', hash])
       return code === 0 && out.split('— svc-witness/').length === 3 ? out : undefined
     })
-    const trust = ['--log-key', logKey, ...witnesses.flatMap((key) => ['--witness', key])]
+    const memory = ['--memory', join(folder, 'public-logs.json')]
+    const trust = [...memory, '--log-key', logKey, ...witnesses.flatMap((key) => ['--witness', key])]
     const receipt = python(program, 'receipt', file('receipt.json', exported), ...trust)
     expect([receipt.exitCode, receipt.stderr.toString()]).toEqual([0, ''])
     for (const key of witnesses) expect(receipt.stdout.toString()).toContain(key.split('+')[0] ?? '')
@@ -207,7 +212,7 @@ test.skipIf(!hasPython)(
     const onChain = await reader.readContract({ address: contract, abi, functionName: 'root', args: [id] })
     expect(onChain).toBe(batch.merkle_root)
     const leaves = file('payout.json', { proofs: batch.proofs })
-    expect(python(program, 'payout', leaves, '--root', String(onChain)).exitCode).toBe(0)
+    expect(python(program, 'payout', leaves, '--root', String(onChain), ...memory).exitCode).toBe(0)
     const [payoutId, to, amount] = values[0] ?? []
     const before = await reader.getBalance({ address: payee })
     const args = [id, payoutId, to, BigInt(amount ?? 0), tree.getProof(0)]

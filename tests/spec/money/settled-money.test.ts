@@ -56,6 +56,7 @@ beforeAll(async () => {
       SVC_CHAIN_EXPLORER: 'https://explorer.example/',
       SVC_PUBLIC_RPC_URL: 'https://rpc.example/',
       SVC_SETTLEMENT_POLL_MS: '20',
+      SVC_PAYOUT_ANNOUNCE_MS: '0',
     },
   })
   owner = await gateway.customer({ policy: open, keyPolicy: open })

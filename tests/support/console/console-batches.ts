@@ -35,6 +35,7 @@ export async function startConsoleChain(): Promise<ConsoleChain> {
     SVC_CHAIN_ID: String(chainId),
     SVC_CHAIN_KEY: operatorKey,
     SVC_CHAIN_CONTRACT: contract,
+    SVC_PAYOUT_ANNOUNCE_MS: '0',
     SVC_CHAIN_NAME: 'testnet',
     SVC_CHAIN_EXPLORER: `${explorer}/`,
     SVC_SETTLEMENT_POLL_MS: '500',

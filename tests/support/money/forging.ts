@@ -33,9 +33,9 @@ export const factsOf = (more: Partial<Receipt> = {}): Receipt => ({
 export async function forge(sql: Sql, facts: Receipt, mac: string | null = null): Promise<string> {
   const hash = textHash(receiptText(facts))
   await sql.unsafe(`insert into receipt_rows (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind,
-      model_id, prompt_tokens, completion_tokens, started_at, completed_at, created_at, customer_id, mac)
+      model_id, prompt_tokens, completion_tokens, started_at, completed_at, customer_id, mac)
     values ('${hash}', '${facts.issuer}', '${facts.requestId}', 'hosted_chat', '${facts.nodeId}', 'gpu', 'rt_a', 'vllm',
-      '${facts.modelId}', 1, 2, '${facts.startedAt}', '${facts.completedAt}', '${facts.completedAt}', 'cus_a',
+      '${facts.modelId}', 1, 2, '${facts.startedAt}', '${facts.completedAt}', 'cus_a',
       ${mac === null ? 'null' : `'${mac}'`})`)
   return hash
 }

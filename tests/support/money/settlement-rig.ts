@@ -66,6 +66,7 @@ export class SettlementRig {
       pollMs: 20,
       leaseMs: waitLimitMs,
       batchAgeMs: hourMs,
+      announceMs: 0,
       batchMinWei: 0n,
       ...change,
     })

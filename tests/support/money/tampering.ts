@@ -64,8 +64,11 @@ async function customer(gateway: TestGateway, wei: string): Promise<string> {
   return id
 }
 
-/** Credits, an admin debit, six paid chats that a node signed, a batch of the first three, a refund of the last; all of it in the log. */
-export async function writtenBooks(gateway: TestGateway): Promise<Books> {
+/** `settled`: the batch stands on a chain, too. Credits, an admin debit, six paid chats that a node signed, a batch of the first three, a refund of the last; all of it in the log. */
+export async function writtenBooks(
+  gateway: TestGateway,
+  { settled = false }: { readonly settled?: boolean } = {},
+): Promise<Books> {
   const [customerId, idleCustomerId] = [await customer(gateway, '100000'), await customer(gateway, '777')]
   const debitedCustomerId = await customer(gateway, '500')
   const debit = { amount_wei: '200', reason: 'paid twice' }
@@ -113,6 +116,12 @@ export async function writtenBooks(gateway: TestGateway): Promise<Books> {
   const refundedHash = hashes.pop() ?? ''
   await gateway.ask('POST', `/v1/admin/receipts/${refundedHash}/reject`, { as: 'admin', json: { reason: 'too much' } })
   const [batch] = await gateway.database.sql<{ id: string }[]>`select batch_id as id from payout_batches`
+  if (settled) {
+    await sql`update payout_batches set status = 'completed', submitted_tx_hash = ${`0x${'7a'.repeat(32)}`},
+      settlement_block_number = '41', settlement_block_hash = ${`0x${'7b'.repeat(32)}`}`
+    await sql`update payouts set settlement_status = 'finalized' where batch_id is not null`
+    await sql`update receipt_rows set status = 'finalized' where status = 'batched'`
+  }
   await gateway.gateway.sequencer.catchUp({ heads: true })
   for (const table of tables) await gateway.database.sql.unsafe(`create table kept_${table} as table ${table}`)
   return { customerId, idleCustomerId, debitedCustomerId, hashes, refundedHash, batchId: batch?.id ?? '' }

@@ -4,13 +4,14 @@ import { type NoteKey, noteKeyText, parseNoteKey } from '../../../protocol/log/n
 import { textHash } from '../../../protocol/receipts/receipt.ts'
 import { verifyEd25519, verifyKey } from '../../../protocol/signing/ed25519.ts'
 import { readGiven, verifyBundle } from '../../../protocol/verify/bundle.ts'
-import type { Trust, Verdict } from '../../../protocol/verify/trust.ts'
+import { type Trust, underPolicy, type Verdict } from '../../../protocol/verify/trust.ts'
 import { action, type OptionValues, type Verb } from '../../frame/action.ts'
 import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
 import { givenText, givenTextForm } from '../../frame/given-text.ts'
 import type { Session } from '../../frame/session.ts'
 import { fields } from '../../frame/table.ts'
 import { type KnownLogs, openKnownLogs } from './known-logs.ts'
+import { readPolicy } from './policy-file.ts'
 
 const options = {
   'log-key': {
@@ -21,6 +22,11 @@ const options = {
   key: { kind: 'texts', value: 'BASE64URL', about: 'An issuer’s Ed25519 key that you know from elsewhere' },
   witness: { kind: 'texts', value: 'NAME+HASH+BASE64', about: 'A key of a witness that you know' },
   witnesses: { kind: 'number', value: 'N', about: 'How many known witnesses must have signed', min: 0, max: 100 },
+  policy: {
+    kind: 'text',
+    value: 'FILE',
+    about: 'A trust policy (C2SP tlog-policy): the logs, the witnesses and the quorum, in place of the options above',
+  },
   'without-log': { kind: 'flag', about: 'Accept a signature alone, without a proof that the log contains the receipt' },
   root: { kind: 'texts', value: '0x…', about: 'A root that the contract on the blockchain shows' },
   'audit-key': {
@@ -75,6 +81,18 @@ function trustOf(given: Given, logs: KnownLogs, auditKeys: readonly string[]): T
   }
 }
 
+/** Under a policy its keys alone count, and options that would widen it are refused. */
+async function policed(trust: Trust, given: Given): Promise<Trust> {
+  if (given.policy === undefined) return trust
+  const policy = await readPolicy(given.policy)
+  if (given.witness.length > 0 || given.witnesses !== undefined)
+    throw new UsageFault('--policy says which witnesses count. Leave out --witness and --witnesses')
+  if (policy.logs.length > 0 && given['log-key'].length > 0)
+    throw new UsageFault('The policy says which logs count. Leave out --log-key')
+  if (given['without-log']) throw new UsageFault('A policy is about a checkpoint of the log. Leave out --without-log')
+  return underPolicy(trust, policy)
+}
+
 /** As the setting has them: newest first, with commas between. */
 const keysIn = (text: string) =>
   text
@@ -106,7 +124,7 @@ const verifying = (kinds: readonly Verdict['kind'][], about: string, what: strin
     run: async ({ operands, options: given, json }, session) => {
       const logs = openKnownLogs(session.env)
       const auditKeys = await Promise.all(given['audit-key'].map((key) => givenText(session, 'audit-key', key)))
-      const trust = trustOf(given, logs, auditKeys.flatMap(keysIn))
+      const trust = await policed(trustOf(given, logs, auditKeys.flatMap(keysIn)), given)
       const value = bareReceipt(await readFile(session, operands[0] ?? ''), given)
       const verdicts = verifyBundle(
         value,

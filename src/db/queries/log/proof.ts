@@ -56,6 +56,23 @@ const general = {
     where lower(p.earned_payee) is distinct from now.payee
       and (lower(p.earned_payee) is distinct from before.payee and (before.payee is not null
         or p.created_at - interval '1 minute' > (select min(s.created_at) from payee_statements s where s.node_id = p.node_id)))`,
+  // A rejected one keeps its mark, and is not paid.
+  'every payout is on hold as its receipt is': `
+    select p.entry_id as subject from payouts p join receipt_rows r on r.receipt_hash = p.receipt_hash
+    where p.settlement_status <> 'void' and p.held <> (r.status = 'held')`,
+  'every payout on hold was so when it was earned': `
+    select p.entry_id as subject from payouts p where p.held and not p.earned_held`,
+  // The mark says when it was issued. While the database is away its writer waits.
+  'every receipt was written when it was issued': `
+    select r.receipt_hash as subject from receipt_rows r
+    where r.mac is not null and r.created_at not between
+      to_timestamp(split_part(r.mac, '.', 2)::bigint / 1000.0) - interval '10 minutes'
+      and to_timestamp(split_part(r.mac, '.', 2)::bigint / 1000.0) + interval '1 day'`,
+  'every reservation has settled what was debited': `
+    select r.reservation_id as subject from reservations r
+    left join ledger_entries l on l.kind = ${debit} and l.reservation_id = r.reservation_id
+    where r.settled_wei is distinct from case when r.status <> 'open' then coalesce(l.amount_wei, 0) end
+      or (r.status = 'settled') <> (l.entry_id is not null)`,
   'every batch is the sum of its payouts': `
     select b.batch_id as subject from payout_batches b
     left join (select batch_id, count(*) as payouts, sum(amount_wei) as amount from payouts group by batch_id) p
@@ -188,4 +205,17 @@ export async function loggedBatches(db: Database) {
   }>(sql`select e.hash, e.subject as "batchId", b.merkle_root as "merkleRoot", b.payout_count as "payoutCount",
       b.total_amount_wei::text as "totalAmountWei"
     from log_entries e left join payout_batches b on b.batch_id = e.subject where e.kind = 'batch' order by e.entry_index`)
+}
+
+/** Settlements that the log holds, with what their rows say now; null: the row is gone, or says nothing. */
+export async function loggedSettlements(db: Database) {
+  return db.execute<{
+    hash: string
+    batchId: string
+    txHash: string | null
+    blockNumber: string | null
+    blockHash: string | null
+  }>(sql`select e.hash, e.subject as "batchId", b.submitted_tx_hash as "txHash", b.settlement_block_number as "blockNumber",
+      b.settlement_block_hash as "blockHash"
+    from log_entries e left join payout_batches b on b.batch_id = e.subject where e.kind = 'settled' order by e.entry_index`)
 }

@@ -52,25 +52,40 @@ export interface LedgerPart {
 
 const millis = (column: string) => sql.raw(`floor(extract(epoch from ${column}) * 1000)::bigint`)
 
+/** What the lines of a part say. Parts that were logged by a version before have the first form for ever. */
+export type PartForm = 1 | 2
+export const partForms: readonly PartForm[] = [2, 1]
+
+/** Since the second form: whether the payout was held when it was earned, and the fee. */
+const lateColumns = sql`, p.earned_held, f.entry_id, f.amount_wei::text, ${millis('f.created_at')}`
+
 /**
- * A line for each entry: every column, and of a debit the payout that was earned by it. What changes later (where a payout
- * settles) is not in it.
+ * A line for each entry: every column, and of a debit the payout and the fee that were earned by it. What changes later (where a
+ * payout settles) is not in it. A fee is written at the moment of its payout, by which its index finds it.
  */
-const ledgerLines = (where: ReturnType<typeof sql>) => sql`
+const ledgerLines = (where: ReturnType<typeof sql>, form: PartForm) => sql`
   select l.seq, json_build_array(l.seq, l.entry_id, l.customer_id, l.kind, l.amount_wei::text, l.balance_after_wei::text,
       l.reserved_after_wei::text, l.reservation_id, l.private_job_id, l.receipt_hash, l.reason, ${millis('l.created_at')},
       p.entry_id, p.node_id, p.kind, p.amount_wei::text, p.gross_wei::text, p.earned_payee, ${millis('p.created_at')}
+      ${form === 1 ? sql`` : lateColumns}
     )::text as line
   from ledger_entries l left join payouts p on l.kind = ${sql.raw(kindText('debit'))} and p.receipt_hash = l.receipt_hash
+  ${form === 1 ? sql`` : sql`left join protocol_fees f on f.created_at = p.created_at and f.receipt_hash = p.receipt_hash`}
   where ${where}`
 
 /** The next entries as one part; null: there are none. */
-export async function ledgerPart(db: Database, from: bigint, to: bigint, limit: number): Promise<LedgerPart | null> {
+export async function ledgerPart(
+  db: Database,
+  from: bigint,
+  to: bigint,
+  limit: number,
+  form: PartForm = 2,
+): Promise<LedgerPart | null> {
   const part = sql`${within(from, to)} order by l.seq limit ${limit}`
   const [row] = await db.execute<{ last: string | null; entries: number; hash: string }>(sql`
     select max(seq)::text as last, count(*)::int as entries,
       encode(sha256(convert_to(coalesce(string_agg(line, E'\n' order by seq), ''), 'UTF8')), 'hex') as hash
-    from (${ledgerLines(part)}) lines`)
+    from (${ledgerLines(part, form)}) lines`)
   if (row === undefined || row.last === null) return null
   return { toSeq: BigInt(row.last), entries: row.entries, hash: `0x${row.hash}` }
 }
@@ -127,6 +142,25 @@ export async function batchesToLog(db: Database, limit: number): Promise<readonl
       b.total_amount_wei::text as "totalAmountWei"
     from payout_batches b
     where not exists (select 1 from log_entries e where e.kind = 'batch' and e.subject = b.batch_id)
+    order by b.created_at, b.batch_id limit ${limit}`)
+}
+
+export interface SettledToLog {
+  readonly batchId: string
+  readonly txHash: string
+  readonly blockNumber: string
+  readonly blockHash: string
+}
+
+/** Batches that are final on the chain and whose place there the log does not hold, oldest first. */
+export async function settledToLog(db: Database, limit: number): Promise<readonly SettledToLog[]> {
+  return db.execute<SettledToLog & Record<string, unknown>>(sql`
+    select b.batch_id as "batchId", b.submitted_tx_hash as "txHash", b.settlement_block_number as "blockNumber",
+      b.settlement_block_hash as "blockHash"
+    from payout_batches b
+    where b.status = 'completed' and b.submitted_tx_hash is not null and b.settlement_block_number is not null
+      and b.settlement_block_hash is not null
+      and not exists (select 1 from log_entries e where e.kind = 'settled' and e.subject = b.batch_id)
     order by b.created_at, b.batch_id limit ${limit}`)
 }
 

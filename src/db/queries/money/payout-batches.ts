@@ -8,6 +8,13 @@ export type { SignedTransaction } from '../../schema/settlement.ts'
 export type PayoutBatchRow = typeof payoutBatches.$inferSelect
 export type BatchChanges = Partial<Omit<PayoutBatchRow, 'batchId'>>
 
+export interface ClaimOptions {
+  readonly limit: number
+  readonly leaseId: string
+  readonly leaseMs: number
+  readonly announceMs: number
+}
+
 export interface PayablePayout {
   readonly entryId: string
   readonly receiptHash: string
@@ -103,22 +110,40 @@ export async function batchMembers(
   return rows.map(({ payee, ...row }) => ({ ...row, payee: payee ?? '' }))
 }
 
-/** Due batches under a fresh lease. */
+/** When the log took the batch as it is, by the entry of its id; null: it has not. */
+const announcedAt = sql`(select e.created_at from log_entries e where e.kind = 'batch' and e.subject = b.batch_id)`
+const afterMs = (ms: number) => sql`${ms}::bigint * interval '1 ms'`
+
+/**
+ * Due batches under a fresh lease. One that was not sent yet waits until the log has announced it for `announceMs`; one that was is
+ * looked after whatever the setting says now.
+ */
 export async function claimBatches(
   db: Database,
-  limit: number,
-  leaseId: string,
-  leaseMs: number,
+  { limit, leaseId, leaseMs, announceMs }: ClaimOptions,
 ): Promise<readonly PayoutBatchRow[]> {
   const due = sql`(select b.batch_id from payout_batches b
     where b.status <> 'completed' and not b.held and b.next_attempt_at <= now()
       and (b.lease_until is null or b.lease_until < now())
+      and (b.status <> 'created' or ${announceMs} = 0 or ${announcedAt} <= now() - ${afterMs(announceMs)})
     order by b.next_attempt_at limit ${limit} for update skip locked)`
   return db
     .update(payoutBatches)
     .set({ leaseId, leaseUntil: sql`now() + ${leaseMs}::bigint * interval '1 ms'` })
     .where(sql`${payoutBatches.batchId} in ${due}`)
     .returning()
+}
+
+/** Until when a batch that was not sent yet is announced; null: that is over. */
+export async function announcedUntil(db: Database, batchId: string, announceMs: number): Promise<Date | 'soon' | null> {
+  if (announceMs === 0) return null
+  const [row] = await db.execute<{ until: string | null }>(sql`
+    select floor(extract(epoch from ${announcedAt} + ${afterMs(announceMs)}) * 1000)::bigint::text as until
+    from payout_batches b
+    where b.batch_id = ${batchId} and b.status = 'created'
+      and coalesce(${announcedAt} > now() - ${afterMs(announceMs)}, true)`)
+  if (row === undefined) return null
+  return row.until === null ? 'soon' : new Date(Number(row.until))
 }
 
 /** Ends the lease. Returns false, and writes nothing, if another gateway has the lease. */

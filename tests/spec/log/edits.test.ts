@@ -1,0 +1,359 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { readBooks } from '../../../src/db/queries/money/ledger-proof.ts'
+import { brokenRules } from '../../../src/machines/rules/books.ts'
+import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
+import { isoTime } from '../../../src/time.ts'
+import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { type Books, tamper, undo, writtenBooks } from '../../support/money/tampering.ts'
+
+let gateway: TestGateway
+let books: Books
+/** No gateway goes on with the log between an edit and the look at it. */
+let holder: Awaited<ReturnType<TestGateway['database']['sql']['reserve']>>
+beforeAll(async () => {
+  gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' })
+  books = await writtenBooks(gateway, { settled: true })
+  holder = await gateway.database.sql.reserve()
+  await holder`select pg_advisory_lock(7413, 80)`
+})
+afterEach(() => undo(gateway))
+afterAll(async () => {
+  await holder`select pg_advisory_unlock(7413, 80)`
+  holder.release()
+  await gateway.stop()
+})
+
+/** The rules that are broken, without saved heads and without a witness. */
+async function broken(): Promise<readonly string[]> {
+  const { faults } = await gateway.gateway.checkBooks()
+  return [...faults.map(({ rule }) => rule as string), ...brokenRules(await readBooks(gateway.database.db))]
+}
+
+type Edit = readonly [name: string, rule: string, edit: (books: Books) => readonly string[]]
+const chat = ({ hashes }: Books, at = 4) => hashes[at] ?? ''
+const of = (hash: string) => `where receipt_hash = '${hash}'`
+const ledgerRule = 'the ledger is as the log holds it'
+/** In three steps: some of these columns are unique. */
+const swapped = (table: string, [a, b]: readonly [string, string]) =>
+  [
+    [a, 'between'],
+    [b, a],
+    ['between', b],
+  ].map(([from, to]) => `update ${table} set receipt_hash = '${to}' where receipt_hash = '${from}'`)
+
+/** Edits that an outsider made, and that followed through to every row that refers to the one that was changed. */
+const edits: readonly Edit[] = [
+  [
+    '1b: the receipts of two equal debits swapped',
+    ledgerRule,
+    (all) =>
+      ['ledger_entries', 'reservations', 'payouts', 'protocol_fees'].flatMap((table) =>
+        swapped(table, [chat(all, 3), chat(all, 4)]),
+      ),
+  ],
+  [
+    '1c: a receipt given to another customer',
+    'every debit has its billed receipt',
+    (all) => [`update receipt_rows set customer_id = '${all.idleCustomerId}' ${of(chat(all))}`],
+  ],
+  [
+    '2: a pending payout moved to another node, with its receipt',
+    'every receipt has the hash of its facts',
+    (all) => ['payouts', 'receipt_rows'].map((table) => `update ${table} set node_id = 'node_b' ${of(chat(all))}`),
+  ],
+  [
+    '2b: payee and earned payee of a pending payout',
+    ledgerRule,
+    (all) => [
+      `update payouts set payee = '0x${'de'.repeat(20)}', earned_payee = '0x${'de'.repeat(20)}' ${of(chat(all))}`,
+    ],
+  ],
+  [
+    '4b: a payout final without a batch',
+    'every batch is the sum of its payouts',
+    (all) => [`update payouts set settlement_status = 'finalized', batch_id = '${all.batchId}' ${of(chat(all))}`],
+  ],
+  [
+    '4c: a payout held for ever, with its receipt',
+    'every payout on hold was so when it was earned',
+    (all) => [
+      `update payouts set held = true ${of(chat(all))}`,
+      `update receipt_rows set status = 'held' ${of(chat(all))}`,
+    ],
+  ],
+  [
+    '4c: the same, and said to have been so from the beginning',
+    ledgerRule,
+    (all) => [
+      `update payouts set held = true, earned_held = true ${of(chat(all))}`,
+      `update receipt_rows set status = 'held' ${of(chat(all))}`,
+    ],
+  ],
+  [
+    '4c: the payout alone',
+    'every payout is on hold as its receipt is',
+    (all) => [`update payouts set held = true ${of(chat(all))}`],
+  ],
+  [
+    '4e: the time of a payout',
+    ledgerRule,
+    (all) => [`update payouts set created_at = created_at - interval '1 day' ${of(chat(all))}`],
+  ],
+  [
+    '4f: the time of a fee',
+    ledgerRule,
+    (all) => [`update protocol_fees set created_at = created_at - interval '1 day' ${of(chat(all))}`],
+  ],
+  ['4f: the id of a fee', ledgerRule, (all) => [`update protocol_fees set entry_id = 'fee_other' ${of(chat(all))}`]],
+  [
+    '4f: the time of a payout and its fee',
+    ledgerRule,
+    (all) =>
+      ['payouts', 'protocol_fees'].map(
+        (table) => `update ${table} set created_at = created_at - interval '1 day' ${of(chat(all))}`,
+      ),
+  ],
+  [
+    '5d: the time of a receipt',
+    'every receipt was written when it was issued',
+    (all) => [`update receipt_rows set created_at = created_at - interval '1 day' ${of(chat(all))}`],
+  ],
+  [
+    '5f: the node’s signature of a receipt',
+    'every receipt of a node bears its signature',
+    (all) => [`update receipt_rows set signature_ed25519 = null ${of(chat(all))}`],
+  ],
+  [
+    '6a: the root of a batch',
+    'every batch is as the log holds it',
+    () => [`update payout_batches set merkle_root = '0x${'ab'.repeat(32)}'`],
+  ],
+  [
+    '6b: the transaction of a batch',
+    'every settled batch stands on the chain where the log holds it',
+    () => [`update payout_batches set submitted_tx_hash = '0x${'ab'.repeat(32)}'`],
+  ],
+  [
+    '6b: the block of a batch',
+    'every settled batch stands on the chain where the log holds it',
+    () => [`update payout_batches set settlement_block_hash = '0x${'ab'.repeat(32)}', settlement_block_number = '40'`],
+  ],
+  [
+    '6c: the payee of a final payout',
+    'every payee is the one of its earning',
+    () => [`update payouts set payee = '0x${'de'.repeat(20)}' where settlement_status = 'finalized'`],
+  ],
+  [
+    '7c: what a reservation has settled',
+    'every reservation has settled what was debited',
+    (all) => [`update reservations set settled_wei = settled_wei + 1 ${of(chat(all))}`],
+  ],
+  [
+    '7c: a reservation let go, with its debit standing',
+    'every reservation has settled what was debited',
+    (all) => [`update reservations set status = 'released', settled_wei = 0 ${of(chat(all))}`],
+  ],
+  [
+    '7f: gross of a payout',
+    'every debit is its payout, its fee and its refund',
+    (all) => [`update payouts set gross_wei = gross_wei + 1 ${of(chat(all))}`],
+  ],
+]
+
+test('§36: books that nobody touched break no rule', async () => {
+  expect(await broken()).toEqual([])
+})
+
+describe('§36: an edit that an outsider made is found', () => {
+  test.each([...edits])('%s: %s', async (_name, rule, edit) => {
+    expect(await tamper(gateway, edit(books))).toBeGreaterThan(0)
+    expect(await broken()).toContain(rule)
+  })
+})
+
+/** The five chats that stand. */
+const which = fc.integer({ min: 0, max: 4 })
+const amount = fc.integer({ min: 1, max: 90 })
+const sign = fc.constantFrom(-1, 1)
+const seconds = fc.integer({ min: 1, max: 4_000_000 })
+const word = fc
+  .string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 12 })
+  .map((text) => text.replaceAll(/[^a-z]/g, 'x'))
+
+interface Random {
+  readonly what: string
+  readonly statements: (books: Books) => Promise<readonly string[]> | readonly string[]
+}
+
+/** Another price: debit, release, later balances, share, fee, reservation. */
+const priced = fc.record({ at: which, by: amount, way: sign, share: fc.integer({ min: 0, max: 90 }) }).map(
+  ({ at, by, way, share }): Random => ({
+    what: `chat ${at} costs ${way * by} more, of which the node gets up to ${share}`,
+    statements: (all) => {
+      const [hash, more, node] = [chat(all, at), way * by, way * Math.min(by, share)]
+      return [
+        `update ledger_entries set amount_wei = amount_wei + ${more} where kind = 'debit' and receipt_hash = '${hash}'`,
+        `update ledger_entries set amount_wei = amount_wei - ${more} where kind = 'release' and receipt_hash = '${hash}'`,
+        `update ledger_entries l set balance_after_wei = balance_after_wei - ${more},
+          reserved_after_wei = reserved_after_wei - case when l.kind = 'debit' and l.receipt_hash = '${hash}' then ${more} else 0 end
+          where customer_id = '${all.customerId}' and seq >= (select seq from ledger_entries where kind = 'debit' and receipt_hash = '${hash}')`,
+        `update payouts set amount_wei = amount_wei + ${node}, gross_wei = gross_wei + ${more} ${of(hash)}`,
+        `update protocol_fees set amount_wei = amount_wei + ${more - node} ${of(hash)}`,
+        `update reservations set settled_wei = settled_wei + ${more} ${of(hash)}`,
+        `update customers set balance_wei = balance_wei - ${more} where customer_id = '${all.customerId}'`,
+      ]
+    },
+  }),
+)
+
+/** All that one chat has written, at another time. */
+const dated = fc
+  .record({
+    at: which,
+    by: seconds,
+    way: sign,
+    tables: fc.subarray(['ledger_entries', 'payouts', 'protocol_fees', 'receipt_rows'], { minLength: 1 }),
+  })
+  .map(
+    ({ at, by, way, tables }): Random => ({
+      what: `chat ${at} is ${way * by} s later in ${tables}`,
+      statements: (all) =>
+        // Of a receipt alone a time within a day is within its bounds.
+        [...new Set([...tables, 'payouts'])].map(
+          (table) =>
+            `update ${table} set created_at = created_at + interval '${way * by} seconds' ${of(chat(all, at))}`,
+        ),
+    }),
+  )
+
+/** Other facts, under their own hash, in every row that refers to it. */
+const facts = fc
+  .record({
+    at: which,
+    model: word,
+    tokens: fc.integer({ min: 0, max: 1_000_000 }),
+    node: fc.constantFrom('node_a', 'node_b'),
+  })
+  .map(
+    ({ at, model, tokens, node }): Random => ({
+      what: `chat ${at} was of ${model} with ${tokens} tokens on ${node}`,
+      statements: async (all) => {
+        const hash = chat(all, at)
+        const [row] = await gateway.database.sql<{ id: string; started: Date; completed: Date }[]>`
+        select request_id as id, started_at as started, completed_at as completed from receipt_rows where receipt_hash = ${hash}`
+        if (row === undefined) throw new Error('there is no such receipt')
+        const text = receiptText({
+          issuer: 'node',
+          requestId: row.id,
+          jobId: null,
+          kind: 'hosted_chat',
+          nodeId: node,
+          nodeClass: 'gpu',
+          runtimeId: 'rt_1',
+          runtimeKind: 'vllm',
+          modelId: model,
+          promptTokens: 9,
+          completionTokens: tokens,
+          startedAt: isoTime(new Date(row.started)),
+          completedAt: isoTime(new Date(row.completed)),
+        })
+        const told = textHash(text)
+        const tables = ['ledger_entries', 'reservations', 'payouts', 'protocol_fees']
+        return [
+          `update receipt_rows set receipt_hash = '${told}', model_id = '${model}', completion_tokens = ${tokens},
+          node_id = '${node}', signature_ed25519 = signature_ed25519 ${of(hash)}`,
+          `update payouts set node_id = '${node}' ${of(hash)}`,
+          ...tables.map((table) => `update ${table} set receipt_hash = '${told}' ${of(hash)}`),
+          `update log_entries set hash = '${told}' where hash = '${hash}'`,
+        ]
+      },
+    }),
+  )
+
+/** Who is paid, in whichever columns say so. */
+const paid = fc.record({ at: which, to: fc.integer({ min: 1, max: 2 ** 31 }), node: fc.boolean() }).map(
+  ({ at, to, node }): Random => ({
+    what: `chat ${at} is paid to ${to}`,
+    statements: (all) => {
+      const payee = `0x${to.toString(16).padStart(40, '0')}`
+      const columns = `payee = '${payee}', earned_payee = '${payee}'`
+      return [`update payouts set ${columns}${node ? ", node_id = 'node_b'" : ''} ${of(chat(all, at))}`]
+    },
+  }),
+)
+
+/** The newest chats as if they had never been. */
+const deleted = fc.integer({ min: 1, max: 4 }).map(
+  (count): Random => ({
+    what: `the newest ${count} chats are gone`,
+    statements: (all) => {
+      const hashes = all.hashes.slice(-count).map((hash) => `'${hash}'`)
+      const those = `in (${hashes.join(', ')})`
+      return [
+        `delete from ledger_entries where reservation_id in (select reservation_id from reservations where receipt_hash ${those})`,
+        ...['reservations', 'payouts', 'protocol_fees', 'receipt_rows'].map(
+          (table) => `delete from ${table} where receipt_hash ${those}`,
+        ),
+        `update customers set balance_wei = balance_wei + ${1_000 * count} where customer_id = '${all.customerId}'`,
+        `update payout_batches b set payout_count = p.count, total_amount_wei = p.total
+          from (select count(*) as count, sum(amount_wei) as total from payouts where batch_id is not null) p`,
+      ]
+    },
+  }),
+)
+
+const held = fc.record({ at: fc.integer({ min: 3, max: 4 }), early: fc.boolean(), both: fc.boolean() }).map(
+  ({ at, early, both }): Random => ({
+    what: `chat ${at} is on hold${early ? ' from the beginning' : ''}${both ? ', and its receipt' : ''}`,
+    statements: (all) => [
+      `update payouts set held = true, earned_held = ${early} ${of(chat(all, at))}`,
+      ...(both ? [`update receipt_rows set status = 'held' ${of(chat(all, at))}`] : []),
+    ],
+  }),
+)
+
+/** A credit, with a copied approval event and the balances after it. */
+const credited = fc.record({ by: amount, way: sign, events: fc.boolean() }).map(
+  ({ by, way, events }): Random => ({
+    what: `a credit is ${way * by} larger`,
+    statements: ({ idleCustomerId: id }) => [
+      `update ledger_entries set amount_wei = amount_wei + ${way * by}, balance_after_wei = balance_after_wei + ${way * by} where customer_id = '${id}'`,
+      `update customers set balance_wei = balance_wei + ${way * by} where customer_id = '${id}'`,
+      ...(events
+        ? [
+            `update admin_approval_events set metadata = jsonb_set(metadata::jsonb, '{amount_wei}', to_jsonb('${777 + way * by}'::text))
+              where target_id = '${id}' and action = 'customer.credit.create'`,
+          ]
+        : []),
+    ],
+  }),
+)
+
+const settled = fc
+  .record({
+    byte: fc.integer({ min: 16, max: 255 }),
+    columns: fc.subarray(['submitted_tx_hash', 'settlement_block_hash', 'merkle_root'], { minLength: 1 }),
+  })
+  .map(
+    ({ byte, columns }): Random => ({
+      what: `${columns} of the batch`,
+      statements: () =>
+        columns.map((column) => `update payout_batches set ${column} = '0x${byte.toString(16).repeat(32)}'`),
+    }),
+  )
+
+test('§36: each of 40 random edits that follow through to every row is found by the books and the log alone', async () => {
+  const random = fc.oneof(priced, dated, facts, paid, deleted, held, credited, settled)
+  const seen = new Set<string>()
+  await fc.assert(
+    fc.asyncProperty(random, async ({ what, statements }) => {
+      seen.add(what.replaceAll(/[0-9-]+/g, 'n'))
+      expect([what, await tamper(gateway, await statements(books))]).not.toEqual([what, 0])
+      expect([what, (await broken()).length > 0]).toEqual([what, true])
+      await undo(gateway)
+    }),
+    { numRuns: 40, endOnFailure: true },
+  )
+  expect(seen.size).toBeGreaterThan(3)
+})
