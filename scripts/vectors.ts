@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { batchOf } from '../src/actors/promises/promise-batch.ts'
 import { payoutProofsMessage } from '../src/http/routes/node-payouts.ts'
 import { canonicalJson } from '../src/protocol/json/canonical-json.ts'
 import { auditLine } from '../src/protocol/log/audit-line.ts'
@@ -19,6 +20,7 @@ import {
 } from '../src/protocol/log/merkle-log.ts'
 import { noteKeyText, noteText } from '../src/protocol/log/note.ts'
 import { logSigner } from '../src/protocol/log/note-signing.ts'
+import { promisesText, promiseText, writtenPromise } from '../src/protocol/log/promise.ts'
 import { kindOf } from '../src/protocol/money/kinds.ts'
 import { loggedFacts, loggedKinds, loggedName } from '../src/protocol/money/logged.ts'
 import { Binding, commitment } from '../src/protocol/receipts/binding.ts'
@@ -157,6 +159,21 @@ function receiptBeforeCutoff() {
   }
 }
 
+/** As they stand in `svc.receipt`: one that was signed alone, and the second of three that share a signature. */
+function promiseVectors() {
+  const key = signingKey(Buffer.from(seeds.log, 'hex'))
+  const stamp = { log: origin, ms: Date.UTC(2026, 10, 20, 16, 0, 0, 123) }
+  const [one, ...batch] = [1, 2, 3, 4].map((at) => ({ ...stamp, hash: `0x${String(at).repeat(64)}` }))
+  const [, second] = batch
+  if (one === undefined || second === undefined) throw new Error('there are four')
+  const { root, places } = batchOf(batch)
+  const [alone, shared] = [promiseText(one), promisesText(stamp, batch.length, root)]
+  return [
+    { signed: alone, receipt: writtenPromise(one, key.sign(alone), null) },
+    { signed: shared, receipt: writtenPromise(second, key.sign(shared), places[1]) },
+  ]
+}
+
 function nodeReceipt() {
   const text = receiptText({ ...facts, issuer: 'node' })
   const key = signingKey(Buffer.from(seeds.node, 'hex'))
@@ -247,6 +264,7 @@ export async function vectorsText(): Promise<string> {
     receipt_v2: receiptBundle(boundFacts(), opened),
     receipt_before_cutoff: receiptBeforeCutoff(),
     node_receipt: nodeReceipt(),
+    promises: promiseVectors(),
     payouts: payoutVectors(),
     signed_texts: signedTexts(),
     audit_line: auditLineVector(),

@@ -309,8 +309,7 @@ const ownJson: Readonly<Record<string, string>> = {
   'src/http/routes/billing/receipts.ts': 'a receipt that was made a line before',
   'src/node/commands/command-store.ts': "the agent's folder",
   'src/node/commands/command-work.ts': "the agent's own answer",
-  'src/node/chat/node-receipt.ts': 'a receipt that was made a line before',
-  'src/node/commands/sealed-work.ts': 'a receipt that was made a line before',
+  'src/node/receipts/receipt-signer.ts': 'a receipt that was made a line before',
   'src/host/private-files.ts': "the agent's folder",
   'src/host/log-memory.ts': 'the data folder',
 }

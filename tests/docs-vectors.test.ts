@@ -74,6 +74,17 @@ test('§31: our own verifier takes the published receipt and payouts, and not th
   for (const one of given) expect(verifyBundle(one, trust, [payouts.root])?.[0]?.valid).toBe(true)
 })
 
+test('§36: our own verifier takes the published promises, and none of another receipt', () => {
+  const vectors = JSON.parse(readFileSync(file, 'utf8')) as Vectors & { readonly promises: { receipt: object }[] }
+  const trust = trustIn(vectors)
+  expect(vectors.promises).toHaveLength(2)
+  for (const { receipt } of vectors.promises) {
+    expect(verifyBundle({ svc: { receipt } }, trust)?.map(({ valid }) => valid)).toEqual([true])
+    const other = { ...receipt, hash: `0x${'ab'.repeat(32)}` }
+    expect(verifyBundle({ svc: { receipt: other } }, trust)?.map(({ valid }) => valid)).toEqual([false])
+  }
+})
+
 test('§31: a receipt without its node’s signature is valid before the log’s cutoff alone', () => {
   const vectors = JSON.parse(readFileSync(file, 'utf8')) as Vectors
   const trust = trustIn(vectors)

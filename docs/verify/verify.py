@@ -15,6 +15,7 @@ it remembers in the file of `penstock verify` (--memory), and refuses a log that
 import argparse
 import base64
 import binascii
+import datetime
 import decimal
 import hashlib
 import hmac
@@ -644,6 +645,18 @@ def check_receipt(given, trust):
     return now
 
 
+def promise_message(promise):
+    """What the log's key has signed of an answer's `svc.receipt`: the promise, or the root of its batch."""
+    instant = datetime.datetime.fromisoformat(promise["promised_at"].replace("Z", "+00:00"))
+    ms = (instant - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)) // datetime.timedelta(milliseconds=1)
+    text, batch = f"svc-promise-v1:{promise['log']}:{ms}:{promise['hash']}", promise.get("batch")
+    if batch is None:
+        return text.encode()
+    path = [base64.b64decode(one, validate=True) for one in batch["proof"]]
+    root = root_by_inclusion(leaf_hash(text.encode()), batch["index"], batch["size"], path)
+    return f"svc-promises-v1:{promise['log']}:{ms}:{batch['size']}:0x{root.hex()}".encode()
+
+
 # Payouts: OpenZeppelin's standard tree.
 def from_hex(text, length):
     need(re.fullmatch(f"0x[0-9a-fA-F]{{{2 * length}}}", text or ""), f"not {length} bytes in hex")
@@ -725,6 +738,10 @@ def check_vectors(all_of_it):
     digest = keccak256(node["text"].encode())
     assert "0x" + digest.hex() == node["hash"]
     assert signed(base64url(node["public_key"], 32), b"svc-receipt-v1:" + digest, base64url(node["signature_ed25519"], 64))
+    for promise in all_of_it["promises"]:
+        message, signature = promise_message(promise["receipt"]), promise["receipt"]["signature_ed25519"]
+        assert message.decode() == promise["signed"]
+        assert signed(note_key(receipt["log_key"])[3], message, base64url(signature, 64))
     payouts = all_of_it["payouts"]
     for payout in payouts["payouts"]:
         check_payout({**payout, "merkle_root": payouts["root"]}, Trust(Memory(None), roots=[payouts["root"]]))

@@ -65,7 +65,7 @@ export function createActors(parts: GatewayParts, chain: EvmChain | null) {
   const money = createMoney(parts, watching, keeping, chain)
   const jobs = createJobs(parts, watching, keeping, pool)
   const transparency = createTransparency(parts, keeping, pool.router)
-  const calls = createCalls(parts, { ...watching, ...keeping, ...pool, ...money }, baseUrl)
+  const calls = createCalls(parts, { ...watching, ...keeping, ...pool, ...money, ...transparency }, baseUrl)
   const consoles = createConsoles(parts, watching, pool.router)
   return {
     listener,
@@ -86,6 +86,7 @@ type Watching = ReturnType<typeof createWatching>
 type Keeping = ReturnType<typeof createKeeping>
 type Pool = ReturnType<typeof createPool>
 type Money = ReturnType<typeof createMoney>
+type CallActors = Watching & Keeping & Pool & Money & Pick<ReturnType<typeof createTransparency>, 'promises'>
 
 const clockOf = ({ world }: GatewayParts) => (world?.now === undefined ? {} : { now: world.now })
 const randomOf = ({ world }: GatewayParts) => world?.random ?? Math.random
@@ -268,7 +269,7 @@ function createJobs(parts: GatewayParts, { metrics, inspector }: Watching, keepi
 }
 
 /** What answers inference requests. */
-function createCalls(parts: GatewayParts, actors: Watching & Keeping & Pool & Money, baseUrl: () => string) {
+function createCalls(parts: GatewayParts, actors: CallActors, baseUrl: () => string) {
   const { config, log } = parts
   const { metrics, inspector, decisions, router, limits, memory, receipts, ledger, idempotency, ownModels } = actors
   const chatPort: ChatPort = {
@@ -282,6 +283,7 @@ function createCalls(parts: GatewayParts, actors: Watching & Keeping & Pool & Mo
     baseUrl,
     decided: (command, decision, again) => decisions.record(command, decision, again),
     receipt: (receipt) => receipts.write(receipt),
+    promises: actors.promises,
     ledger,
     idempotency,
     failed: (code) => metrics.upstreamFailure(code),

@@ -7,6 +7,7 @@ import type { AccessDirectory } from './accounts/access-directory.ts'
 import { type AgentBundle, createAgentBundle } from './agents/agent-bundle.ts'
 import { createEndpointRules } from './agents/endpoint-address.ts'
 import { createEnrollment, type Enrollment } from './agents/enrollment.ts'
+import { createNodeAlarms, type NodeAlarmBook } from './agents/node-alarms.ts'
 import { createNodeKeys, type VerifyNodeKey } from './agents/node-keys.ts'
 import { createNodeProofs, type NodeProofs } from './agents/node-proofs.ts'
 import { createPayees, type Payees } from './agents/payees.ts'
@@ -24,6 +25,7 @@ export interface Agents {
   readonly dialIn: DialIn
   readonly enrollment: Enrollment
   readonly payees: Payees
+  readonly nodeAlarms: NodeAlarmBook
   readonly bundle: AgentBundle
   /** The keys by which agents recognize the gateways of this pool. */
   readonly routerKeys: RouterKeys
@@ -56,6 +58,7 @@ export function createAgents(options: AgentsOptions): Agents {
   const routerKids = identity.publicKeys.map(({ kid }) => kid)
   const dialIn = createDialIn({ config, database, feed, log, proofs, routerKids })
   const payees = createPayees({ db, changedHere: feed.changedHere.bind(feed) })
+  const nodeAlarms = createNodeAlarms({ db, log, changedHere: feed.changedHere.bind(feed) })
   const enrollment = createEnrollment({
     db,
     trail,
@@ -77,6 +80,7 @@ export function createAgents(options: AgentsOptions): Agents {
     dialIn,
     enrollment,
     payees,
+    nodeAlarms,
     bundle: createAgentBundle(),
     routerKeys: identity.announcement,
     proofs,

@@ -10,6 +10,7 @@ import type { AccessDirectory } from './accounts/access-directory.ts'
 import type { Accounts } from './accounts/accounts.ts'
 import type { AgentBundle } from './agents/agent-bundle.ts'
 import type { Enrollment } from './agents/enrollment.ts'
+import type { NodeAlarmBook } from './agents/node-alarms.ts'
 import type { VerifyNodeKey } from './agents/node-keys.ts'
 import type { NodeProofs } from './agents/node-proofs.ts'
 import type { Payees } from './agents/payees.ts'
@@ -109,6 +110,7 @@ export interface GatewayHandle {
   readonly settlementView: () => Promise<SettlementView>
   readonly nodeProofs: Pick<NodeProofs, 'check'>
   readonly payees: Payees
+  readonly nodeAlarms: NodeAlarmBook
   /** For reads alone. Writes go through an actor. */
   readonly db: Database
   readonly requests: Pick<RequestLog, 'write' | 'find' | 'recent' | 'page' | 'traffic' | 'failures' | 'days'>

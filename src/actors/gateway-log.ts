@@ -12,6 +12,7 @@ import type { ReceiptMacs } from './log/receipt-macs.ts'
 import { createSequencer } from './log/sequencer.ts'
 import { agentWitnesses, foreignWitness } from './log/witnesses.ts'
 import type { PoolRouter } from './pool/pool-router.ts'
+import { LogPromises } from './promises/log-promises.ts'
 
 /** The public log (§31). */
 export function createTransparency(
@@ -32,6 +33,7 @@ export function createTransparency(
     memory: logMemory,
     plainUntilMs: Date.parse(config.SVC_LOG_PLAIN_UNTIL ?? '') || 0,
   })
+  const promises = new LogPromises({ key: newest, log: () => (sequencer.stopped() ? null : sequencer.origin()) })
   const foreign = config.SVC_LOG_WITNESSES.flatMap((text) => foreignWitness(text) ?? [])
   const witnesses = async () => [
     ...foreign,
@@ -39,6 +41,7 @@ export function createTransparency(
   ]
   return {
     sequencer,
+    promises,
     cosigning: createCosigning({ db, log, keys, sequencer, witnesses, everyMs: config.SVC_LOG_COSIGN_MS }),
     publicLog: createPublicLog({ db, log, keys, others: foreign.map(({ key }) => key) }),
     nameFork: (context: AuditContext) => nameFork({ db, trail, keys, sequencer }, context),

@@ -134,6 +134,7 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     dialIn: agents.dialIn,
     nodeProofs: agents.proofs,
     payees: agents.payees,
+    nodeAlarms: agents.nodeAlarms,
     statecharts: createStatecharts(),
     consolePage: createPage(builtConsole, bundleConsole),
     verifyPage: createPage(builtVerifyPage, bundleVerifyPage),

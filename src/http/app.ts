@@ -24,6 +24,7 @@ import { agentFileRoutes } from './routes/node-agent/agent-file.ts'
 import { bunFileRoutes } from './routes/node-agent/bun-file.ts'
 import { enrollRoutes } from './routes/node-agent/enroll.ts'
 import { keyVerifyRoutes } from './routes/node-agent/key-verify.ts'
+import { nodeAlarmRoutes } from './routes/node-agent/node-alarms.ts'
 import { routerKeyRoutes } from './routes/node-agent/router-keys.ts'
 import { nodePayeeRoutes } from './routes/node-payee.ts'
 import { nodePayoutRoutes } from './routes/node-payouts.ts'
@@ -81,6 +82,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(marketplaceRoutes(context))
     .use(nodePayoutRoutes(context))
     .use(nodePayeeRoutes(context))
+    .use(nodeAlarmRoutes(context))
     .use(billingRoutes(context))
     .use(billingRequestRoutes(context))
     .use(receiptProofRoutes(context))

@@ -55,6 +55,8 @@ export interface NodeOptions extends JoinOptions {
   readonly serverTimes?: Partial<ServerTimes>
   /** Keys of logs that the owner has this node witness, as `name+hash+base64`, beside the one of the enrolment. */
   readonly logKeys?: readonly string[]
+  /** How long the hashes of the receipts that this node signs are kept. */
+  readonly receiptDays?: number
 }
 
 export interface RunningNode {
@@ -145,7 +147,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
   const joining = enrolled(options, folder, { identity, transportKeys }).then((enrollment) => {
     if (enrollment === null) return
     served.witnessed.give(enrollment.log_keys ?? [])
-    place.membership = createMembership({ enrollment, identity, folder, log: options.log })
+    place.membership = createMembership({ ...served, enrollment, identity, folder, log: options.log })
   })
   place.decided = joining.catch(() => {})
   try {
@@ -198,7 +200,7 @@ async function open(options: NodeOptions, { folder, models, place, unlock }: Ope
     ...(options.runtimeTimes === undefined ? {} : { times: options.runtimeTimes }),
   })
   try {
-    const served = createRoutes({ folder, identity, transportKeys, runtimes, place, log })
+    const served = createRoutes({ folder, identity, transportKeys, runtimes, place, log, days: options.receiptDays })
     served.witnessed.give(options.logKeys ?? [])
     const { app } = served.routes
     app.listen({ hostname, port: options.port, reusePort: false })
@@ -240,8 +242,8 @@ function running(started: Started, membership: Membership | null): Omit<RunningN
   const { options, identity, runtimes, port, served } = started
   const revoked = Promise.withResolvers<void>()
   const tunnel = membership === null ? null : openTunnel(started, membership, revoked.resolve)
-  const payeeWatch = membership?.payeeWatch ?? null
-  payeeWatch?.start()
+  const { payeeWatch = null, watches = [] } = membership ?? {}
+  for (const watch of watches) watch.start()
   let stopping: Promise<void> | null = null
   return {
     nodeId: membership?.nodeId ?? null,
@@ -257,7 +259,7 @@ function running(started: Started, membership: Membership | null): Omit<RunningN
     payeeWatch,
     revoked: revoked.promise,
     stop: () => {
-      void payeeWatch?.stop()
+      for (const watch of watches) void watch.stop()
       stopping ??= stopOrderly(started, tunnel)
       return stopping
     },

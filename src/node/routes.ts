@@ -11,6 +11,8 @@ import { Commands } from './commands/commands.ts'
 import type { TransportKeys } from './commands/transport-keys.ts'
 import type { Identity } from './membership/identity.ts'
 import type { Membership, Place } from './membership/membership.ts'
+import { type KeptReceipts, openKeptReceipts } from './receipts/kept-receipts.ts'
+import { createReceiptSigner } from './receipts/receipt-signer.ts'
 import { Reranker } from './rerank/rerank.ts'
 import type { RuntimeSet } from './runtimes/runtime-set.ts'
 import { createWitness } from './witness/witness.ts'
@@ -23,6 +25,8 @@ export interface RoutesOptions {
   readonly runtimes: RuntimeSet
   readonly place: Place
   readonly log: Log
+  /** How long the hashes of signed receipts are kept. */
+  readonly days: number | undefined
 }
 
 export interface Served {
@@ -31,7 +35,9 @@ export interface Served {
   readonly reranker: Reranker
   readonly commands: Commands
   /** The logs that this node witnesses. */
-  readonly witnessed: Pick<WitnessMemory, 'give'>
+  readonly witnessed: Pick<WitnessMemory, 'give' | 'logs'>
+  /** What this node has signed. */
+  readonly kept: KeptReceipts
   /** The node's key as a witness, `name+hash+base64`. */
   readonly witnessKey: string
   /** From then on the status says that nothing is ready. */
@@ -45,7 +51,8 @@ function membershipOf({ membership }: Place): Membership {
 }
 
 /** The agent's routes over all that they need. */
-export function createRoutes({ folder, identity, transportKeys, runtimes, place, log }: RoutesOptions): Served {
+export function createRoutes(options: RoutesOptions): Served {
+  const { folder, identity, transportKeys, runtimes, place, log } = options
   let stopping = false
   const chat = new NodeChat(runtimes)
   const reranker = new Reranker({ runtimes: () => runtimes.list() })
@@ -55,6 +62,8 @@ export function createRoutes({ folder, identity, transportKeys, runtimes, place,
     router: () => place.membership?.routerAuth ?? null,
     gatewayKeys: () => place.membership?.gatewayKeys ?? null,
   })
+  const kept = openKeptReceipts({ folder, log, days: options.days })
+  const sign = createReceiptSigner(identity.key, kept)
   const commands = new Commands({
     store: openCommandStore(join(folder.path, 'commands')),
     worker: {
@@ -62,7 +71,7 @@ export function createRoutes({ folder, identity, transportKeys, runtimes, place,
         return membershipOf(place).nodeId
       },
       nodeClass: () => membershipOf(place).enrollment.node_class,
-      identity: identity.key,
+      sign,
       secretKey: (keyId) => transportKeys.secretKey(keyId),
       run: runByChat((call) => chat.answer(call)),
     },
@@ -73,6 +82,7 @@ export function createRoutes({ folder, identity, transportKeys, runtimes, place,
   const routes = createNodeApp({
     place,
     identity: identity.key,
+    sign,
     transportKeys,
     runtimes,
     chat,
@@ -89,6 +99,7 @@ export function createRoutes({ folder, identity, transportKeys, runtimes, place,
     reranker,
     commands,
     witnessed,
+    kept,
     witnessKey: witness.key,
     beginStop: () => {
       stopping = true

@@ -139,6 +139,7 @@ test('§14: a receipt and its place below the public root, from what the gateway
       receipt: expect.objectContaining({ v: 'svc-receipt-v1', issuer: 'gateway', prompt_tokens: 9 }),
       signature_ed25519: null,
       public_key: null,
+      node_key: null,
       node_receipt: null,
       log: null,
     })

@@ -3,6 +3,7 @@ import type { MemoryBudget } from '../../host/budget.ts'
 import type { LargeWork } from '../../host/large-work.ts'
 import type { Limits } from '../limits/limits.ts'
 import type { OwnModels } from '../loading/own-models.ts'
+import type { LogPromises } from '../promises/log-promises.ts'
 import type { Ticker } from '../relay/ticker.ts'
 import type { DispatchPort } from './dispatch.ts'
 import type { PaidCallPort } from './paid-call.ts'
@@ -18,4 +19,5 @@ export interface ChatPort extends DispatchPort {
   readonly ticker: Ticker
   readonly baseUrl: () => string
   readonly receipt: (receipt: NewReceipt) => void
+  readonly promises: Pick<LogPromises, 'slot' | 'fill'>
 }

@@ -105,12 +105,15 @@ export function metadataOf(
   { command }: { readonly command: ChatCommand },
   told: readonly ChatMetadata[],
 ): ChatMetadata {
+  const { receipt: _, ...first } = told[0] as ChatMetadata
+  const receipts = told.flatMap(({ receipt }) => receipt ?? [])
   return {
-    ...(told[0] as ChatMetadata),
+    ...first,
     latency_ms: Math.round(performance.now() - command.startedMs),
     request_id: command.requestId,
     ...(told.some(({ usage_estimated: estimated }) => estimated === true) ? { usage_estimated: true } : {}),
     ...(told.some(({ external }) => external === true) ? { external: true } : {}),
     receipt_hashes: told.map(({ receipt_hash: hash }) => hash),
+    ...(receipts.length === 0 ? {} : { receipts }),
   }
 }

@@ -13,6 +13,7 @@ import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import type { Roster } from '../../roster.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
 import type { Admission } from '../limits/limits.ts'
+import { addSlot } from '../promises/promised-end.ts'
 import { Attempt, type AttemptFailure } from '../relay/attempt.ts'
 import type { Relay } from '../relay/relay.ts'
 import type { Ticking } from '../relay/ticker.ts'
@@ -241,6 +242,7 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
     if (reported.estimated || (route.agent !== null && saysEstimated(reported.vouched))) metadata.usage_estimated = true
     if (route.external) metadata.external = true
     if (this.binding !== null) metadata.receipt_salt = this.binding.saltText
+    if (this.binding !== null || this.paid !== null) addSlot(metadata, this.port.promises)
     return { route, usage: reported.usage, receipt, metadata }
   }
 

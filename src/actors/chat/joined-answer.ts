@@ -1,5 +1,6 @@
 import { type Grant, textBytes } from '../../host/budget.ts'
 import { usageSum } from '../../protocol/chat/token-usage.ts'
+import { promisedEnd } from '../promises/promised-end.ts'
 import { dispatch } from './dispatch.ts'
 import type { Exchange } from './exchange.ts'
 import { metadataOf } from './exchange-receipt.ts'
@@ -42,12 +43,14 @@ async function written(calls: ManyCalls, answered: readonly Answered[]): Promise
   const usage = usageSum(answered.map(({ answer }) => answer.usage))
   const told = answered.map(({ answer }) => answer.conclusion.metadata)
   const whole = plan.join(answered.map(({ answer }) => answer.completion))
-  const text = operation.writeWhole(exchange.identity(), whole, { usage, metadata: metadataOf(exchange, told) }, body)
+  const metadata = metadataOf(exchange, told)
+  const written = operation.writeWhole(exchange.identity(), whole, { usage, metadata }, body)
   // Only an answer that stands is charged, and billed work must be durable before the client gets it (§14).
   for (const { call, answer } of answered) call.record(answer.conclusion)
   await Promise.all(answered.map(({ call }) => call.durable))
   for (const { call, answer } of answered) call.finish(200, null, answer.usage, null)
   await calls.end()
+  const text = await (promisedEnd(exchange, written, metadata) ?? written)
   const kept = exchange.handOver(textBytes(text.length))
   exchange.finish(200, null, usage, null)
   return { body: text, kept }

@@ -3,6 +3,7 @@ import type { Grant } from '../../host/budget.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { promisedEnd, promiseUnitsMax } from '../promises/promised-end.ts'
 import type { AttemptFailure } from '../relay/attempt.ts'
 import type { Relay } from '../relay/relay.ts'
 import type { RelayEnd, RelayOwner, SettledStream } from '../relay/relay-port.ts'
@@ -42,7 +43,8 @@ const noTerminal: Terminal = { terminal: null, unbuilt: 'internal_error' }
 function terminalOf(end: RelayEnd, conclusion: Conclusion): Terminal {
   try {
     const terminal = end.writer.last(conclusion, end.usageApart)
-    if (Buffer.byteLength(terminal) > end.bytesLeft) return { terminal: null, unbuilt: 'upstream_error' }
+    const promise = conclusion.metadata.receipt === undefined ? 0 : promiseUnitsMax
+    if (Buffer.byteLength(terminal) + promise > end.bytesLeft) return { terminal: null, unbuilt: 'upstream_error' }
     return { terminal, unbuilt: 'internal_error' }
   } catch {
     return noTerminal
@@ -85,6 +87,7 @@ function endStream(exchange: Exchange, end: RelayEnd): SettledStream {
   // An answer without content has no first token and is one all the same, once the node has said that it is over.
   const delivered = complete || ttftMs !== null || end.finish !== null
   let built = noTerminal
+  let promised: Promise<string> | null = null
   if (attempt !== null && delivered) {
     const choices = complete ? (end.writer.choices?.() ?? null) : null
     const told = { usage, estimated, vouched: { svc: end.svc }, whole: complete, choices }
@@ -92,11 +95,12 @@ function endStream(exchange: Exchange, end: RelayEnd): SettledStream {
     if (complete) built = terminalOf(end, conclusion)
     // Only an end that stands is charged (§27).
     if (!complete || built.terminal !== null) exchange.record(conclusion)
+    if (built.terminal !== null) promised = promisedEnd(exchange, built.terminal, conclusion.metadata)
   }
   const { terminal, unbuilt } = built
   if (complete && terminal === null) exchange.finish(new Problem(unbuilt).status, unbuilt, null, null)
   else exchange.finish(statusOf(end), end.code, delivered ? usage : null, ttftMs)
-  return { terminal, unbuilt, durable: exchange.durable }
+  return { terminal, unbuilt, promised }
 }
 
 const streaming = { streaming: true } as const

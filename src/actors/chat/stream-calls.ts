@@ -5,6 +5,7 @@ import { usageSum } from '../../protocol/chat/token-usage.ts'
 import { type ClientEnd, ClientStream, writeEnd } from '../../transport/client-stream.ts'
 import type { BodyFlow } from '../../transport/transport.ts'
 import type { CallWriter } from '../operations/operation.ts'
+import { promisedEnd } from '../promises/promised-end.ts'
 import { Relay } from '../relay/relay.ts'
 import type { RelayedRequest } from '../relay/relay-port.ts'
 import { dispatch } from './dispatch.ts'
@@ -208,7 +209,6 @@ export class StreamOfCalls implements BodyFlow {
     const { exchange } = calls
     await calls.end()
     if (this.over || last === null) return
-    this.over = true
     const ends = this.writers.map(({ end }) => end).filter((end) => end !== null)
     const usage = usageSum(ends.map((end) => end.usage))
     const metadata = metadataOf(
@@ -216,7 +216,11 @@ export class StreamOfCalls implements BodyFlow {
       ends.map((end) => end.metadata),
     )
     const { include_usage: apart }: { readonly include_usage?: unknown } = exchange.command.body.stream_options ?? {}
-    writeEnd(client, last.lastOfAll({ usage, metadata }, apart === true), performance.now())
+    const written = last.lastOfAll({ usage, metadata }, apart === true)
+    const text = await (promisedEnd(exchange, written, metadata) ?? written)
+    if (this.over) return
+    this.over = true
+    writeEnd(client, text, performance.now())
     exchange.finish(200, null, usage, this.firstContentMs)
   }
 

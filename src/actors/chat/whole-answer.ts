@@ -8,6 +8,7 @@ import { countedText } from '../../transport/counted-text.ts'
 import { gather } from '../../transport/gather.ts'
 import type { NodeResponse } from '../../transport/transport.ts'
 import type { WholeAnswer } from '../operations/operation.ts'
+import { promisedEnd } from '../promises/promised-end.ts'
 import type { Attempt, AttemptFailure } from '../relay/attempt.ts'
 import { finishReasons } from '../telemetry/tracing.ts'
 import type { ChatCommand } from './chat-command.ts'
@@ -154,9 +155,8 @@ export type WholeTry = SentAnswer | { readonly failure: AttemptFailure }
 export async function tryReceived(exchange: Exchange, route: Route, upstream: UpstreamBody): Promise<WholeTry> {
   const received = await receiveWhole(exchange, route, upstream)
   if ('failure' in received) return received
-  const body = writeAnswer(exchange, received)
-  // Billed work must be durable before the client gets its answer (§14).
-  if (exchange.durable !== null) await exchange.durable
+  const written = writeAnswer(exchange, received)
+  const body = await (promisedEnd(exchange, written, received.conclusion.metadata) ?? written)
   const kept = exchange.handOver(textBytes(body.length))
   exchange.finish(200, null, received.usage, received.firstContentMs)
   return { body, kept }

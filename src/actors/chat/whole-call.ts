@@ -4,6 +4,7 @@ import { longBytesMin } from '../../protocol/chat/answer-bounds.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { CountedText } from '../../transport/counted-text.ts'
 import { type AnswerReceiver, type BodySink, type NodeResponse, TransportError } from '../../transport/transport.ts'
+import { promisedEnd } from '../promises/promised-end.ts'
 import type { Attempt } from '../relay/attempt.ts'
 import type { Exchange } from './exchange.ts'
 import { failedAnswer, nodeRequest, wayToNode } from './node-call.ts'
@@ -115,6 +116,20 @@ class WholeCall extends CountedText implements AnswerReceiver, BodySink {
     const { exchange } = this
     try {
       const body = writeAnswer(exchange, received)
+      const promised = promisedEnd(exchange, body, received.conclusion.metadata)
+      if (promised === null) return this.sent(body, received)
+      promised.then(
+        (text) => this.sent(text, received),
+        (error: unknown) => this.fail(error),
+      )
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  private sent(body: string, received: ReceivedAnswer): void {
+    const { exchange } = this
+    try {
       const kept = exchange.handOver(textBytes(body.length))
       exchange.finish(200, null, received.usage, null)
       this.end({ body, kept })

@@ -13,6 +13,9 @@ export function firstOrigin(keys: readonly SigningKey[]): string {
   return `${brand}-log/${hash.slice(0, nameLength)}`
 }
 
+/** The name in a checkpoint's note; empty where there is none. */
+export const originOf = (note: string): string => parseCheckpoint(parseNote(note)?.text ?? '')?.origin ?? ''
+
 export const signersOf = (origin: string, keys: readonly SigningKey[]): readonly NoteSigner[] =>
   keys.map((key) => logSigner(origin, key))
 

@@ -13,7 +13,7 @@ import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { isCutOff, writeCutoff } from './cutoff.ts'
 import { isNamed, leadsOn } from './leads-on.ts'
-import { firstOrigin, isOwnCheckpoint, isOwnNote, keysNamedIn, saysSo, signedNote } from './log-names.ts'
+import { firstOrigin, isOwnCheckpoint, isOwnNote, keysNamedIn, originOf, saysSo, signedNote } from './log-names.ts'
 import { unmarkedUntil, writeMarks } from './marks.ts'
 import { ReceiptGate } from './receipt-gate.ts'
 import type { ReceiptMacs } from './receipt-macs.ts'
@@ -47,6 +47,8 @@ export interface SequencerOptions {
 export interface Sequencer {
   start(): Promise<void>
   stop(): Promise<void>
+  /** The log's name, as this gateway has last read it. */
+  origin(): string
   /** Everything that is committed now is in the log afterwards, or another gateway is at it. Rejects without a database. */
   catchUp(options?: { readonly heads?: boolean }): Promise<void>
   /** The checkpoint that this log once had and does not lead to any more, or that no key of this gateway has signed; null: all is well. */
@@ -93,10 +95,12 @@ class GroupSequencer implements Sequencer {
   /** Until when receipts without a mark are taken, Unix ms; null: not read yet. */
   private plainUntilMs: number | null = null
   private readonly gate: ReceiptGate
+  private name: string
 
   constructor(private readonly options: SequencerOptions) {
     const { now = Date.now, log, clock, macs } = options
     this.now = now
+    this.name = firstOrigin(options.keys)
     this.gate = new ReceiptGate({ macs, log, now })
     this.turning = loop({
       pauseMs: options.intervalMs,
@@ -112,6 +116,7 @@ class GroupSequencer implements Sequencer {
   async start(): Promise<void> {
     const { db, keys, memory } = this.options
     await rows.insertLogState(db, firstOrigin(keys), emptyRoot())
+    this.name = (await rows.readLogState(db))?.origin ?? this.name
     const kept = memory?.read() ?? null
     this.doneMs = this.now()
     if (kept !== null) this.remember(kept, isOwnNote(kept, originOf(kept), keys))
@@ -130,6 +135,10 @@ class GroupSequencer implements Sequencer {
       while (!(await isPassed(this.options.db, fence))) await Bun.sleep(fenceWaitMs)
       await this.sequence(fence, heads)
     })
+  }
+
+  origin(): string {
+    return this.name
   }
 
   fork(): string | null {
@@ -189,6 +198,7 @@ class GroupSequencer implements Sequencer {
   private async sequenceOnce(fence: Fence, heads: boolean): Promise<boolean> {
     const { db, memory } = this.options
     const state = await rows.readLogState(db)
+    this.name = state?.origin ?? this.name
     if (state === null || !this.isDue(state, fence, heads)) return false
     const written = await db.transaction((tx) => this.append(tx, fence, heads))
     if (written === null) return false
@@ -289,5 +299,3 @@ class GroupSequencer implements Sequencer {
     if (checkpoint !== null) this.seen = { ...checkpoint, note, own }
   }
 }
-
-const originOf = (note: string) => parseCheckpoint(parseNote(note)?.text ?? '')?.origin ?? ''

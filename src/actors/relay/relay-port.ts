@@ -47,8 +47,8 @@ export interface SettledStream {
   readonly terminal: string | null
   /** Why `terminal` could not be built. */
   readonly unbuilt: ProblemCode
-  /** The terminal chunk waits for it; null for a free call. */
-  readonly durable: Promise<void> | null
+  /** Resolves with the terminal chunk as it may be sent; null: it goes as it is, at once. */
+  readonly promised: Promise<string> | null
 }
 
 export interface RelayPort {

@@ -220,13 +220,13 @@ export class Relay implements Ticking, ReadingOwner {
   }
 
   private settle(): void {
-    const { terminal, unbuilt, durable } = this.end('complete', null)
+    const { terminal, unbuilt, promised } = this.end('complete', null)
     if (terminal === null) this.tell(new Problem(unbuilt))
-    else if (durable === null) this.finish(terminal)
+    else if (promised === null) this.finish(terminal)
     else {
       this.flush()
-      durable.then(
-        () => this.finish(terminal),
+      promised.then(
+        (text) => this.finish(text),
         (error: unknown) => this.tell(problemFor(error)),
       )
     }

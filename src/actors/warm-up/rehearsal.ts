@@ -158,6 +158,7 @@ export function createRehearsal(
     baseUrl: real.baseUrl,
     decided: (command, decision, again) => decisions.record(command, decision, again),
     receipt: () => {},
+    promises: { slot: () => null, fill: (text) => Promise.resolve(text) },
     // The node is the caller's own, and no price is asked.
     ledger: real.ledger,
     idempotency: { claim: nobodyPays, complete: nobodyPays, release: () => {} },

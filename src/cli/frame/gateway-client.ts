@@ -1,5 +1,6 @@
 import { brand, headers } from '../../brand.ts'
-import { foreignAnswer, foreignJson } from '../../protocol/json/foreign-json.ts'
+import { boundedBytes, foreignAnswer, foreignJson } from '../../protocol/json/foreign-json.ts'
+import { secondMs } from '../../time.ts'
 import type { Connection } from './credentials.ts'
 import { CliFailure, GatewayRefusal, type Refusal } from './failure.ts'
 
@@ -7,6 +8,9 @@ import { CliFailure, GatewayRefusal, type Refusal } from './failure.ts'
 const answerWithinMs = 30_000
 /** Far more than the longest list of the administration. */
 const answerBytesMax = 64 * 1024 * 1024
+/** More than a checkpoint or a tile of the log has. */
+const bytesMax = 1024 * 1024
+const waitsMax = 10
 const notOurs = 'What answers there is not Penstock.'
 export const checkAddress = 'Check SVC_BASE_URL, or base_url in the credentials file.'
 const reasonHeader = `x-${brand}-reason`
@@ -89,6 +93,20 @@ export class GatewayClient {
     if (!response.ok && response.status !== 503)
       throw await refused(response, () => this.hints(response.status, 'SVC_GATEWAY_KEY'))
     return { status: response.status, body: (await this.json(response)) as T }
+  }
+
+  /** The bytes of a public route. Waits, ten times at most, where it answers that too much was asked of it. */
+  async bytes(path: string): Promise<Uint8Array> {
+    for (let waits = 0; ; waits++) {
+      const response = await this.fetch(path, { signal: AbortSignal.timeout(answerWithinMs) })
+      const body = response.ok ? await boundedBytes(response, bytesMax) : null
+      if (body !== null) return body
+      if (response.ok) throw new CliFailure(`${this.connection.baseUrl}: ${notOurs}`, [checkAddress])
+      const failure = await refused(response, () => [])
+      const { status, retryAfterSeconds } = failure.refusal
+      if (status !== 429 || waits >= waitsMax) throw failure
+      await Bun.sleep((retryAfterSeconds ?? 1) * secondMs)
+    }
   }
 
   /** A customer's own route. */

@@ -64,13 +64,15 @@ function FirstToken({ node, nowMs }: { node: Node; nowMs: number }) {
 function Trouble({ node, nowMs }: { node: Node; nowMs: number }) {
   const ejected = ejectedModels(node, nowMs)
   const held = node.held_until !== null && Date.parse(node.held_until) > nowMs
-  if (ejected.length === 0 && !held && !node.usage_claims.review && node.last_error === null)
+  const hasAlarms = (node.alarms ?? []).length > 0
+  if (ejected.length === 0 && !held && !node.usage_claims.review && !hasAlarms && node.last_error === null)
     return <span class="muted">{nothing}</span>
   return (
     <span class="trouble">
       {ejected.length > 0 && <Pill tone="bad" text={`${ejected.length} ejected`} />}
       {held && <Pill tone="warn" text="held down" />}
       {node.usage_claims.review && <Pill tone="warn" text="review" />}
+      {hasAlarms && <Pill tone="bad" text="alarm" />}
       {node.last_error !== null && (
         <span>
           <code>{node.last_error.code}</code> <span class="muted">{ago(node.last_error.at, nowMs)}</span>
@@ -149,6 +151,7 @@ function Facts({ node }: { node: Node }) {
     ['Class', node.node_class],
     ['Added by', node.origin],
     ['Identity', node.identity_fingerprint],
+    ...(node.alarms ?? []).map(({ code, subject, at }) => ['Alarm of the node', `${code}: ${subject}, ${at}`] as const),
     ['Claims at the bound', calls === 0 ? null : `${atBound} of the last ${calls} paid calls`],
     ['Runtimes', node.runtimes.map(({ runtime_kind, state }) => `${runtime_kind} (${state})`).join(', ') || null],
   ]

@@ -13,6 +13,7 @@ import {
 } from 'drizzle-orm/pg-core'
 import type { CustomerId, EnrollmentTokenId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import type { TransportKey } from '../../protocol/wire/nodes/agent.ts'
+import type { NodeAlarm } from '../../protocol/wire/nodes/alarms.ts'
 import type { Modality, ServedWork } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import { bytea, createdAt, instant, revision } from '../columns.ts'
 import { customers } from './accounts.ts'
@@ -45,6 +46,9 @@ export const nodes = pgTable(
     payoutAddress: text(),
     /** The kinds of work of its models, as an operator has declared them (§35); null: none is declared. */
     serves: jsonb().$type<ServedWork>(),
+    /** What the node has found wrong with its gateway, by its own word (§36), and when it said so; null: nothing. */
+    alarms: jsonb().$type<readonly NodeAlarm[]>(),
+    alarmsAt: instant(),
     /** When the node has signed the address; null: it is the operator's word. */
     payeeStatedAt: instant(),
     /** The operator's wish; the node's observed state lives in memory of each gateway (§8). */

@@ -1,7 +1,13 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { brand } from '../../brand.ts'
-import { batchesOfNode, nodePayouts, type PayoutRow, settlementGroups } from '../../db/queries/money/payouts.ts'
+import {
+  batchesOfNode,
+  nodePayouts,
+  type PayoutRow,
+  requestsOf,
+  settlementGroups,
+} from '../../db/queries/money/payouts.ts'
 import { Problem } from '../../errors.ts'
 import { type AskedReport, payoutReportMessage } from '../../protocol/signing/signatures.ts'
 import { expected, mustBe } from '../../protocol/validation/words.ts'
@@ -105,11 +111,12 @@ function statusOf({ settlementStatus, held }: PayoutRow) {
   return held ? 'held' : 'accrued'
 }
 
-function payoutView(row: PayoutRow) {
+function payoutView(row: PayoutRow, requestId: string | null) {
   return {
     entry_id: row.entryId,
     private_job_id: row.privateJobId,
     receipt_hash: row.receiptHash,
+    request_id: requestId,
     payee: row.payee,
     amount_wei: row.amountWei.toString(),
     status: statusOf(row) as 'accrued' | 'held' | 'paid',
@@ -178,6 +185,10 @@ const reportRoute = (context: HttpContext) =>
       const since = windowStart(nowMs, values.window_days)
       const groups = await settlementGroups(gateway.db, since, nodeId)
       const payouts = await nodePayouts(gateway.db, nodeId, since, values.limit)
+      const requests = await requestsOf(
+        gateway.db,
+        payouts.map(({ receiptHash }) => receiptHash),
+      )
       return {
         status: 'ok' as const,
         node_id: nodeId,
@@ -186,7 +197,7 @@ const reportRoute = (context: HttpContext) =>
           total_payout_wei: groups.reduce((sum, { payoutWei }) => sum + payoutWei, 0n).toString(),
           settlement_statuses: groups.map(groupView),
         },
-        payouts: payouts.map(payoutView),
+        payouts: payouts.map((row) => payoutView(row, requests.get(row.receiptHash) ?? null)),
       }
     },
     {

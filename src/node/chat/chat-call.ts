@@ -5,12 +5,11 @@ import { nodeRefusal, refusalProblem } from '../../protocol/chat/node-refusal.ts
 import { promptTokens, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Binding } from '../../protocol/receipts/binding.ts'
-import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { hourMs, isoTime } from '../../time.ts'
 import type { CallSignal } from '../../transport/call-signal.ts'
+import type { SignReceipt } from '../receipts/receipt-signer.ts'
 import type { LocalRuntime, RuntimeCall } from '../runtimes/local-runtime.ts'
-import { signedReceipt } from './node-receipt.ts'
 
 /** The gateway's facts about its call, for the receipt. */
 export interface Order {
@@ -20,9 +19,9 @@ export interface Order {
   readonly modelId: string
   /** The node class that the operator has set now. */
   readonly nodeClass: string
-  /** The node id and the key with which the agent signs for its work. */
   readonly nodeId: string
-  readonly identity: SigningKey
+  /** By the node's identity. */
+  readonly sign: SignReceipt
   /** null: the client wants no bound receipt, or the gateway is of a version before. */
   readonly binding: Binding | null
 }
@@ -133,6 +132,6 @@ export class ChatCall {
       completedAt: isoTime(Date.now()),
     } as const
     const bound = order.binding?.facts(this.input.body.model, choices)
-    return signedReceipt({ ...receipt, ...bound }, order.identity)
+    return order.sign({ ...receipt, ...bound })
   }
 }

@@ -5,11 +5,11 @@ import type { ConnectionClock } from '../../listener/connection-clock.ts'
 import { fitMessages } from '../../protocol/chat/fit-messages.ts'
 import { checkBody, readJsonText } from '../../protocol/json/json-body.ts'
 import { Binding, isClientNonce, isCommitment, readSalt } from '../../protocol/receipts/binding.ts'
-import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import type { ModelList } from '../../protocol/wire/inference/models.ts'
 import type { LocalCredentials } from '../access/local-credentials.ts'
 import type { Place } from '../membership/membership.ts'
+import type { SignReceipt } from '../receipts/receipt-signer.ts'
 import { meantHere } from '../runtimes/choose-runtime.ts'
 import type { RuntimeSet } from '../runtimes/runtime-set.ts'
 import type { Order } from './chat-call.ts'
@@ -33,7 +33,7 @@ export interface ChatRouteParts {
   readonly chat: NodeChat
   readonly runtimes: RuntimeSet
   readonly place: Place
-  readonly identity: SigningKey
+  readonly sign: SignReceipt
   readonly connections: ConnectionClock
 }
 
@@ -70,7 +70,7 @@ function chatBody(text: string): ChatRequest {
 }
 
 /** The order of a request that the gateway has signed. null if the gateway wants no receipt. */
-function orderOf(request: Request, model: string, { place: { membership }, identity }: ChatRouteParts): Order | null {
+function orderOf(request: Request, model: string, { place: { membership }, sign }: ChatRouteParts): Order | null {
   const requestId = request.headers.get(headers.nodeRequestId)
   if (requestId === null || membership === null) return null
   const { nodeId, enrollment } = membership
@@ -83,7 +83,7 @@ function orderOf(request: Request, model: string, { place: { membership }, ident
     (jobId === null || slug.test(jobId)) &&
     slug.test(nodeClass)
   if (!fits) throw new Problem('invalid_request', { detail: 'A header of the call is not valid' })
-  return { requestId, jobId, modelId, nodeClass, nodeId, identity, binding: bindingOf(request) }
+  return { requestId, jobId, modelId, nodeClass, nodeId, sign, binding: bindingOf(request) }
 }
 
 /** The gateway's commitments; a missing or malformed one is left out of the receipt. */

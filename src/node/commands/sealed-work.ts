@@ -1,12 +1,10 @@
 import { brand } from '../../brand.ts'
 import { parseJson } from '../../protocol/json/json-body.ts'
-import { type Receipt, receiptText, textHash } from '../../protocol/receipts/receipt.ts'
-import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { ciphertextBytesMax } from '../../protocol/signing/envelope.ts'
 import { EnvelopeError, openRequest, type ResponseKeys, sealResponse } from '../../protocol/signing/envelope-sealing.ts'
-import { receiptMessage } from '../../protocol/signing/signatures.ts'
 import type { CommandState, CommandSubmit, NodeFailure } from '../../protocol/wire/admin/command.ts'
 import { isoTime } from '../../time.ts'
+import type { SignReceipt } from '../receipts/receipt-signer.ts'
 
 /** A local runtime's result for a chat. */
 export type WorkOutcome =
@@ -31,7 +29,8 @@ export interface Work {
 export interface Worker {
   readonly nodeId: string
   nodeClass(): string
-  readonly identity: SigningKey
+  /** By the node's identity. */
+  readonly sign: SignReceipt
   /** null for a key that is unknown or expired. */
   secretKey(keyId: string): Uint8Array | null
   /** Rejects only for defects. */
@@ -125,12 +124,12 @@ function padded(answer: object): Uint8Array {
 }
 
 function signedReceipt(
-  { nodeId, nodeClass, identity }: Worker,
+  { nodeId, nodeClass, sign }: Worker,
   command: CommandSubmit,
   outcome: Extract<WorkOutcome, { kind: 'answered' }>,
   startedAt: string,
 ): Extract<CommandState, { status: 'completed' }>['receipt'] {
-  const receipt: Receipt = {
+  return sign({
     issuer: 'node',
     requestId: command.request_id,
     jobId: command.job_id,
@@ -144,8 +143,5 @@ function signedReceipt(
     completionTokens: outcome.completionTokens,
     startedAt,
     completedAt: isoTime(Date.now()),
-  }
-  const text = receiptText(receipt)
-  const hash = textHash(text)
-  return { receipt_hash: hash, receipt: JSON.parse(text), signature_ed25519: identity.sign(receiptMessage(hash)) }
+  })
 }

@@ -1,22 +1,14 @@
+import { Value } from '@sinclair/typebox/value'
 import type { PrivateFolder } from '../../host/private-files.ts'
 import type { Log } from '../../log.ts'
-import { fieldsOf, listOf, textOf } from '../../protocol/verify/given.ts'
+import { fieldsOf, listOf } from '../../protocol/verify/given.ts'
+import { NodeAlarm } from '../../protocol/wire/nodes/alarms.ts'
 import { isoTime } from '../../time.ts'
-
-/** What a node finds wrong with its gateway. */
-export type AlarmCode = 'payee_changed'
-
-export interface Alarm {
-  readonly code: AlarmCode
-  /** The payout. */
-  readonly subject: string
-  readonly at: string
-}
 
 /** The alarms of this node, in its log and in a file that `node status` shows. */
 export interface Alarms {
   /** Once for each subject. */
-  raise(code: AlarmCode, subject: string): void
+  raise(code: NodeAlarm['code'], subject: string): void
 }
 
 const file = 'alarms.json'
@@ -24,14 +16,8 @@ const file = 'alarms.json'
 const alarmsMax = 1_000
 
 /** Oldest first. */
-export function readAlarms(folder: PrivateFolder): readonly Alarm[] {
-  return listOf(fieldsOf(folder.read(file)).alarms).flatMap((value) => {
-    const { code, subject, at } = fieldsOf(value)
-    const [named, about, since] = [textOf(code), textOf(subject), textOf(at)]
-    return named === null || about === null || since === null
-      ? []
-      : [{ code: named as AlarmCode, subject: about, at: since }]
-  })
+export function readAlarms(folder: PrivateFolder): readonly NodeAlarm[] {
+  return listOf(fieldsOf(folder.read(file)).alarms).filter((value) => Value.Check(NodeAlarm, value))
 }
 
 export function createAlarms(folder: PrivateFolder, log: Log): Alarms {

@@ -1,12 +1,19 @@
+import type { Loop } from '../../host/loop.ts'
 import type { PrivateFolder } from '../../host/private-files.ts'
 import type { Log } from '../../log.ts'
 import { createGatewayKeys, type GatewayKeys } from '../access/gateway-keys.ts'
 import { createRouterAuth, type RouterAuth } from '../access/router-auth.ts'
+import type { KeptReceipts } from '../receipts/kept-receipts.ts'
+import { lookUpAt } from '../receipts/log-place.ts'
+import { createReceiptWatch } from '../receipts/receipt-watch.ts'
+import type { WitnessMemory } from '../witness/witness-memory.ts'
+import { createAlarmWatch } from './alarm-watch.ts'
 import { createAlarms } from './alarms.ts'
 import { createAskGateway } from './ask-gateway.ts'
 import type { Enrollment } from './enrollment.ts'
 import type { Identity } from './identity.ts'
 import { createPayeeWatch, type PayeeWatch } from './payee-watch.ts'
+import { readPayouts } from './payout-report.ts'
 import { createRouterKeys } from './router-keys.ts'
 
 /**
@@ -20,6 +27,8 @@ export interface Membership {
   readonly gatewayKeys: GatewayKeys
   /** Looks whether what this node earns goes where it said. */
   readonly payeeWatch: PayeeWatch
+  /** It, what looks whether the log holds what this node has signed, and what tells the gateway what these find. */
+  readonly watches: readonly Pick<Loop, 'start' | 'stop'>[]
   /** The newest router key that this node knows. */
   routerKid(): string
 }
@@ -40,9 +49,13 @@ export interface MembershipOptions {
   readonly identity: Identity
   readonly folder: PrivateFolder
   readonly log: Log
+  readonly kept: KeptReceipts
+  /** The logs that this node witnesses. */
+  readonly witnessed: Pick<WitnessMemory, 'logs'>
 }
 
-export function createMembership({ enrollment, identity, folder, log }: MembershipOptions): Membership {
+export function createMembership(options: MembershipOptions): Membership {
+  const { enrollment, identity, folder, log, kept, witnessed } = options
   const nodeId = enrollment.node_id
   const routerAuth = createRouterAuth({
     nodeId,
@@ -54,12 +67,14 @@ export function createMembership({ enrollment, identity, folder, log }: Membersh
     ask: createAskGateway({ gatewayUrl: enrollment.gateway_url, nodeId, identity: identity.key }),
     onFailure: () => log.warn('gateway_not_asked'),
   })
-  const payeeWatch = createPayeeWatch({
-    folder,
-    identity: identity.key,
-    gatewayUrl: enrollment.gateway_url,
-    nodeId,
-    alarms: createAlarms(folder, log),
+  const alarms = createAlarms(folder, log)
+  const asking = { identity: identity.key, gatewayUrl: enrollment.gateway_url, nodeId }
+  const payeeWatch = createPayeeWatch({ ...asking, folder, alarms, log })
+  const receiptWatch = createReceiptWatch({
+    kept,
+    lookUp: lookUpAt(enrollment.gateway_url, witnessed.logs),
+    payouts: () => readPayouts(asking),
+    alarms,
     log,
   })
   return {
@@ -68,6 +83,7 @@ export function createMembership({ enrollment, identity, folder, log }: Membersh
     routerAuth,
     gatewayKeys,
     payeeWatch,
+    watches: [payeeWatch, receiptWatch, createAlarmWatch({ ...asking, folder, log })],
     routerKid: () => routerKeys.current()[0]?.kid ?? '',
   }
 }

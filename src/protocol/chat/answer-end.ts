@@ -12,6 +12,8 @@ export function answerEnd(usage: TokenUsage, metadata: ChatMetadata): string {
   const salt = metadata.receipt_salt === undefined ? '' : `,"receipt_salt":"${metadata.receipt_salt}"`
   const hashes =
     metadata.receipt_hashes === undefined ? '' : `,"receipt_hashes":${JSON.stringify(metadata.receipt_hashes)}`
+  const promise = metadata.receipt === undefined ? '' : `,"receipt":${JSON.stringify(metadata.receipt)}`
+  const promises = metadata.receipts === undefined ? '' : `,"receipts":${JSON.stringify(metadata.receipts)}`
   const mixture = metadata.mixture === undefined ? '' : `,"mixture":${JSON.stringify(metadata.mixture)}`
-  return `,"usage":${usageText(usage)},"svc":{"runtime_id":${jsonString(metadata.runtime_id)},"runtime_kind":${jsonString(metadata.runtime_kind)},"latency_ms":${metadata.latency_ms},"ttft_ms":${metadata.ttft_ms},"receipt_hash":"${metadata.receipt_hash}","request_id":"${metadata.request_id}"${estimated}${external}${salt}${hashes}${mixture}}`
+  return `,"usage":${usageText(usage)},"svc":{"runtime_id":${jsonString(metadata.runtime_id)},"runtime_kind":${jsonString(metadata.runtime_kind)},"latency_ms":${metadata.latency_ms},"ttft_ms":${metadata.ttft_ms},"receipt_hash":"${metadata.receipt_hash}","request_id":"${metadata.request_id}"${estimated}${external}${salt}${hashes}${promise}${promises}${mixture}}`
 }

@@ -49,6 +49,19 @@ export async function boundedText(
   }
 }
 
+/** The bytes of an answer to `fetch`, or null if there are more. Rejects if the connection fails. */
+export async function boundedBytes({ body }: Response, bytesMax: number): Promise<Uint8Array | null> {
+  const parts: Uint8Array[] = []
+  let size = 0
+  for await (const part of body ?? []) {
+    size += part.byteLength
+    // Leaving the loop ends the body.
+    if (size > bytesMax) return null
+    parts.push(part)
+  }
+  return new Uint8Array(Buffer.concat(parts))
+}
+
 /** The value of an answer to `fetch`, or undefined if it is not JSON or too long. Rejects if the connection fails. */
 export async function foreignAnswer(response: Response, bytesMax: number): Promise<unknown> {
   if (response.body === null) return undefined

@@ -114,6 +114,21 @@ export async function rootAt(size: number, read: ReadSubtrees): Promise<TreeHash
   return foldSubtrees(await read(subtreesOf(0, size)))
 }
 
+/** Of all leaves of a tree, in their order. */
+export function rootOfLeaves(leaves: Iterable<TreeHash>): TreeHash {
+  /** Complete subtrees, left to right, each smaller than the one before. */
+  const subtrees: { level: number; hash: TreeHash }[] = []
+  for (const leaf of leaves) {
+    let grown = { level: 0, hash: leaf }
+    for (let left = subtrees.at(-1); left?.level === grown.level; left = subtrees.at(-1)) {
+      subtrees.pop()
+      grown = { level: grown.level + 1, hash: nodeHash(left.hash, grown.hash) }
+    }
+    subtrees.push(grown)
+  }
+  return foldSubtrees(subtrees.map(({ hash }) => hash))
+}
+
 const isOdd = (value: number) => value % 2 === 1
 const half = (value: number) => Math.floor(value / 2)
 

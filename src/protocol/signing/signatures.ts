@@ -98,6 +98,10 @@ export function statusMessage(nodeId: string, nonce: string, status: object): st
 export const payeeMessage = (nodeId: string, payee: string, signedAt: string): string =>
   `${brand}-payee-v1:${nodeId}:${payee}:${signedAt}`
 
+/** What a node has found wrong with its gateway (§36). `signedAt`: RFC 3339 UTC, three fractional digits. */
+export const nodeAlarmsMessage = (nodeId: string, signedAt: string, alarms: readonly object[]): string =>
+  `${brand}-node-alarms-v1:${nodeId}:${signedAt}:${sha256Hex(canonicalJson(alarms))}`
+
 /** The gateway's announcement of the keys by which it is known, newest first; each of them signs it. */
 export function routerKeysMessage(keys: readonly object[]): string {
   return `${brand}-router-keys-v1:${sha256Hex(canonicalJson(keys))}`

@@ -4,6 +4,7 @@ import { verifyAudit } from './audit.ts'
 import { verifyEnvelope } from './envelope.ts'
 import { type Fields, fieldsOf, hashableJson, listOf, textOf, textsOf } from './given.ts'
 import { growthIn } from './logged.ts'
+import { promiseObject, promisesIn, verifyPromise } from './promise.ts'
 import { verifyReceipt } from './receipt.ts'
 import { check, checkCheckpoint, type Trust, type Verdict, verdict } from './trust.ts'
 
@@ -70,7 +71,10 @@ function verifyOne(fields: Fields, trust: Trust, roots: readonly string[]): read
   if (object === `${brand}.payout_proof`) return [verifyPayout(fields, roots)]
   if (object === `${brand}.checkpoint`) return [verifyCheckpointFile(fields, trust)]
   if (object === `${brand}.audit_export`) return [verifyAudit(fields, trust)]
+  if (object === promiseObject) return [verifyPromise(fields, trust)]
   if (object === `${brand}.envelope`) return [verifyEnvelope(fields, trust)]
+  const promises = promisesIn(fields)
+  if (promises.length > 0) return promises.map((one) => verifyPromise(one, trust))
   if (Array.isArray(fields.proofs)) return fields.proofs.map((one) => verifyPayout(fieldsOf(one), roots))
   return null
 }

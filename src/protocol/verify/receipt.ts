@@ -64,6 +64,16 @@ function receiptSignature(
   )
 }
 
+/** Of a receipt of the gateway: whether the node vouches for anything of it. It never makes the receipt invalid. */
+function vouchedCheck(given: Fields, issuer: unknown): readonly Check[] {
+  if (issuer !== 'gateway' || fieldsOf(given.node_receipt).receipt_hash !== undefined) return []
+  const key = textOf(given.node_key)
+  const alone = 'the gateway alone says who did the work and how much'
+  const unsigned =
+    key === null ? 'not signed by a node' : `NOT SIGNED by its node, which has an agent with the key ${key}`
+  return [check('node', null, `${unsigned}: ${alone}`)]
+}
+
 /** The receipt that the node signed in place of the one that counts; nothing depends on it, unless it is forged. */
 function besideCheck(given: Fields, trust: Trust): readonly Check[] {
   const name = 'receipt of the node'
@@ -120,6 +130,7 @@ export function verifyReceipt(given: Fields, trust: Trust): Verdict {
   const checks = [
     check('hash', same && known, detail),
     receiptSignature(given, facts.issuer, receiptBytes(String(facts.v), hash), trust, place),
+    ...vouchedCheck(given, facts.issuer),
     ...besideCheck(given, trust),
     ...openedChecks(given, facts),
     ...place.checks,

@@ -34,7 +34,7 @@ export interface Check {
 }
 
 export interface Verdict {
-  readonly kind: 'receipt' | 'payout' | 'checkpoint' | 'audit' | 'envelope'
+  readonly kind: 'receipt' | 'payout' | 'checkpoint' | 'audit' | 'envelope' | 'promise' | 'omission'
   readonly subject: string
   readonly checks: readonly Check[]
   readonly valid: boolean

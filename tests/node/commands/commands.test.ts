@@ -9,6 +9,7 @@ import { answerCommand } from '../../../src/node/commands/command-routes.ts'
 import { openCommandStore } from '../../../src/node/commands/command-store.ts'
 import { Commands } from '../../../src/node/commands/commands.ts'
 import type { Work, Worker, WorkOutcome } from '../../../src/node/commands/sealed-work.ts'
+import { createReceiptSigner } from '../../../src/node/receipts/receipt-signer.ts'
 import { signingKey, verifyKey } from '../../../src/protocol/signing/ed25519.ts'
 import { transportKeyId } from '../../../src/protocol/signing/envelope.ts'
 import { openResponse, type SealedRequest, sealRequest } from '../../../src/protocol/signing/envelope-sealing.ts'
@@ -47,7 +48,7 @@ function agent(run: (work: Work) => Promise<WorkOutcome>, folder = newFolder()) 
   const worker: Worker = {
     nodeId: 'node_1',
     nodeClass: () => 'home',
-    identity,
+    sign: createReceiptSigner(identity, { add: () => {} }),
     secretKey: (keyId) => (keyId === transportKeyId(nodePublic) ? nodeSecret : null),
     run: (work) => {
       seen.push(work)

@@ -101,6 +101,17 @@ describe('§31: nothing in a file vouches for the file', () => {
   })
 })
 
+test('§36: a receipt of the gateway for a node with an agent says that the node has not signed it, and is valid all the same', () => {
+  const said = (more: object) => {
+    const { valid, checks } = verifyReceipt(file({ ...facts, issuer: 'gateway' }, log, more), trust)
+    return [valid, checks.filter(({ name }) => name === 'node').map(({ ok, detail }) => [ok, detail.split(':')[0]])]
+  }
+  const named = `NOT SIGNED by its node, which has an agent with the key ${node.publicKey}`
+  expect(said({ node_key: node.publicKey })).toEqual([true, [[null, named]]])
+  for (const more of [{}, { node_key: null }]) expect(said(more)).toEqual([true, [[null, 'not signed by a node']]])
+  expect(verifyReceipt(file(facts, node), trust).checks.some(({ name }) => name === 'node')).toBe(false)
+})
+
 describe('§31: a receipt is its facts, under the hash of these', () => {
   const whole = file(facts, node)
   const changed = { ...whole.receipt, completion_tokens: 8 }

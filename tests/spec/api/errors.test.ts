@@ -270,6 +270,7 @@ test('§27: an id in the path that can be none is the 404 of its resource, on ev
   const apart = [
     '/v1/nodes/:node_id/payouts',
     '/v1/nodes/:node_id/payouts/proofs',
+    '/v1/nodes/:node_id/alarms',
     '/v1/nodes/:node_id/payee',
     '/v1/peer/nodes/:node_id',
   ]

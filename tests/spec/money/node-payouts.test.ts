@@ -82,6 +82,7 @@ test('endpoint 8: every field, newest first, without any customer', async () => 
     entry_id: expect.stringMatching(/^pay_/),
     private_job_id: null,
     receipt_hash,
+    request_id: expect.stringMatching(/^req_/),
     payee: null,
     amount_wei,
     status,

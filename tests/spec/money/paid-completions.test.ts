@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { estimateCalls } from '../../../src/actors/operations/completion-calls.ts'
+import { readPromise } from '../../../src/protocol/log/promise.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
@@ -94,6 +95,19 @@ const code = async (response: Response) => {
 }
 
 describe('§13: a list of prompts on a machine of others', () => {
+  test.each([[true], [false]])(
+    '§36: the log promises the receipt of each call, at the end alone; stream %p',
+    async (stream) => {
+      const said = await (await ask({ prompt: ['a', 'b', 'c'], stream })).text()
+      const told = stream ? said.split('\n').findLast((line) => line.includes('"svc"')) : said
+      const { svc } = JSON.parse((told ?? '').replace('data: ', '')) as {
+        svc: { receipt_hashes: string[]; receipts: object[]; receipt?: object }
+      }
+      expect(svc.receipts.map((promise) => readPromise(promise)?.promised.hash)).toEqual(svc.receipt_hashes)
+      expect([svc.receipts.length, svc.receipt, said.match(/"promised_at"/g)?.length]).toEqual([3, undefined, 3])
+    },
+  )
+
   test('each call is reserved before the first, debited for what passed, and has its receipt and its payout', async () => {
     const seen = (await entriesSince(0)).length
     const before = await account()

@@ -123,6 +123,7 @@ describe('every field with real rows behind it', () => {
       entry_id: expect.stringMatching(/^pay_/),
       private_job_id: null,
       receipt_hash,
+      request_id: expect.stringMatching(/^req_/),
       payee: `0x${'5e'.repeat(20)}`,
       amount_wei: '3600',
       status: 'paid',

@@ -55,6 +55,13 @@ const options = {
     about:
       'The key of a public log that this node is to witness, beside the one that its gateway gave at the enrolment',
   },
+  'keep-receipts': {
+    kind: 'number',
+    value: 'DAYS',
+    about: 'How long to keep the hashes of the receipts that this node has signed (default 90)',
+    min: 1,
+    max: 3_650,
+  },
   insecure: { kind: 'flag', about: 'Allow a gateway without TLS on another computer' },
 } as const satisfies OptionSpecs
 type NodeInput = OptionValues<typeof options>
@@ -95,6 +102,7 @@ async function start(given: NodeInput, session: Session): Promise<RunningNode> {
     logKeys: given['log-key'],
     insecure: given.insecure,
     log: createLog('info', (text) => process.stderr.write(text)),
+    ...(given['keep-receipts'] === undefined ? {} : { receiptDays: given['keep-receipts'] }),
     ...(given.gateway === undefined ? {} : { gatewayUrl: given.gateway }),
     ...(given.token === undefined ? {} : { token: given.token }),
     ...(given.visibility === undefined ? {} : { visibility: given.visibility }),

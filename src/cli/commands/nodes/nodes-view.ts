@@ -16,8 +16,13 @@ function modelWords(node: Node): string {
 }
 
 /** A drained node without running work is `live`, like a node without a model, but it waits for `resume`. */
-const stateWords = ({ state, admin_state: wish, usage_claims: claims }: Node) =>
-  [state, wish === 'draining' && state !== 'draining' ? 'drained' : '', claims.review ? 'review' : '']
+const stateWords = ({ state, admin_state: wish, usage_claims: claims, alarms = [] }: Node) =>
+  [
+    state,
+    wish === 'draining' && state !== 'draining' ? 'drained' : '',
+    claims.review ? 'review' : '',
+    alarms.length > 0 ? 'alarm' : '',
+  ]
     .filter((word) => word !== '')
     .join(', ')
 
@@ -79,6 +84,7 @@ export function nodeDetails(terminal: Terminal, node: Node, nowMs: number): stri
     ['API key', node.has_api_key],
     ['Origin', node.origin],
     ['Claims at the bound', calls === 0 ? null : `${atBound} of the last ${calls} paid calls`],
+    ...(node.alarms ?? []).map(({ code, subject, at }) => ['ALARM', `${code} ${subject} at ${shortTime(at)}`] as const),
     ['Last error', node.last_error === null ? null : `${node.last_error.code} at ${shortTime(node.last_error.at)}`],
   ])
   const runtimes = table(

@@ -6,6 +6,7 @@ import { action, type Verb } from '../../frame/action.ts'
 import { UsageFault } from '../../frame/failure.ts'
 import { givenText } from '../../frame/given-text.ts'
 import type { Session } from '../../frame/session.ts'
+import { askedPromise } from './asked-promise.ts'
 import { growthTo } from './growth.ts'
 import { openKnownLogs } from './known-logs.ts'
 
@@ -68,6 +69,6 @@ const exported = action({
 
 export const receipts: Verb = {
   name: 'receipts',
-  about: 'Export receipts of your own requests as files that prove themselves',
-  actions: { export: exported },
+  about: 'Export receipts of your own requests, and what became of their promises, as files that prove themselves',
+  actions: { export: exported, promise: askedPromise },
 }

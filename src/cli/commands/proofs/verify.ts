@@ -50,7 +50,8 @@ async function textOf(session: Session, name: string): Promise<string> {
   return (await file.text()).trim()
 }
 
-async function readFile(session: Session, file: string): Promise<unknown> {
+/** What a file holds. Rejects with `CliFailure` for what is neither JSON nor a checkpoint. */
+export async function readFile(session: Session, file: string): Promise<unknown> {
   const text = await textOf(session, file)
   const value = readGiven(text)
   if (value === undefined)
@@ -169,13 +170,18 @@ export const verify: Verb = {
       'Check an export of the audit: every event of every chain, and that the public log holds the ends',
       'The output of `audit export`',
     ),
+    promise: verifying(
+      ['promise', 'omission'],
+      'Check a promise of the log, that the log kept it, or the evidence that it did not',
+      'An answer with its `svc`, the last chunk of a stream, or the output of `receipts promise`',
+    ),
     envelope: verifying(
       ['envelope'],
       'Check the envelopes of a private job: their form, who has signed the node’s key, and to what they are bound',
       'The output of `jobs export`',
     ),
     file: verifying(
-      ['receipt', 'payout', 'checkpoint', 'audit', 'envelope'],
+      ['receipt', 'payout', 'checkpoint', 'audit', 'envelope', 'promise', 'omission'],
       'Check a file of any kind, or a bundle of several',
       'Any file that the other forms take, or {"object":"svc.bundle","files":[…]}',
     ),

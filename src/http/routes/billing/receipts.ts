@@ -71,6 +71,7 @@ async function wholeReceipt(context: HttpContext, row: Awaited<ReturnType<typeof
     billed: row.billed,
     receipt: factsOf(row),
     signature_ed25519: row.signatureEd25519,
+    ...(row.issuer === 'gateway' ? { node_key: row.identityKey === null ? null : toBase64url(row.identityKey) } : {}),
     public_key: signed && row.identityKey !== null ? toBase64url(row.identityKey) : null,
     node_receipt: besideOf(row),
     log: logged === null ? null : await logView(context, row, logged),

@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
+import { NodeAlarm } from '../nodes/alarms.ts'
 import { runtimeKinds } from '../nodes/node.ts'
 import { Modality, ModelWork, NodeWork } from '../nodes/served-work.ts'
 import {
@@ -172,6 +173,10 @@ export const Node = Type.Object({
     Type.Union([Type.Literal('node'), Type.Literal('operator')], {
       description: 'Who says so: `node` has signed it, and alone can change it',
     }),
+  ),
+  /** Absent: of a gateway of a version before. */
+  alarms: Type.Optional(
+    Type.Array(NodeAlarm, { description: 'What the node has found wrong with this gateway, by its own word' }),
   ),
   origin: literals(['operator', 'discovered', 'demo']),
   admin_state: literals(['active', 'draining', 'revoked']),

@@ -1,6 +1,6 @@
 import { type Static, type StringOptions, Type } from '@sinclair/typebox'
 import { checksOf } from '../../dialects/fields.ts'
-import { hash, literals, slug, wordsKey } from '../shapes.ts'
+import { hash, Instant, literals, slug, wordsKey } from '../shapes.ts'
 import { MixtureTrace } from './mixture.ts'
 
 /** As a client of inference names a model. */
@@ -65,6 +65,23 @@ export const Usage = Type.Object(
   { additionalProperties: true },
 )
 
+/** The log's promise that it holds the receipt within 60 s (§36). */
+const ReceiptPromise = Type.Object({
+  hash,
+  log: Type.String({ description: 'The name of the public log' }),
+  promised_at: Instant,
+  signature_ed25519: Type.String({
+    description: 'By the log’s key, over the promise, or over the root of the batch that it is in',
+  }),
+  batch: Type.Optional(
+    Type.Object({
+      index: Type.Integer({ minimum: 0, maximum: 255 }),
+      size: Type.Integer({ minimum: 2, maximum: 256 }),
+      proof: Type.Array(Type.String(), { maxItems: 8, description: 'From the leaf up, base64' }),
+    }),
+  ),
+})
+
 /** `svc` of an answer and of a stream's terminal chunk. */
 export const ChatMetadata = Type.Object({
   runtime_id: Type.String(),
@@ -88,6 +105,18 @@ export const ChatMetadata = Type.Object({
   ),
   receipt_hashes: Type.Optional(
     Type.Array(hash, { description: 'Where several calls gave the answer: their receipts, in the order of the calls' }),
+  ),
+  receipt: Type.Optional(
+    Type.Unsafe<Static<typeof ReceiptPromise>>({
+      ...ReceiptPromise,
+      description:
+        'Of billed work, and where the request had a nonce: the promise that the public log holds the receipt within 60 s',
+    }),
+  ),
+  receipts: Type.Optional(
+    Type.Array(ReceiptPromise, {
+      description: 'Likewise, where several calls gave the answer, in the order of the calls',
+    }),
   ),
   mixture: Type.Optional(MixtureTrace),
 })

@@ -59,6 +59,9 @@ export const NodePayoutReport = Type.Object({
       entry_id: Type.String(),
       private_job_id: nullableText,
       receipt_hash: Type.String(),
+      request_id: Type.Optional(
+        nullable(Type.String({ description: 'Of the call that earned it. Absent: of a gateway of a version before' })),
+      ),
       payee: nullable(
         Type.String({ description: 'The address that is paid, fixed when it was earned; null: the node had none yet' }),
       ),

@@ -62,6 +62,14 @@ export const CustomerReceipt = Type.Object({
   public_key: nullable(
     Type.String({ description: 'The node’s Ed25519 key in base64url, or null without a signature' }),
   ),
+  node_key: Type.Optional(
+    nullable(
+      Type.String({
+        description:
+          'Of a receipt of the gateway: the key of its node, which could have signed it. Null without an agent',
+      }),
+    ),
+  ),
   /** What the node has signed in place of it; null: nothing, or the receipt itself is the node's. */
   node_receipt: nullable(Type.Object({ receipt: ReceiptFacts, receipt_hash: hash, signature_ed25519: Type.String() })),
   /** null: not in the log yet. */

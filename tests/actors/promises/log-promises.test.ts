@@ -1,0 +1,138 @@
+import { describe, expect, test } from 'bun:test'
+import { LogPromises } from '../../../src/actors/promises/log-promises.ts'
+import { promisedEnd } from '../../../src/actors/promises/promised-end.ts'
+import { batchMax, type LogPromise, readPromise } from '../../../src/protocol/log/promise.ts'
+import { signingKey, verifyKey } from '../../../src/protocol/signing/ed25519.ts'
+import { VirtualClock } from '../../support/run/virtual-clock.ts'
+
+const key = signingKey(new Uint8Array(32).fill(3))
+const known = verifyKey(key.publicKey)
+const nowMs = 1_795_190_400_123
+const hashAt = (at: number) => `0x${at.toString(16).padStart(64, '0')}`
+
+function rig(log: () => string | null = () => 'svc-log/test') {
+  const clock = new VirtualClock()
+  let signatures = 0
+  const counted = {
+    sign: (message: string | Uint8Array) => {
+      signatures++
+      return key.sign(message)
+    },
+  }
+  const promises = new LogPromises({ key: counted, log, now: () => nowMs, clock })
+  const answers: LogPromise[] = []
+  const ask = (at: number): void => {
+    const slot = promises.slot(hashAt(at))
+    if (slot === null) throw new Error('no promise')
+    const text = `{"svc":{"receipt":${JSON.stringify(slot)}}}`
+    void promises.fill(text, [slot]).then((filled) => {
+      answers.push((JSON.parse(filled) as { svc: { receipt: LogPromise } }).svc.receipt)
+    })
+  }
+  return { clock, promises, answers, ask, signatures: () => signatures }
+}
+
+/** Each promise holds by itself, whatever it was signed with. */
+function expectSound(answers: readonly LogPromise[]): void {
+  for (const answer of answers) {
+    const read = readPromise(answer)
+    expect(read?.promised).toEqual({ log: 'svc-log/test', ms: nowMs, hash: answer.hash })
+    expect(known?.verify(read?.message ?? '', read?.signature ?? '')).toBe(true)
+  }
+}
+
+describe('§36: the promises of one process', () => {
+  test('below 200 a second each is signed alone, at once', async () => {
+    const { clock, answers, ask, signatures } = rig()
+    for (let at = 0; at < 20; at++) {
+      ask(at)
+      await clock.pass(0)
+      expect(answers).toHaveLength(at + 1)
+      await clock.pass(5)
+    }
+    expect(signatures()).toBe(20)
+    expect(answers.every(({ batch }) => batch === undefined)).toBe(true)
+    expectSound(answers)
+  })
+
+  test('those of one turn share a signature, and above 200 signatures a second those of 5 ms', async () => {
+    const { clock, answers, ask, signatures } = rig()
+    for (let at = 0; at < 60; at++) ask(at)
+    await clock.pass(0)
+    expect([answers.length, signatures()]).toEqual([60, 1])
+    expect(answers.map(({ batch }) => batch?.size)).toEqual(Array(60).fill(60))
+    expect(new Set(answers.map(({ hash }) => hash)).size).toBe(60)
+    expectSound(answers)
+    // 10,000 a second for a second: no more than 200 signatures, and those that may follow each other; none waits for more than 5 ms.
+    for (let turn = 0; turn < 1_000; turn++) {
+      for (let at = 0; at < 10; at++) ask(1_000 + turn * 10 + at)
+      await clock.pass(1)
+      const waiting = 60 + (turn + 1) * 10 - answers.length
+      expect(waiting).toBeLessThanOrEqual(50)
+    }
+    await clock.pass(5)
+    expect(answers).toHaveLength(10_060)
+    expect(signatures()).toBeLessThanOrEqual(204)
+    expectSound(answers.slice(-300))
+  })
+
+  test('a batch of 256 waits for nothing more', async () => {
+    const { clock, answers, ask, signatures } = rig()
+    for (let at = 0; at < batchMax; at++) ask(at)
+    await Promise.resolve()
+    expect(signatures()).toBe(1)
+    ask(batchMax)
+    await clock.pass(0)
+    expect([answers.length, signatures()]).toEqual([1 + batchMax, 2])
+    expect(answers[0]?.batch?.proof).toHaveLength(8)
+    expect(answers.at(-1)?.batch).toBeUndefined()
+    expectSound(answers)
+  })
+
+  test('a log that stands promises nothing, and one that was renamed meanwhile its name of now', async () => {
+    let log: string | null = null
+    const { clock, promises, answers, ask } = rig(() => log)
+    expect(promises.slot(hashAt(1))).toBeNull()
+    log = 'svc-log/test'
+    ask(1)
+    log = 'svc-log/test/2'
+    ask(2)
+    await clock.pass(0)
+    expect(answers.map((one) => one.log)).toEqual(['svc-log/test/2', 'svc-log/test/2'])
+    ask(3)
+    log = null
+    await clock.pass(0)
+    expect(answers.at(-1)?.log).toBe('svc-log/test/2')
+  })
+})
+
+describe('§36: the place of a promise in an answer', () => {
+  test('is taken by nothing that a node has said, and the rest of the text stays as it is', async () => {
+    const { promises } = rig()
+    const slot = promises.slot(hashAt(1)) as LogPromise
+    const written = JSON.stringify(slot)
+    const said = JSON.stringify({ ...slot, signature_ed25519: '0'.repeat(32) })
+    const text = `{"a":"$& $1 ${'$$'}","b":${said},"svc":{"receipt":${written}}}`
+    const filled = await promises.fill(text, [slot])
+    expect(filled.startsWith(`{"a":"$& $1 ${'$$'}","b":${said},"svc":{"receipt":{"hash"`)).toBe(true)
+    expect(filled).not.toContain(written)
+    expect(await promises.fill('{}', [slot])).toBe('{}')
+  })
+
+  test('is filled when what is billed is durable, and never where that fails', async () => {
+    const { promises, signatures } = rig()
+    const slot = promises.slot(hashAt(1)) as LogPromise
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const end = promisedEnd({ port: { promises }, durable: promise }, JSON.stringify(slot), { receipt: slot })
+    await Promise.resolve()
+    expect(signatures()).toBe(0)
+    resolve()
+    expect(readPromise(JSON.parse((await end) ?? ''))?.promised.hash).toBe(hashAt(1))
+    const lost = promisedEnd({ port: { promises }, durable: Promise.reject(new Error('no disk')) }, '', {
+      receipt: slot,
+    })
+    await expect(lost as Promise<string>).rejects.toThrow('no disk')
+    expect(signatures()).toBe(1)
+    expect(promisedEnd({ port: { promises }, durable: null }, '{}', {})).toBeNull()
+  })
+})
