@@ -7,7 +7,7 @@ import { startTestGateway, type TestCustomer, type TestGateway } from '../suppor
 import type { ScriptedNode } from '../support/nodes/scripted-node.ts'
 
 /** A virtual machine of Java takes many seconds to start on a busy machine. */
-const runMs = 180_000
+const runMs = 480_000
 const programs = new Map<Language, CompiledProgram | null>()
 for (const language of new Set(compiledSuites.map((suite) => suite.language))) {
   const program = await compiled(language)

@@ -2,43 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { eventFaults, eventsOf, type StreamedEvent } from '../support/open-responses/events.ts'
 import { faultsOf, ResponseResource } from '../support/open-responses/response.ts'
-import { expert, type MixturePool, startMixturePool, synthesize, vote } from '../support/pools/mixture-pool.ts'
-
-/** Seven requests of the compliance suite of openresponses/openresponses (`src/lib/compliance-tests.ts`), in words of our own. */
-const said = (role: string, content: unknown) => ({ type: 'message', role, content })
-const dot =
-  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
-const weather = {
-  type: 'function',
-  name: 'get_weather',
-  description: 'The weather of a town',
-  parameters: { type: 'object', properties: { town: { type: 'string' } }, required: ['town'] },
-}
-const asksWeather = { input: [said('user', 'How is the weather in Porto?')], tools: [weather] }
-const templates = [
-  { id: 'basic-response', body: { input: [said('user', 'Greet me in three words.')] } },
-  { id: 'streaming-response', body: { input: [said('user', 'Count to five.')], stream: true } },
-  { id: 'system-prompt', body: { input: [said('system', 'You are a sailor.'), said('user', 'Greet me.')] } },
-  { id: 'tool-calling', body: asksWeather },
-  { id: 'tool-calling-streaming', body: { ...asksWeather, stream: true } },
-  {
-    id: 'image-input',
-    body: {
-      input: [
-        said('user', [
-          { type: 'input_text', text: 'What is this?' },
-          { type: 'input_image', image_url: dot },
-        ]),
-      ],
-    },
-  },
-  {
-    id: 'multi-turn',
-    body: {
-      input: [said('user', 'I am Ana.'), said('assistant', 'Hello, Ana.'), said('user', 'What am I called?')],
-    },
-  },
-] as const
+import { templates, ways } from '../support/open-responses/templates.ts'
+import { type MixturePool, startMixturePool } from '../support/pools/mixture-pool.ts'
 
 interface Answer {
   readonly status: string
@@ -71,12 +36,6 @@ async function ask(body: object): Promise<{ answer: Answer; events: readonly Str
   const events = eventsOf(text)
   return { answer: events.at(-1)?.response as Answer, events }
 }
-
-const ways = [
-  ['straight', { model: 'a' }],
-  ['through a mixture that votes', { model: 'council', svc: { mixture: vote(expert('a'), expert('b')) } }],
-  ['through a mixture that writes anew', { model: 'council', svc: { mixture: synthesize(expert('a'), expert('b')) } }],
-] as const
 
 describe.each(ways)('§35: Open Responses %s', (_way, route) => {
   test.each(templates)('$id', async ({ id, body }) => {
