@@ -52,17 +52,20 @@ export function responseObject(
   end: { readonly settled: SettledEnd; readonly finish: unknown } | null,
 ) {
   const reason = end === null ? null : incompleteReason(end.finish)
+  const isCompleted = end !== null && reason === null
   return {
     id,
     object: 'response',
     created_at: created,
-    status: end === null ? 'in_progress' : reason === null ? 'completed' : 'incomplete',
+    completed_at: isCompleted ? created + Math.floor(end.settled.metadata.latency_ms / 1_000) : null,
+    status: end === null ? 'in_progress' : isCompleted ? 'completed' : 'incomplete',
     error: null,
     incomplete_details: reason === null ? null : { reason },
     model,
     output,
     ...echo,
-    ...(end === null ? {} : { usage: usageOf(end.settled.usage), svc: end.settled.metadata }),
+    usage: end === null ? null : usageOf(end.settled.usage),
+    ...(end === null ? {} : { svc: end.settled.metadata }),
   }
 }
 

@@ -1,0 +1,36 @@
+import { expect, test } from 'bun:test'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { agentPrograms } from '../support/clients/agent-programs.ts'
+import { compiledSuites } from '../support/clients/compiled-suites.ts'
+import { langchain } from '../support/clients/javascript-suites.ts'
+import { pythonSuites } from '../support/clients/python-suites.ts'
+import type { Suite } from '../support/clients/suites.ts'
+import { openResponses } from '../support/open-responses/templates.ts'
+
+const root = join(import.meta.dir, '../..')
+const suites: readonly Suite[] = [openResponses, ...compiledSuites, langchain, ...pythonSuites, ...agentPrograms]
+const page = readFileSync(join(root, 'docs/compatibility.md'), 'utf8')
+const table = page.split('<!-- suites:begin -->')[1]?.split('<!-- suites:end -->')[0] ?? ''
+const rows = table
+  .trim()
+  .split('\n')
+  .slice(2)
+  .map((line) => line.split('|').map((cell) => cell.trim().replaceAll('`', '')))
+
+test('the table of suites has each suite that a test runs, with its version, its cases and its test', () => {
+  const named = rows.map(([, requirement, cases, passed, , , file]) => [requirement, cases, passed, file])
+  const run = suites.map(({ requirement, test: file, facts, failures = {} }) => {
+    const passed = Object.keys(facts).length
+    return [requirement, String(passed + Object.keys(failures).length), String(passed), file]
+  })
+  expect(named as unknown[]).toEqual(run)
+})
+
+test('a suite that does not pass says why, each says when it was measured, and each test is there', () => {
+  const faults = rows.filter(([, , cases, passed, why, measured, file = '']) => {
+    const isExplained = (why !== '') === (cases !== passed)
+    return !isExplained || !/^\d{4}-\d{2}-\d{2}$/.test(measured ?? '') || !existsSync(join(root, file))
+  })
+  expect(faults).toEqual([])
+})
