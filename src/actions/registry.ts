@@ -113,6 +113,7 @@ const registry = [
   read('request.list', 'viewer', 'observability', '/v1/admin/requests'),
   read('request.failures', 'viewer', 'observability', '/v1/admin/failures'),
   read('traffic.read', 'viewer', 'observability', '/v1/admin/traffic'),
+  read('traffic.first_tokens', 'viewer', 'observability', '/v1/admin/traffic/first-tokens'),
   read('request.read', 'viewer', 'observability', '/v1/admin/requests/:request_id'),
   read('explain.read', 'viewer', 'observability', '/v1/admin/explain'),
   mixtureList,
