@@ -1,7 +1,7 @@
 import { fullTime } from '../../parts/format.ts'
 import { Pill, useNow } from '../../parts/small.tsx'
+import { useNodeNames } from '../../state/node-names.ts'
 import { addressOf, usePlace } from '../../state/place.ts'
-import { useNodeNames } from '../requests/request-list.tsx'
 import { TrafficLive } from './traffic-live.tsx'
 import { type Range, TrafficRange } from './traffic-range.tsx'
 
