@@ -50,7 +50,7 @@ export function ActMenu({ acts, on }: { acts: readonly Act[]; on: string }) {
                 act(each)
               }}
             >
-              {each.verb}
+              {each.button ?? each.verb}
               <span class="visually-hidden"> {on}</span>
             </button>
           ))}

@@ -71,6 +71,8 @@ export interface Act {
   /** Its rows of the approval policy. */
   readonly actions: readonly string[]
   readonly verb: string
+  /** On its button in a menu. Absent: the verb. */
+  readonly button?: string
   /** `Drain rack-1`. */
   readonly title: string
   readonly about: string
