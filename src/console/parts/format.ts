@@ -3,6 +3,8 @@ const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })
 const day = new Intl.DateTimeFormat('en-GB', { day: '2-digit', month: 'short', hour: '2-digit', minute: '2-digit' })
 const dated = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
+const hours = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
+const date = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
 const month = new Intl.DateTimeFormat('en-GB', { month: 'long', year: 'numeric', timeZone: 'UTC' })
 export const nothing = '–'
 
@@ -37,6 +39,12 @@ export const clockTime = (iso: string): string => {
 export const monthOf = (at: Date): string => month.format(at)
 /** Day and time. */
 export const fullTime = (iso: string): string => dated.format(new Date(iso))
+/** Marks of an axis: `12:05`, `12:05:30`, `26 Nov`. */
+export const hourText = (at: Date): string => hours.format(at)
+export const minuteText = (at: Date): string => clock.format(at)
+export const dayText = (at: Date): string => date.format(at)
+/** Of a point, Unix ms. */
+export const momentText = (ms: number): string => `${dayText(new Date(ms))}, ${minuteText(new Date(ms))}`
 /** Within a day the time is enough. */
 export const shortTime = (iso: string): string =>
   Date.now() - Date.parse(iso) < 86_400_000 ? clock.format(new Date(iso)) : day.format(new Date(iso))

@@ -1,18 +1,8 @@
 import type uPlot from 'uplot'
+import { dayText, hourText, minuteText } from '../parts/format.ts'
 import type { Ink } from './plot.ts'
 
 const dayMs = 86_400_000
-const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
-const clockToSecond = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })
-const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
-const moment = new Intl.DateTimeFormat('en-GB', {
-  day: 'numeric',
-  month: 'short',
-  hour: '2-digit',
-  minute: '2-digit',
-  second: '2-digit',
-})
-
 const font = '11px system-ui, sans-serif'
 /** CSS px of a character of `font`, at most, and around a text. */
 const [characterPx, aroundPx] = [6.4, 14]
@@ -26,8 +16,8 @@ function timesOf(splits: readonly number[], stepSeconds: number): string[] {
   return splits.map((seconds) => {
     const at = new Date(seconds * 1_000)
     const midnight = at.getHours() === 0 && at.getMinutes() === 0 && at.getSeconds() === 0
-    if (midnight || stepSeconds * 1_000 >= dayMs) return day.format(at)
-    return (stepSeconds < 60 ? clockToSecond : clock).format(at)
+    if (midnight || stepSeconds * 1_000 >= dayMs) return dayText(at)
+    return stepSeconds < 60 ? minuteText(at) : hourText(at)
   })
 }
 
@@ -65,9 +55,6 @@ export const measureAxis = (ink: Ink, { show, whole = false }: Measure): uPlot.A
     Math.ceil(Math.max(0, ...(texts ?? []).map((text) => text?.length ?? 0)) * characterPx) + aroundPx,
   values: (_, splits) => splits.map((value) => (value === 0 ? '0' : show(value))),
 })
-
-/** Unix ms. */
-export const momentText = (ms: number): string => moment.format(new Date(ms))
 
 /** A round number at least as large: the scale does not jump with every point. */
 export function niceTop(max: number): number {

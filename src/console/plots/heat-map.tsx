@@ -1,7 +1,7 @@
 import { useMemo, useRef, useState } from 'preact/hooks'
 import type uPlot from 'uplot'
-import { count, duration } from '../parts/format.ts'
-import { logSplits, measureAxis, momentText, timeAxis } from './axes.ts'
+import { count, duration, momentText } from '../parts/format.ts'
+import { logSplits, measureAxis, timeAxis } from './axes.ts'
 import { type Brush, cursorOf, lasting, marked } from './brush.ts'
 import { type Ink, type PlotOptions, usePlot } from './plot.ts'
 

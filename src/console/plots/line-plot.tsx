@@ -1,7 +1,7 @@
 import { useMemo, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
-import { duration, nothing } from '../parts/format.ts'
-import { measureAxis, momentText, niceTop, timeAxis } from './axes.ts'
+import { duration, momentText, nothing } from '../parts/format.ts'
+import { measureAxis, niceTop, timeAxis } from './axes.ts'
 import { type Brush, cursorOf, lasting, marked } from './brush.ts'
 import { type Ink, type PlotOptions, usePlot } from './plot.ts'
 
