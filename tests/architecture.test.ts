@@ -71,7 +71,11 @@ const layers: Readonly<Record<string, Layer>> = {
   // Imports the pages of docs/integrations, as texts.
   guides: { imports: ['integrations', 'vocabulary'], packages: [] },
   // Of the actions the macro that makes its forms, when the page is bundled.
-  console: { imports: ['guides', 'actions', 'money'], types: ['protocol'], packages: ['preact', '@preact/signals'] },
+  console: {
+    imports: ['guides', 'actions', 'money'],
+    types: ['protocol'],
+    packages: ['preact', '@preact/signals', 'uplot'],
+  },
   // In a browser, with the verifier that the command has.
   'verify-page': { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // What works on a gateway's storage beside the gateway, or without it.
@@ -103,6 +107,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
 const confined: Readonly<Record<string, string>> = {
   viem: 'src/actors/money',
   elkjs: 'src/actors/console',
+  uplot: 'src/console/plots',
   'prom-client': 'src/actors/telemetry',
   '@homebridge': 'src/host',
 }

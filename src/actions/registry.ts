@@ -16,8 +16,10 @@ import { redeliverWebhook } from './jobs/redeliver.ts'
 import { webhookList } from './jobs/webhooks.ts'
 import { issueKey } from './keys/issue.ts'
 import { keyList } from './keys/list.ts'
+import { previewPolicy } from './keys/preview.ts'
 import { revokeKey } from './keys/revoke.ts'
 import { rotateKey } from './keys/rotate.ts'
+import { updateKey } from './keys/update.ts'
 import { deleteModel } from './models/delete.ts'
 import { editModel } from './models/edit.ts'
 import { modelList } from './models/list.ts'
@@ -67,6 +69,8 @@ const registry = [
   read('audit.chain.export', 'viewer', 'audit', '/v1/admin/audit/export'),
   read('approval.policy.read', 'viewer', 'audit', '/v1/admin/approval-policy'),
   issueKey,
+  updateKey,
+  previewPolicy,
   rotateKey,
   revokeKey,
   keyList,
@@ -113,6 +117,7 @@ const registry = [
   read('request.list', 'viewer', 'observability', '/v1/admin/requests'),
   read('request.failures', 'viewer', 'observability', '/v1/admin/failures'),
   read('traffic.read', 'viewer', 'observability', '/v1/admin/traffic'),
+  read('traffic.first_tokens', 'viewer', 'observability', '/v1/admin/traffic/first-tokens'),
   read('request.read', 'viewer', 'observability', '/v1/admin/requests/:request_id'),
   read('explain.read', 'viewer', 'observability', '/v1/admin/explain'),
   mixtureList,

@@ -113,7 +113,10 @@ export interface GatewayHandle {
   readonly nodeAlarms: NodeAlarmBook
   /** For reads alone. Writes go through an actor. */
   readonly db: Database
-  readonly requests: Pick<RequestLog, 'write' | 'find' | 'recent' | 'page' | 'traffic' | 'failures' | 'days'>
+  readonly requests: Pick<
+    RequestLog,
+    'write' | 'find' | 'recent' | 'page' | 'traffic' | 'firstTokens' | 'failures' | 'days'
+  >
   /** null if the request was never seen, or is no longer among the last 10 000. */
   explain(requestId: string): Explanation | null
   /** `{base_url}` without a trailing slash. It contains the port on which the gateway really listens. */

@@ -48,14 +48,17 @@ test('§24: doctor finds nothing to mend where a start would work, and leaves no
 test('§24: doctor says in sentences what keeps a gateway from starting, each with what mends it', async () => {
   writeFileSync(join(cli.home, 'a-file'), '')
   const taken = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('no gateway') })
-  const { code, of } = await findings({
+  const env = {
     SVC_PORT: String(taken.port),
     SVC_DISCOVERY: 'false',
     SVC_DATA_DIR: join(cli.home, 'a-file/data'),
     SVC_BASE_URL: taken.url.origin,
-  })
+  }
+  const { code, of } = await findings(env)
+  const { out } = await cli.run(['doctor'], { env })
   await taken.stop(true)
   expect(code).toBe(1)
+  expect(out).toMatch(/gateway from working here\.\nDo this first: The data folder .*cannot be written.*\n$/)
   expect(of('settings')).toMatchObject({ state: 'note', says: expect.stringContaining('Did you mean SVC_DISCOVER?') })
   expect(of('storage')).toMatchObject({ state: 'bad', says: expect.stringContaining('cannot be written') })
   expect(of('port')).toMatchObject({ state: 'bad', says: expect.stringContaining('set SVC_PORT') })

@@ -256,6 +256,13 @@ test('keys: the key is shown once, works, is rotated and revoked', async () => {
   const { out: listed } = await cli.run(['keys', 'list'])
   expect(listed).toMatch(new RegExp(`${keyId} +ci +${key.slice(0, 16)} +active +own`))
   expect(listed).not.toContain(key)
+  expect(
+    await cli.json<object>('keys', 'set', keyId, '--name', 'ci 2', '--expires-at', '2998-01-01T00:00:00Z'),
+  ).toMatchObject({
+    name: 'ci 2',
+    model_policy: { allowed_models: ['llama*'] },
+    expires_at: '2998-01-01T00:00:00.000Z',
+  })
   const rotated = await cli.json<{ key_id: string; gateway_key: string }>(
     'keys',
     'rotate',

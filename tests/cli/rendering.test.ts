@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { slotsCell } from '../../src/cli/commands/gateway/explain.ts'
+import { inWords, slotsCell } from '../../src/cli/commands/gateway/explain.ts'
 import { type Turn, tokensPerSecond } from '../../src/cli/commands/inference/chat-stream.ts'
 import { createWriter, statsLine } from '../../src/cli/commands/inference/chat-view.ts'
 import { nodeTable } from '../../src/cli/commands/nodes/nodes-view.ts'
@@ -178,4 +178,44 @@ test('§29: explain says whether slots are told, learnt or neither', () => {
     expect(slotsCell({ slots_total: told, cost: cost(slots) })).toBe(words)
   expect(slotsCell({ slots_total: 4, cost: null })).toBe('4')
   expect(slotsCell({ slots_total: null, cost: null })).toBe('not told')
+})
+
+test('§24: explain begins with what happened and why', () => {
+  const route = (node: string, verdict: 'chosen' | 'eligible' | 'refused', reason: string, ms: number | null) => ({
+    node_id: node,
+    model_profile_id: 'prf',
+    node_state: 'ready',
+    verdict,
+    reason,
+    own: true,
+    in_flight: 0,
+    slots_total: 1,
+    ttft_ewma_ms: null,
+    tokens_per_second: null,
+    cost:
+      ms === null
+        ? null
+        : { backlog_ms: 0, own_ms: ms, fleet_ms: 0, slot_wait_ms: 0, cold_ms: 0, matched_share: 0, total_ms: ms },
+  })
+  const at = '2026-11-20T16:00:00Z'
+  const tried = (result: 'placed' | 'refused', code: string | null, ...routes: ReturnType<typeof route>[]) => ({
+    model: 'm',
+    tries: [{ at, result, code, routes }],
+  })
+  const chosen = route('node_a', 'chosen', 'fastest', 120)
+  expect(inWords(tried('placed', null, chosen))).toBe(
+    'The request for m went to node_a, where its first token was expected after 120 ms. No other node has the model.',
+  )
+  const others = [
+    route('node_b', 'eligible', 'slower', 300),
+    route('node_c', 'refused', 'not_ready', null),
+    route('node_d', 'refused', 'not_ready', null),
+    route('node_e', 'refused', 'privacy_class', null),
+  ]
+  expect(inWords(tried('placed', null, chosen, ...others))).toBe(
+    'The request for m went to node_a, where its first token was expected after 120 ms. Of the other 4 nodes, 1 could have served it and was expected to be slower, 2 could not (not ready) and 1 could not (privacy class).',
+  )
+  expect(inWords(tried('refused', 'no_route_available', ...others.slice(1, 2)))).toBe(
+    'No node took the request for m: no route available. Of the other node, 1 could not (not ready).',
+  )
 })

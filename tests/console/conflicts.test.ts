@@ -56,13 +56,14 @@ describe.skipIf(!hasBrowser)('§23: a form that was opened before somebody else 
     'shows what was seen, what it is now and what was typed; to leave it keeps what the other one made of it',
     async () => {
       await console.show('Models')
+      await page.getByLabel('Amounts in').selectOption('wei')
       await page.getByRole('button', { name: `Edit ${model}` }).click()
-      await dialog().getByLabel('Price of a prompt’s token').fill('6')
+      await dialog().getByLabel('Price of a million prompt tokens').fill('6000000')
       await other({ prompt_token_price_wei: '7', name: 'Theirs', aliases: ['one', 'two'] })
       await press('Save')
       expect(await conflict()).toEqual([
         'Aliases | one | one, two | not changed',
-        'Price of a prompt’s token | 5 | 7 | 6',
+        'Price of a million prompt tokens | 5000000 | 7000000 | 6000000',
         'Name | – | Theirs | not changed',
       ])
       expect(await console.violations()).toEqual([])
@@ -80,15 +81,15 @@ describe.skipIf(!hasBrowser)('§23: a form that was opened before somebody else 
     'saved all the same, writes what was typed and nothing else; a third change in between is shown as well',
     async () => {
       await page.getByRole('button', { name: `Edit ${model}` }).click()
-      await dialog().getByLabel('Price of a prompt’s token').fill('6')
+      await dialog().getByLabel('Price of a million prompt tokens').fill('6000000')
       const [seen] = await etags()
       await other({ prompt_token_price_wei: '8', completion_token_price_wei: '9' })
       const [second] = await etags()
       sent.length = 0
       await press('Save')
       expect(await conflict()).toEqual([
-        'Price of a prompt’s token | 7 | 8 | 6',
-        'Price of an answer’s token | – | 9 | not changed',
+        'Price of a million prompt tokens | 7000000 | 8000000 | 6000000',
+        'Price of a million answer tokens | – | 9000000 | not changed',
       ])
       await other({ name: 'Renamed' })
       await press('Save mine all the same')
@@ -130,9 +131,9 @@ describe.skipIf(!hasBrowser)('§23: a form that was opened before somebody else 
       sent.length = 0
       await press('Set')
       expect(await conflict()).toEqual([
-        'Tokens a day | – | 500 | not changed',
         'Prompts may go to | own nodes only | own nodes and all public nodes of others | not changed',
-        'rate limit rpm | – | 3 | not changed',
+        'Requests a minute | – | 3 | not changed',
+        'Tokens a day | – | 500 | not changed',
       ])
       await press('Set mine all the same')
       await closed()

@@ -108,6 +108,7 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
       const console = await openConsole(browser, pool.gateway.url)
       const { page } = console
       await console.signIn(pool.gateway.tokens.admin)
+      await page.getByRole('button', { name: 'More for workshop' }).click()
       await page.getByRole('button', { name: 'Revoke workshop' }).click()
       const button = page.getByRole('dialog').getByRole('button', { name: 'Revoke' })
       await page.getByLabel('Reason').fill('sold')

@@ -13,6 +13,8 @@ export interface ActionForm {
   readonly about: string
   /** To be typed, because it cannot be undone. */
   readonly confirm?: string
+  /** Something is gone for good, or refused from now on: its button stands in a menu. */
+  readonly destroys?: true
   /** `{name} gets no new work.` */
   readonly done: string
   /** The action that takes it back. */

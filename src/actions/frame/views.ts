@@ -5,6 +5,7 @@ import type * as moneyViews from '../../http/views/money.ts'
 import type * as probeViews from '../../http/views/node-probe.ts'
 import type * as nodeViews from '../../http/views/nodes.ts'
 import type * as ownViews from '../../http/views/own.ts'
+import type * as policyViews from '../../http/views/policy-preview.ts'
 
 /** How rows look from outside. */
 export type Views = typeof adminViews &
@@ -13,4 +14,5 @@ export type Views = typeof adminViews &
   typeof moneyViews &
   typeof probeViews &
   typeof nodeViews &
-  typeof ownViews
+  typeof ownViews &
+  typeof policyViews

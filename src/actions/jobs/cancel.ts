@@ -30,6 +30,7 @@ export const cancelJob = defineAction({
     title: 'Cancel {job_id}',
     about: 'The node stops working on it, and its customer gets no answer.',
     confirm: 'cancel',
+    destroys: true,
     done: 'The job is being cancelled.',
   },
 })

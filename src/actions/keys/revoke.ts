@@ -27,6 +27,7 @@ export const revokeKey = defineAction({
     title: 'Revoke the key {name}',
     about: 'Programs with this key are refused at once, for good.',
     confirm: '{name}',
+    destroys: true,
     done: 'The key {name} is revoked.',
   },
 })

@@ -45,6 +45,7 @@ export const rotateKey = defineAction({
     title: 'Rotate the key {name}',
     about: 'A new key takes its place. The old one works for a while longer, so that programs can be changed.',
     confirm: '{name}',
+    destroys: true,
     labels: {},
     shows: { gateway_key: 'Gateway key' },
     done: 'The key {name} is rotated.',

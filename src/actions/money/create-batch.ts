@@ -43,4 +43,14 @@ export const createBatch = defineAction({
         ['Root', made.merkle_root],
       ]),
   },
+  form: {
+    on: 'payouts',
+    verb: 'Pay out now',
+    title: 'Pay out now',
+    about:
+      'Puts all pending payouts into batches, at most 1,000 at once, without waiting until they are old or large enough. A batch goes to the chain by itself and cannot be called back.',
+    confirm: 'pay out',
+    labels: {},
+    done: 'The pending payouts are in batches.',
+  },
 })

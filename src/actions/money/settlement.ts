@@ -1,6 +1,7 @@
 import { brand } from '../../brand.ts'
 import { ReceiptDecision } from '../../protocol/wire/money/receipt.ts'
 import { defineAction } from '../frame/define-action.ts'
+import type { ActionForm } from '../frame/form.ts'
 import type { Policy } from '../frame/policy.ts'
 
 export const tag = 'Money (extension)'
@@ -17,6 +18,7 @@ export const decideReceipt = <const V extends 'release' | 'reject'>(
   verb: V,
   status: 'accepted' | 'rejected',
   summary: string,
+  form: Pick<ActionForm, 'verb' | 'title' | 'about' | 'done' | 'confirm' | 'destroys'>,
 ) =>
   defineAction({
     name: `receipt.${verb}`,
@@ -25,6 +27,7 @@ export const decideReceipt = <const V extends 'release' | 'reject'>(
     summary,
     tag,
     result: ReceiptDecision,
+    form: { on: 'receipt', when: { status: ['held'] }, ...form },
     run: async ({ gateway, audit, params: { receipt_hash } }) => {
       const refundedWei = await gateway.settlement.by(audit).decide(receipt_hash, status)
       return { object: `${brand}.admin.receipt`, receipt_hash, status, refunded_wei: refundedWei.toString() } as const

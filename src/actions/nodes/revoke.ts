@@ -13,6 +13,7 @@ export const revokeNode = tellNode({
     title: 'Revoke {name}',
     about: 'The node’s keys stop working at once, its running requests fail, and it can never come back with this id.',
     confirm: '{name}',
+    destroys: true,
     done: '{name} is revoked.',
   },
 })

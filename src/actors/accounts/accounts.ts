@@ -10,6 +10,7 @@ import { displayPrefix } from '../../secrets.ts'
 import { dayMs } from '../../time.ts'
 import type { AuditContext, AuditTrail, Deed } from '../audit/audit-context.ts'
 import type { AccountStatus } from './access.ts'
+import { changedGatewayPolicy, changeKey, type KeyChangesInput } from './key-changes.ts'
 import { mintToken, mintWebhookSecret } from './minting.ts'
 import type { Sealing } from './sealing.ts'
 
@@ -151,7 +152,9 @@ export class AccountVerbs extends AccountReads {
   ): Promise<Customer> {
     return this.change(customerId, (row) => {
       checkPrecondition(precondition, row)
-      return policyChanges === undefined ? changes : { ...changes, gatewayPolicy: changedPolicy(row, policyChanges) }
+      return policyChanges === undefined
+        ? changes
+        : { ...changes, gatewayPolicy: changedGatewayPolicy(row.gatewayPolicy, policyChanges) }
     })
   }
 
@@ -222,6 +225,17 @@ export class AccountVerbs extends AccountReads {
     return answer
   }
 
+  /** See `changeKey`. */
+  async updateKey(keyId: string, changes: KeyChangesInput, precondition: Precondition | null): Promise<GatewayKey> {
+    const key = await this.db.transaction(async (tx) => {
+      const changed = await changeKey(tx, keyId, changes, { precondition, now: new Date(this.now()) })
+      await this.record(tx, changed.keyId)
+      return shownKey(changed)
+    })
+    this.options.changedHere('gateway_keys')
+    return key
+  }
+
   /** The key stops working at once here and within 5 s on other gateways. Revoking a revoked key changes nothing. */
   async revokeKey(keyId: string): Promise<GatewayKey> {
     const key = await this.db.transaction(async (tx) => {
@@ -272,12 +286,6 @@ export class AccountVerbs extends AccountReads {
     })
     return { key: shownKey(row), gatewayKey: token }
   }
-}
-
-/** A policy without a field is the default. */
-function changedPolicy({ gatewayPolicy }: CustomerRow, changes: GatewayPolicyChanges): GatewayPolicy | null {
-  const fields = Object.entries({ ...gatewayPolicy, ...changes }).filter(([, value]) => value !== null)
-  return fields.length === 0 ? null : (Object.fromEntries(fields) as GatewayPolicy)
 }
 
 function shownCustomer(row: CustomerRow | null): Customer {

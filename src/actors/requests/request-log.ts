@@ -1,6 +1,11 @@
 import type { Clock } from '../../clock.ts'
 import type { DatabaseAccess } from '../../db/client.ts'
-import { type Failures, type FailuresOf, requestFailures } from '../../db/queries/requests/request-failures.ts'
+import {
+  type Failures,
+  type FailuresOf,
+  failureStepMs,
+  requestFailures,
+} from '../../db/queries/requests/request-failures.ts'
 import { insertRequestRecords } from '../../db/queries/requests/request-groups.ts'
 import {
   getRequestRecord,
@@ -18,7 +23,14 @@ import { dayMs, hourMs } from '../../time.ts'
 import { GroupWriter } from '../durable/group-writer.ts'
 import type { FinishedRequest } from './request-kinds.ts'
 import { RequestRing } from './request-ring.ts'
-import { readTraffic, sumRequests, type Traffic, type TrafficOf } from './request-traffic.ts'
+import {
+  type FirstTokens,
+  readFirstTokens,
+  readTraffic,
+  sumRequests,
+  type Traffic,
+  type TrafficOf,
+} from './request-traffic.ts'
 
 export type { RequestFilter, RequestPlace, RequestRecord } from '../../db/queries/requests/request-records.ts'
 export type { RequestPage } from '../../db/queries/requests/request-search.ts'
@@ -128,10 +140,21 @@ export class RequestLog {
     return readTraffic(db, range, of)
   }
 
+  /** How soon first tokens came in a range (Unix ms). null: the database keeps no requests. */
+  async firstTokens(
+    range: { readonly fromMs: number; readonly toMs: number },
+    of: TrafficOf,
+  ): Promise<FirstTokens | null> {
+    const { db, days } = this.options
+    if (days === 0) return null
+    await this.flush()
+    return readFirstTokens(db, range, of)
+  }
+
   /** What failed in a range (Unix ms), by cause; nothing where the database keeps no requests. */
   async failures(range: { readonly fromMs: number; readonly toMs: number }, of: FailuresOf): Promise<Failures> {
     const { db, days } = this.options
-    if (days === 0) return { clusters: [], reachMs: null }
+    if (days === 0) return { clusters: [], steps: [], stepMs: failureStepMs(range), reachMs: null }
     await this.flush()
     return requestFailures(db, range, of)
   }

@@ -1,4 +1,5 @@
 import type { Database } from '../../db/client.ts'
+import { type FirstTokenStep, firstTokensBySteps } from '../../db/queries/requests/request-first-tokens.ts'
 import {
   makeRequestSums,
   type NamedMeasure,
@@ -13,6 +14,7 @@ import {
 } from '../../db/queries/requests/request-traffic.ts'
 import { dayMs, hourMs, minuteMs } from '../../time.ts'
 
+export type { FirstTokenStep } from '../../db/queries/requests/request-first-tokens.ts'
 export type { Measure, NamedMeasure, PointMeasure, TrafficOf } from '../../db/queries/requests/request-traffic.ts'
 
 /** Up to here a range is read from its rows alone, to the minute. */
@@ -79,11 +81,16 @@ export async function sumRequests(
   }
 }
 
+/** The steps in which a range is read: minutes of a short one, whole hours of a long one. */
+function spanOf(asked: Span): Span & { readonly stepMs: number } {
+  const stepMs = asked.toMs - asked.fromMs <= fineMsMax ? minuteMs : hourMs
+  const [fromMs, toMs] = [down(asked.fromMs, stepMs), up(asked.toMs, stepMs)]
+  return { fromMs, toMs, stepMs: stepMs === minuteMs || toMs - fromMs <= hourlyMsMax ? stepMs : dayMs }
+}
+
 /** A range and the one before it. A long one is read in whole hours. */
 export async function readTraffic(db: Database, asked: Span, of: TrafficOf): Promise<Traffic> {
-  const fine = asked.toMs - asked.fromMs <= fineMsMax
-  const step = fine ? minuteMs : hourMs
-  const [fromMs, toMs] = [down(asked.fromMs, step), up(asked.toMs, step)]
+  const { fromMs, toMs, stepMs } = spanOf(asked)
   const beforeMs = fromMs - (toMs - fromMs)
   const until = await requestSumsUntil(db, down(beforeMs, hourMs))
   const ranges = [
@@ -91,7 +98,6 @@ export async function readTraffic(db: Database, asked: Span, of: TrafficOf): Pro
     { fromMs: beforeMs, toMs: fromMs },
   ] as const
   const [sources, sourcesBefore] = [sourcesOf(ranges[0], until), sourcesOf(ranges[1], until)]
-  const stepMs = fine || toMs - fromMs <= hourlyMsMax ? step : dayMs
   const stepped = (from: TrafficSources, range: Span) => (stepMs === dayMs ? from : hourly(from, range))
   const [now, before, points, ...unread] = await Promise.all([
     trafficByName(db, sources, of),
@@ -102,4 +108,23 @@ export async function readTraffic(db: Database, asked: Span, of: TrafficOf): Pro
     unreadPart(db, sources.rows, of),
   ])
   return { fromMs, toMs, beforeMs, stepMs, now, before, points, unread: unread.filter((part) => part !== null) }
+}
+
+export interface FirstTokens extends Span {
+  readonly stepMs: number
+  /** Oldest first; a step without a first token is left out. */
+  readonly steps: readonly FirstTokenStep[]
+  /** Had so many requests that only newer ones were read; null: all were. */
+  readonly unread: Span | null
+}
+
+/** How soon first tokens came in a range, by the steps of `readTraffic`. */
+export async function readFirstTokens(db: Database, asked: Span, of: TrafficOf): Promise<FirstTokens> {
+  const { stepMs, ...range } = spanOf(asked)
+  const sources = sourcesOf(range, await requestSumsUntil(db, down(range.fromMs, hourMs)))
+  const [steps, unread] = await Promise.all([
+    firstTokensBySteps(db, [stepMs === dayMs ? sources : hourly(sources, range)], of, stepMs / 1_000),
+    unreadPart(db, sources.rows, of),
+  ])
+  return { ...range, stepMs, steps, unread }
 }

@@ -177,7 +177,8 @@ export function createRehearsal(
         recent: () => null,
         page: () => Promise.resolve({ records: [], searchedTo: null }),
         traffic: () => Promise.resolve(null),
-        failures: () => Promise.resolve({ clusters: [], reachMs: null }),
+        firstTokens: () => Promise.resolve(null),
+        failures: () => Promise.resolve({ clusters: [], steps: [], stepMs: 1, reachMs: null }),
         days: 0,
       },
       access: {

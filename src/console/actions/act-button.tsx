@@ -1,4 +1,5 @@
 import { type Act, act } from './act.ts'
+import { ActMenu } from './act-menu.tsx'
 import { actsOn, type Row } from './action-acts.ts'
 import { mayDo } from './policy.ts'
 
@@ -13,20 +14,33 @@ interface Props {
 /** Opens the form of an act; nothing for a role that may not do it. */
 export function ActButton({ act: given, on, kind = 'quiet', label = given.verb }: Props) {
   if (!mayDo(...given.actions)) return null
-  const grave = given.confirm !== undefined && kind === 'quiet'
   return (
-    <button type="button" class={grave ? 'quiet danger-text' : kind} onClick={() => act(given)}>
+    <button type="button" class={kind} onClick={() => act(given)}>
       {label}
       {on !== undefined && <span class="visually-hidden"> {on}</span>}
     </button>
   )
 }
 
-/** A button for everything that can be done to a row of this kind. */
-export const ActButtons = ({ kind, row, on }: { kind: string; row: Row; on: string }) => (
-  <>
-    {actsOn(kind, row).map(({ act: each, label }) => (
-      <ActButton key={each.title} act={each} on={on} label={label} />
-    ))}
-  </>
-)
+interface ButtonsProps {
+  readonly kind: string
+  readonly row: Row
+  readonly on: string
+  /** For the menu, too. */
+  readonly more?: readonly Act[]
+}
+
+/** A button for everything that can be done to a row of this kind; a menu for what destroys something. */
+export function ActButtons({ kind, row, on, more = [] }: ButtonsProps) {
+  const all = actsOn(kind, row)
+  return (
+    <>
+      {all
+        .filter(({ act: each }) => each.destroys !== true)
+        .map(({ act: each, label }) => (
+          <ActButton key={each.title} act={each} on={on} label={label} />
+        ))}
+      <ActMenu on={on} acts={[...all.flatMap(({ act: each }) => (each.destroys === true ? [each] : [])), ...more]} />
+    </>
+  )
+}

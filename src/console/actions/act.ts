@@ -12,7 +12,9 @@ export interface Choice {
 export interface ActField {
   readonly name: string
   readonly label: string
-  readonly kind?: 'text' | 'number' | 'secret' | 'choice'
+  readonly kind?: 'text' | 'number' | 'secret' | 'choice' | 'moment'
+  /** The least number; 1 unless it is given. */
+  readonly min?: number
   readonly hint?: string
   readonly required?: boolean
   readonly pattern?: string
@@ -69,12 +71,16 @@ export interface Act {
   /** Its rows of the approval policy. */
   readonly actions: readonly string[]
   readonly verb: string
+  /** On its button in a menu. Absent: the verb. */
+  readonly button?: string
   /** `Drain rack-1`. */
   readonly title: string
   readonly about: string
   readonly fields?: readonly ActField[]
   /** To be typed where the policy names no text of its own. */
   readonly confirm?: string
+  /** Something is gone for good, or refused from now on: its button stands in a menu. */
+  readonly destroys?: true
   readonly editing?: Editing
   /** Looks at what was typed before it is sent; null: there is nothing to look at yet. */
   readonly check?: (values: Values, signal: AbortSignal) => Promise<Verdict> | null

@@ -32,7 +32,7 @@ function bodyOf({ members, fields }: ConsoleForm, row: Row, values: Values): Row
 /** The act of an action on a row. */
 export function actOn(action: string, row: Row): Act {
   const form = formOf(action)
-  const { verb, method, fields, undo, shows, confirm } = form
+  const { verb, button, method, fields, undo, shows, confirm, destroys } = form
   const text = (words: string) => filled(words, row)
   return {
     actions: [action],
@@ -41,6 +41,8 @@ export function actOn(action: string, row: Row): Act {
     about: text(form.about),
     ...(fields.length === 0 ? {} : { fields }),
     ...(confirm === undefined ? {} : { confirm: text(confirm) }),
+    ...(destroys === undefined ? {} : { destroys }),
+    ...(button === undefined ? {} : { button }),
     run: (values, send) => {
       const path = form.path.replaceAll(/:(\w+)/g, (_, name: string) => encodeURIComponent(String(row[name])))
       const body = bodyOf(form, row, values)

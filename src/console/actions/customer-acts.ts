@@ -1,32 +1,23 @@
 import type { Customer, Key } from '../../protocol/wire/admin/accounts.ts'
+import { weiTyped } from '../parts/format.ts'
+import { unit } from '../parts/wei.tsx'
 import { readAdmin, whyOf } from '../state/api.ts'
 import type { Act, ActField, Editing, Says, SeenRow, Values } from './act.ts'
-import { actOn } from './action-acts.ts'
-import { bothAllow, checkReach, reachChanges, reachFields, reachOf, reachSays } from './reach.ts'
+import { accountSays, type NodeNames } from './policy-fields.ts'
+import { bothAllow, reachChanges, reachFields, reachOf } from './reach.ts'
 
 type Named = Pick<Customer, 'customer_id' | 'display_name'>
 const dailyLabel = 'Tokens a day'
 
-/** What can be edited of it. Fields of its policy that no form shows have their own names. */
-function saysOf({ display_name, account_status, gateway_policy }: Customer): Says {
-  const { daily_token_quota: daily, min_privacy_class: _, allow_external: __, ...rest } = gateway_policy ?? {}
-  const others = Object.entries(rest).map(([name, value]) => [
-    name.replaceAll('_', ' '),
-    typeof value === 'object' ? JSON.stringify(value) : String(value),
-  ])
-  const named = { Name: display_name, Status: account_status, [dailyLabel]: String(daily ?? '') }
-  return { ...named, ...reachSays(gateway_policy), ...Object.fromEntries(others) }
+/** What can be edited of it. `names`: where nodes are named. */
+export function customerEditing(customer: Customer, names?: NodeNames): Editing {
+  const seenIn = (row: Customer): SeenRow<Customer> => {
+    const says: Says = { Name: row.display_name, Status: row.account_status, ...accountSays(row.gateway_policy, names) }
+    return { etag: row.etag, says, row }
+  }
+  return { seen: seenIn(customer), read: async () => seenIn(await readAdmin<Customer>(customerPlace(customer))) }
 }
-const seenIn = (customer: Customer): SeenRow<Customer> => ({
-  etag: customer.etag,
-  says: saysOf(customer),
-  row: customer,
-})
-const editing = (customer: Customer): Editing => ({
-  seen: seenIn(customer),
-  read: async () => seenIn(await readAdmin<Customer>(place(customer))),
-})
-const place = ({ customer_id }: Pick<Customer, 'customer_id'>) => `/v1/admin/customers/${customer_id}`
+export const customerPlace = ({ customer_id }: Pick<Customer, 'customer_id'>) => `/v1/admin/customers/${customer_id}`
 
 interface Made extends Customer {
   readonly customer_token: string
@@ -51,10 +42,11 @@ const setStatus = (customer: Customer, account_status: 'active' | 'suspended'): 
     actions: ['customer.update'],
     verb: active ? 'Activate' : 'Suspend',
     title: `${active ? 'Activate' : 'Suspend'} ${customer.display_name}`,
+    ...(active ? {} : { destroys: true as const }),
     about: active ? 'The keys of this customer work again.' : 'No key of this customer works until it is active again.',
-    editing: editing(customer),
+    editing: customerEditing(customer),
     run: (_, send) =>
-      send({ action: 'customer.update', method: 'PATCH', path: place(customer), body: { account_status } }),
+      send({ action: 'customer.update', method: 'PATCH', path: customerPlace(customer), body: { account_status } }),
     done: `${customer.display_name} is ${account_status}.`,
     undo: (after: Customer) => setStatus(after, active ? 'suspended' : 'active'),
   }
@@ -83,14 +75,14 @@ export const addCustomer = (): Act => ({
     const policy = some('gateway_policy', { ...limitOf(values), ...reach })
     const body = { display_name: name.trim(), ...policy }
     const made = (await send({ action: 'customer.create', method: 'POST', path: '/v1/admin/customers', body })) as Made
-    const path = `${place(made)}/keys`
+    const path = `${customerPlace(made)}/keys`
     const first = { name: name.trim(), ...some('model_policy', reach) }
     const issue = send({ action: 'gateway_key.issue', method: 'POST', path, body: first })
     const key = await issue.catch((error: unknown) => ({ refused: whyOf(error) }))
     return { made, key }
   },
   shows: ({ made, key }: Added) => [
-    ...('refused' in key ? [] : shownKey(key)),
+    ...('refused' in key ? [] : [{ label: 'Gateway key', text: key.gateway_key }]),
     { label: 'Customer token, for private jobs and billing', text: made.customer_token },
     { label: 'Webhook secret', text: made.webhook_secret },
   ],
@@ -110,11 +102,11 @@ export const setLimit = (customer: Customer, begins = limitIn(customer)): Act =>
     title: `Daily limit of ${customer.display_name}`,
     about: 'So many tokens a day, over all keys of the account. Empty: as many as it likes.',
     fields: [{ ...dailyField, value: begins }],
-    editing: editing(customer),
+    editing: customerEditing(customer),
     run: (values, send) => {
       const changed = (values.daily ?? '') !== limitIn(customer)
       const body = { gateway_policy_changes: changed ? { daily_token_quota: null, ...limitOf(values) } : {} }
-      return send({ action: 'customer.update', method: 'PATCH', path: place(customer), body })
+      return send({ action: 'customer.update', method: 'PATCH', path: customerPlace(customer), body })
     },
     done: `The limit of ${customer.display_name} is set.`,
     undo: (after: Customer, _values, before) => ({
@@ -132,10 +124,10 @@ export const setReach = (customer: Customer, begins = customer.gateway_policy): 
     title: `Where prompts of ${customer.display_name} may go`,
     about: `${bothAllow} This sets the account; each key is set when it is issued.`,
     fields: reachFields(begins),
-    editing: editing(customer),
+    editing: customerEditing(customer),
     run: (values, send) => {
       const body = { gateway_policy_changes: reachChanges(customer.gateway_policy, values) }
-      return send({ action: 'customer.update', method: 'PATCH', path: place(customer), body })
+      return send({ action: 'customer.update', method: 'PATCH', path: customerPlace(customer), body })
     },
     done: `Where prompts of ${customer.display_name} may go is set.`,
     undo: (after: Customer, _values, before) => setReach(after, (before as SeenRow<Customer>).row.gateway_policy),
@@ -145,20 +137,26 @@ export const setReach = (customer: Customer, begins = customer.gateway_policy): 
 /** So that a form that is sent twice changes the balance once. */
 const newEntryId = () => `console-${Date.now()}-${Math.random().toString(36).slice(2)}`
 
-const amountFields = [
-  { name: 'amount', label: 'Amount', hint: 'whole wei, without exponent', pattern: '[1-9][0-9]*', required: true },
-] as const
+const amountFields = (): readonly ActField[] => [
+  { name: 'amount', label: 'Amount', hint: `in ${unit.value}`, pattern: '[0-9]+([.][0-9]+)?', required: true },
+]
+/** Throws where it is a part of a wei. */
+function weiIn({ amount = '' }: Values): string {
+  const wei = weiTyped(amount, unit.value)
+  if (wei === null || wei === 0n) throw new Error('An amount is at least one wei, and has no part of one')
+  return String(wei)
+}
 
 export const credit = (customer: Named, creditId = newEntryId()): Act => ({
   actions: ['customer.credit.create'],
   verb: 'Credit',
   title: `Credit ${customer.display_name}`,
   about: 'Adds to the balance. What is neither spent nor reserved can be taken back, by an entry of its own.',
-  fields: amountFields,
+  fields: amountFields(),
   confirm: customer.display_name,
-  run: ({ amount = '' }, send) => {
-    const body = { credit_id: creditId, amount_wei: amount.trim() }
-    return send({ action: 'customer.credit.create', method: 'POST', path: `${place(customer)}/credits`, body })
+  run: (values, send) => {
+    const body = { credit_id: creditId, amount_wei: weiIn(values) }
+    return send({ action: 'customer.credit.create', method: 'POST', path: `${customerPlace(customer)}/credits`, body })
   },
   done: `${customer.display_name} is credited.`,
 })
@@ -167,30 +165,13 @@ export const deduct = (customer: Named, debitId = newEntryId()): Act => ({
   actions: ['customer.debit.create'],
   verb: 'Take credit back',
   title: `Take credit back from ${customer.display_name}`,
+  destroys: true,
   about: 'Takes from the balance, at most what is available. What is reserved for requests that run stays.',
-  fields: amountFields,
+  fields: amountFields(),
   confirm: customer.display_name,
-  run: ({ amount = '' }, send) => {
-    const body = { debit_id: debitId, amount_wei: amount.trim() }
-    return send({ action: 'customer.debit.create', method: 'POST', path: `${place(customer)}/debits`, body })
+  run: (values, send) => {
+    const body = { debit_id: debitId, amount_wei: weiIn(values) }
+    return send({ action: 'customer.debit.create', method: 'POST', path: `${customerPlace(customer)}/debits`, body })
   },
   done: `Credit of ${customer.display_name} is taken back.`,
-})
-
-const shownKey = ({ gateway_key }: KeyMade) => [{ label: 'Gateway key', text: gateway_key }]
-
-export const addKey = (customer: Customer): Act => ({
-  actions: ['gateway_key.issue'],
-  verb: 'Issue',
-  title: `New key of ${customer.display_name}`,
-  about: `Make one key per program or person, so you can revoke it without touching the others. ${bothAllow}`,
-  fields: [{ name: 'name', label: 'Name', required: true }, ...reachFields()],
-  check: checkReach(customer),
-  run: (values, send) => {
-    const body = { name: (values.name ?? '').trim(), ...some('model_policy', reachOf(values)) }
-    return send({ action: 'gateway_key.issue', method: 'POST', path: `${place(customer)}/keys`, body })
-  },
-  shows: shownKey,
-  done: 'The key is issued.',
-  undo: (key: KeyMade) => actOn('gateway_key.revoke', key),
 })

@@ -86,8 +86,10 @@ function useFirst<E extends HTMLElement>(first: boolean) {
   return input
 }
 
+const inputTypes = { text: 'text', number: 'number', secret: 'password', moment: 'datetime-local' } as const
+
 function Field({ field, form, first }: { field: ActField; form: Form; first: boolean }) {
-  const { name, label, kind = 'text', hint, required, pattern, of = [] } = field
+  const { name, label, kind = 'text', hint, required, pattern, min = 1, of = [] } = field
   const input = useFirst<HTMLInputElement & HTMLSelectElement>(first)
   const id = `act-${name}`
   const shared = {
@@ -113,8 +115,8 @@ function Field({ field, form, first }: { field: ActField; form: Form; first: boo
       ) : (
         <input
           {...shared}
-          type={kind === 'secret' ? 'password' : kind}
-          min={kind === 'number' ? 1 : undefined}
+          type={inputTypes[kind]}
+          min={kind === 'number' ? min : undefined}
           required={required}
           pattern={pattern}
           autocomplete="off"

@@ -1,4 +1,6 @@
 import type { AdminModelList, ModelEntry } from '../../protocol/wire/admin/admin.ts'
+import { exactIn, weiTyped } from '../parts/format.ts'
+import { unit } from '../parts/wei.tsx'
 import { readAdmin } from '../state/api.ts'
 import type { Act, Editing, Says, SeenRow, Values } from './act.ts'
 import { kindsText, kindsTyped, workField } from './work-acts.ts'
@@ -10,15 +12,20 @@ type Entry = Omit<ModelEntry, 'etag' | 'updated_at'>
 const path = '/v1/admin/models'
 const labels = {
   aliases: 'Aliases',
-  prompt: 'Price of a prompt’s token',
-  completion: 'Price of an answer’s token',
+  prompt: 'Price of a million prompt tokens',
+  completion: 'Price of a million answer tokens',
 } as const
+
+const million = 1_000_000n
+/** Prices are kept for one token, and people compare them by the million. */
+export const perMillion = (wei: string): string => String(BigInt(wei) * million)
+const priceText = (wei: string | null) => (wei === null ? '' : exactIn(perMillion(wei), unit.value))
 
 const joined = (values: readonly string[] | null) => values?.join(', ') ?? ''
 const saysOf = (entry: Entry): Says => ({
   [labels.aliases]: joined(entry.aliases),
-  [labels.prompt]: entry.prompt_token_price_wei ?? '',
-  [labels.completion]: entry.completion_token_price_wei ?? '',
+  [labels.prompt]: priceText(entry.prompt_token_price_wei),
+  [labels.completion]: priceText(entry.completion_token_price_wei),
   Name: entry.name ?? '',
   Description: entry.description ?? '',
   Takes: joined(entry.input_modalities),
@@ -55,7 +62,16 @@ async function readEntry(id: string): Promise<SeenRow> {
 }
 const editing = (id: string, seen: SeenRow): Editing => ({ seen, read: () => readEntry(id) })
 
-const price = (text: string | undefined) => ((text ?? '').trim() === '' ? null : (text ?? '').trim())
+/** For one token, as the gateway keeps it; null: free. Throws where a token would cost a part of a wei. */
+function price(text: string | undefined): string | null {
+  if ((text ?? '').trim() === '') return null
+  const wei = weiTyped(text ?? '', unit.value)
+  if (wei === null || wei % million !== 0n) {
+    const least = exactIn(String(million), unit.value)
+    throw new Error(`A price is a multiple of ${least} ${unit.value}: a token costs whole wei`)
+  }
+  return String(wei / million)
+}
 const namesIn = (text: string | undefined) => (text ?? '').split(/[\s,]+/).filter((name) => name !== '')
 
 type Changes = Partial<Omit<Entry, 'id'>>
@@ -97,9 +113,9 @@ const priceField = (name: 'prompt' | 'completion', value: string | null) =>
   ({
     name,
     label: labels[name],
-    value: value ?? '',
-    hint: 'whole wei for one token; empty: free',
-    pattern: '[0-9]*',
+    value: priceText(value),
+    hint: `in ${unit.value}; empty: free`,
+    pattern: '[0-9]*([.][0-9]+)?',
   }) as const
 
 export const editModel = (model: Model): Act => ({
@@ -142,6 +158,7 @@ export const removeEntry = (model: Model): Act => ({
   actions: ['model.delete'],
   verb: 'Remove entry',
   title: `Remove the entry of ${model.id}`,
+  destroys: true,
   about: 'Its aliases, prices and description go. Nodes keep serving the model under their own name for it.',
   editing: editing(model.id, seenIn(model)),
   run: (_, send) => send({ action: 'model.delete', method: 'DELETE', path, body: { id: model.id } }),

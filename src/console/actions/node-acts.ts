@@ -8,32 +8,45 @@ import { actOn } from './action-acts.ts'
 import { mayDo } from './policy.ts'
 import { kindsText, kindsTyped, servedText, withLine, workField } from './work-acts.ts'
 
-const place = (nodeId: string) => `/v1/admin/nodes/${nodeId}`
+export const nodePlace = (nodeId: string) => `/v1/admin/nodes/${nodeId}`
+
+export const nodeLabels = {
+  name: 'Name',
+  url: 'Address',
+  api_key: 'API key',
+  visibility: 'Visibility',
+  privacy_class: 'Privacy class',
+  node_class: 'Class',
+  rank: 'Rank',
+  external: 'External',
+  payout_address: 'Payout address',
+} as const
 
 const saysOf = (node: Node): Says => ({
-  Name: node.name,
-  Address: node.url ?? '',
-  'API key': node.has_api_key ? 'there' : '',
-  Visibility: node.visibility,
-  'Privacy class': node.privacy_class,
-  Class: node.node_class,
-  Rank: String(node.rank),
-  External: node.external ? 'yes' : 'no',
+  [nodeLabels.name]: node.name,
+  [nodeLabels.url]: node.url ?? '',
+  [nodeLabels.api_key]: node.has_api_key ? 'there' : '',
+  [nodeLabels.visibility]: node.visibility,
+  [nodeLabels.privacy_class]: node.privacy_class,
+  [nodeLabels.node_class]: node.node_class,
+  [nodeLabels.rank]: String(node.rank),
+  [nodeLabels.external]: node.external ? 'yes' : 'no',
   'Kinds of work': servedText(node.serves),
-  'Payout address': node.payout_address ?? '',
+  [nodeLabels.payout_address]: node.payout_address ?? '',
 })
 const seenIn = (node: Node): SeenRow<Node> => ({ etag: node.etag, says: saysOf(node), row: node })
 
 type NodeModel = Node['runtimes'][number]['models'][number]
 
-const removeNode = (node: Node): Act => ({
+export const removeNode = (node: Node): Act => ({
   actions: ['node.delete'],
   verb: 'Remove',
   title: `Remove ${node.name}`,
+  destroys: true,
   about: 'The node and its measurements are deleted. The server itself goes on as before.',
   confirm: node.name,
-  editing: editingOf(node),
-  run: (_, send) => send({ action: 'node.delete', method: 'DELETE', path: place(node.node_id) }),
+  editing: nodeEditing(node),
+  run: (_, send) => send({ action: 'node.delete', method: 'DELETE', path: nodePlace(node.node_id) }),
   done: `${node.name} is removed.`,
 })
 
@@ -83,12 +96,12 @@ export const addNode = (customers: readonly Choice[]): Act => ({
   undo: (node: Node) => (mayDo('node.delete') ? removeNode(node) : actOn('node.drain', node)),
 })
 
-const editingOf = (node: Node): Editing => ({
+export const nodeEditing = (node: Node): Editing => ({
   seen: seenIn(node),
-  read: async () => seenIn(await readAdmin<Node>(place(node.node_id))),
+  read: async () => seenIn(await readAdmin<Node>(nodePlace(node.node_id))),
 })
 const sendWork = (node: Node, serves: ServedWork | null, send: Send) =>
-  send({ action: 'node.update', method: 'PATCH', path: place(node.node_id), body: { serves } })
+  send({ action: 'node.update', method: 'PATCH', path: nodePlace(node.node_id), body: { serves } })
 
 /** For a model server without an agent, which declares its models' work itself. */
 export const declareWork = (node: Node, { upstream_model: model }: NodeModel): Act => ({
@@ -98,7 +111,7 @@ export const declareWork = (node: Node, { upstream_model: model }: NodeModel): A
   about:
     'Requests are placed by it. Where nothing is declared, the gateway goes by what the server says, then by what it has answered, then by the name of the model.',
   fields: [workField(kindsText(node.serves?.[model]))],
-  editing: editingOf(node),
+  editing: nodeEditing(node),
   run: ({ serves }, send) => sendWork(node, withLine(node, model, kindsTyped(serves)), send),
   done: `The work of ${model} on ${node.name} is declared.`,
   undo: (after: Node) => ({
@@ -106,7 +119,7 @@ export const declareWork = (node: Node, { upstream_model: model }: NodeModel): A
     verb: 'Put back',
     title: `Put back what ${model} does on ${node.name}`,
     about: 'What was declared before is declared again.',
-    editing: editingOf(after),
+    editing: nodeEditing(after),
     run: (_, send) => sendWork(after, node.serves, send),
     done: `${node.name} declares what it did.`,
   }),

@@ -1,5 +1,5 @@
 import type { Customer, Key } from '../../protocol/wire/admin/accounts.ts'
-import type { ActField, Choice, Values, Verdict } from './act.ts'
+import type { ActField, Choice, Values } from './act.ts'
 
 /** How far prompts may go, in the fields of the policies that accounts and keys have. */
 export type Reach = Pick<NonNullable<Customer['gateway_policy']>, 'min_privacy_class' | 'allow_external'>
@@ -77,11 +77,3 @@ const strictnessOf = (policy: Policy) => -words.findIndex(([name]) => name === c
 /** True if the key's policy allows what the account's does not. */
 export const goesBeyond = (key: Policy, account: Policy): boolean =>
   strictnessOf(key) < strictnessOf(account) || (isHosted(key) && !isHosted(account))
-
-/** A key that the account holds back is no fault, and not what its maker means. */
-export const checkReach =
-  ({ display_name: name, gateway_policy: policy }: Pick<Customer, 'display_name' | 'gateway_policy'>) =>
-  async (values: Values): Promise<Verdict> =>
-    goesBeyond(reachOf(values), policy)
-      ? { good: false, says: `The account allows ${reachText(policy)}. Change “Prompts may go to” of ${name}, too.` }
-      : { good: true, says: '' }

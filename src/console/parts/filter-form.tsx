@@ -1,3 +1,4 @@
+import { useState } from 'preact/hooks'
 import { addressOf } from '../state/place.ts'
 
 export interface FilterField {
@@ -79,22 +80,30 @@ export function FilterForm({ view, id = null, fields, values, kept = {} }: FormP
       [name, meant(String(given.get(name) ?? '').trim())] as const
     location.hash = addressOf(view, id, { ...kept, ...Object.fromEntries(fields.map(read)) })
   }
+  const [open, setOpen] = useState(false)
+  const set = fields.filter(({ name }) => (values[name] ?? '') !== '').length
   return (
-    <form
-      class="filters"
-      aria-label="Filters"
-      onSubmit={(event) => {
-        event.preventDefault()
-        apply(event.currentTarget)
-      }}
-    >
-      {fields.map((field) => (
-        <Field key={field.name} field={field} value={values[field.name] ?? ''} />
-      ))}
-      <div class="filter-actions">
-        <button type="submit">Filter</button>
-        <a href={addressOf(view, id)}>Clear</a>
-      </div>
-    </form>
+    <>
+      {/* A phone has room for the list or for the fields: its style alone shows this button. */}
+      <button type="button" class="fold" aria-expanded={open} onClick={() => setOpen(!open)}>
+        {set === 0 ? 'Filters' : `Filters (${set} set)`}
+      </button>
+      <form
+        class={open ? 'filters' : 'filters folded'}
+        aria-label="Filters"
+        onSubmit={(event) => {
+          event.preventDefault()
+          apply(event.currentTarget)
+        }}
+      >
+        {fields.map((field) => (
+          <Field key={field.name} field={field} value={values[field.name] ?? ''} />
+        ))}
+        <div class="filter-actions">
+          <button type="submit">Filter</button>
+          <a href={addressOf(view, id)}>Clear</a>
+        </div>
+      </form>
+    </>
   )
 }

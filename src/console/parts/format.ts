@@ -3,6 +3,8 @@ const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })
 const day = new Intl.DateTimeFormat('en-GB', { day: '2-digit', month: 'short', hour: '2-digit', minute: '2-digit' })
 const dated = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
+const hours = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
+const date = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
 const month = new Intl.DateTimeFormat('en-GB', { month: 'long', year: 'numeric', timeZone: 'UTC' })
 export const nothing = '–'
 
@@ -37,6 +39,12 @@ export const clockTime = (iso: string): string => {
 export const monthOf = (at: Date): string => month.format(at)
 /** Day and time. */
 export const fullTime = (iso: string): string => dated.format(new Date(iso))
+/** Marks of an axis: `12:05`, `12:05:30`, `26 Nov`. */
+export const hourText = (at: Date): string => hours.format(at)
+export const minuteText = (at: Date): string => clock.format(at)
+export const dayText = (at: Date): string => date.format(at)
+/** Of a point, Unix ms. */
+export const momentText = (ms: number): string => `${dayText(new Date(ms))}, ${minuteText(new Date(ms))}`
 /** Within a day the time is enough. */
 export const shortTime = (iso: string): string =>
   Date.now() - Date.parse(iso) < 86_400_000 ? clock.format(new Date(iso)) : day.format(new Date(iso))
@@ -45,20 +53,35 @@ export const shortTime = (iso: string): string =>
 export const units = { ETH: [18, 6], gwei: [9, 3], wei: [0, 0] } as const
 export type Unit = keyof typeof units
 
-/** Exact wei in a unit, cut after the digits that an eye takes in; the exact number stands in the title. */
+/** How many digits of a smaller amount are shown: what is not nothing never looks like it. */
+const leastDigits = 3
+
+/** Wei in a unit, cut after the digits that an eye takes in; the exact number stands in the title. */
 export function inUnit(wei: string, unit: Unit): string {
-  const [digits, shown] = units[unit]
-  const amountWei = BigInt(wei)
-  const one = 10n ** BigInt(digits)
-  const fraction = String(amountWei % one)
-    .padStart(digits, '0')
-    .slice(0, shown)
-    .replace(/0+$/, '')
-  const text = `${(amountWei / one).toLocaleString('en')}${fraction === '' ? '' : `.${fraction}`}`
-  return text === '0' && amountWei > 0n ? `< ${(0.1 ** shown).toFixed(shown)}` : text
+  const [whole, fraction = ''] = exactIn(wei, unit).split('.')
+  const first = fraction.search(/[1-9]/)
+  const digits = whole === '0' && first >= 0 ? Math.max(units[unit][1], first + leastDigits) : units[unit][1]
+  const shown = fraction.slice(0, digits).replace(/0+$/, '')
+  return `${BigInt(whole ?? 0).toLocaleString('en')}${shown === '' ? '' : `.${shown}`}`
 }
 
-/** In the unit of figures that stand alone. */
-export const ether = (wei: string): string => inUnit(wei, 'ETH')
+/** All digits, as a person types them. */
+export function exactIn(wei: string, unit: Unit): string {
+  const [digits] = units[unit]
+  const one = 10n ** BigInt(digits)
+  const fraction = String(BigInt(wei) % one)
+    .padStart(digits, '0')
+    .slice(0, digits)
+    .replace(/0+$/, '')
+  return `${BigInt(wei) / one}${digits === 0 || fraction === '' ? '' : `.${fraction}`}`
+}
+
+/** What a person has typed, in wei; null: no amount, or a part of a wei. */
+export function weiTyped(text: string, unit: Unit): bigint | null {
+  const [digits] = units[unit]
+  const [, whole, fraction = ''] = /^(\d+)(?:\.(\d+))?$/.exec(text.trim()) ?? []
+  if (whole === undefined || fraction.replace(/0+$/, '').length > digits) return null
+  return BigInt(whole) * 10n ** BigInt(digits) + BigInt(fraction.slice(0, digits).padEnd(digits, '0') || '0')
+}
 
 export const shortId = (id: string): string => (id.length <= 16 ? id : `${id.slice(0, 8)}…${id.slice(-4)}`)

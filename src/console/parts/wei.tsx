@@ -1,41 +1,36 @@
 import { signal } from '@preact/signals'
-import { type ComponentChildren, createContext } from 'preact'
-import { useContext } from 'preact/hooks'
 import { inUnit, type Unit, units } from './format.ts'
 
-/** The unit of each table, by its name; it lasts as long as the page. */
-const chosen = signal<Readonly<Record<string, Unit>>>({})
-const UnitOf = createContext<Unit>('ETH')
+/** The person's choice, for all views and until it is changed: it is no secret, and the next person may choose anew. */
+const storageKey = 'penstock-console-unit'
+const stored = localStorage.getItem(storageKey)
+const isUnit = (text: string | null): text is Unit => text !== null && Object.hasOwn(units, text)
+/** All amounts of the page are in it. */
+export const unit = signal<Unit>(isUnit(stored) ? stored : 'ETH')
+
+/** With its unit: `0.25 ETH`. */
+export const amountText = (wei: string): string => `${inUnit(wei, unit.value)} ${unit.value}`
 
 /** Whole wei in the title, a readable amount in the text. */
-export function Wei({ wei }: { wei: string }) {
-  const unit = useContext(UnitOf)
-  return <span title={`${wei} wei`}>{inUnit(wei, unit)}</span>
-}
+export const Wei = ({ wei }: { wei: string }) => <span title={`${wei} wei`}>{inUnit(wei, unit.value)}</span>
 
-/** All amounts below are in one unit, which stands above them and can be changed. */
-export function Amounts({ table, children }: { table: string; children: ComponentChildren }) {
-  const unit = chosen.value[table] ?? 'ETH'
-  const id = `unit-${table}`
-  return (
-    <UnitOf.Provider value={unit}>
-      <p class="unit">
-        <label class="inline" for={id}>
-          Amounts in
-        </label>{' '}
-        <select
-          id={id}
-          value={unit}
-          onChange={(event) => {
-            chosen.value = { ...chosen.value, [table]: event.currentTarget.value as Unit }
-          }}
-        >
-          {Object.keys(units).map((name) => (
-            <option key={name}>{name}</option>
-          ))}
-        </select>
-      </p>
-      {children}
-    </UnitOf.Provider>
-  )
-}
+/** Chooses the unit of all amounts, once. */
+export const UnitChoice = () => (
+  <p class="unit">
+    <label class="inline" for="unit">
+      Amounts in
+    </label>{' '}
+    <select
+      id="unit"
+      value={unit.value}
+      onChange={(event) => {
+        unit.value = event.currentTarget.value as Unit
+        localStorage.setItem(storageKey, unit.value)
+      }}
+    >
+      {Object.keys(units).map((name) => (
+        <option key={name}>{name}</option>
+      ))}
+    </select>
+  </p>
+)

@@ -1,11 +1,12 @@
 import type { AdminModelList } from '../../protocol/wire/admin/admin.ts'
 import { ActButton } from '../actions/act-button.tsx'
-import { editModel, type Model, removeEntry } from '../actions/model-acts.ts'
+import { ActMenu } from '../actions/act-menu.tsx'
+import { editModel, type Model, perMillion, removeEntry } from '../actions/model-acts.ts'
 import { count, nothing } from '../parts/format.ts'
 import { type Column, LongTable } from '../parts/long-table.tsx'
 import { Pill } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
-import { Wei } from '../parts/wei.tsx'
+import { UnitChoice, Wei } from '../parts/wei.tsx'
 import { useLoad } from '../state/load.ts'
 
 const everyMs = 30_000
@@ -16,7 +17,10 @@ export function Models() {
   const [list, again] = useLoad<AdminModelList>(path, everyMs)
   return (
     <>
-      <h1>Models</h1>
+      <div class="title-row">
+        <h1>Models</h1>
+        <UnitChoice />
+      </div>
       <Part what="the models" loaded={list} again={again}>
         {({ models }) =>
           models.length === 0 ? (
@@ -30,7 +34,8 @@ export function Models() {
   )
 }
 
-const Price = ({ wei }: { wei: string | null }) => (wei === null ? <>free</> : <Wei wei={wei} />)
+/** Of a million tokens: of one it is too small a number to read. */
+const Price = ({ wei }: { wei: string | null }) => (wei === null ? <>free</> : <Wei wei={perMillion(wei)} />)
 const contextOf = (model: Model) => model.served_context_length ?? model.context_length
 
 const columns: readonly Column<Model>[] = [
@@ -61,7 +66,7 @@ const columns: readonly Column<Model>[] = [
     },
   },
   {
-    title: 'Price in / out',
+    title: 'Price of a million tokens, in / out',
     number: true,
     show: (model) => (
       <>
@@ -82,7 +87,7 @@ const ModelTable = ({ models }: { models: readonly Model[] }) => (
     actions={(model) => (
       <>
         <ActButton act={editModel(model)} on={model.id} label="Edit" />
-        {model.in_catalogue && <ActButton act={removeEntry(model)} on={model.id} />}
+        <ActMenu acts={model.in_catalogue ? [removeEntry(model)] : []} on={model.id} />
       </>
     )}
   />

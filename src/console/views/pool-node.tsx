@@ -1,6 +1,8 @@
 import { useState } from 'preact/hooks'
 import type { Node } from '../../protocol/wire/admin/admin.ts'
-import { ActButtons } from '../actions/act-button.tsx'
+import { ActButton, ActButtons } from '../actions/act-button.tsx'
+import { removeNode } from '../actions/node-acts.ts'
+import { editNode } from '../actions/node-edit.ts'
 import { ago, amount, duration, nothing } from '../parts/format.ts'
 import {
   ejectedModels,
@@ -126,7 +128,8 @@ export function NodeRow({ node }: { node: Node }) {
           <Trouble node={node} nowMs={now} />
         </td>
         <td class="actions">
-          <ActButtons kind="node" row={node} on={node.name} />
+          <ActButton act={editNode(node)} on={node.name} label="Edit" />
+          <ActButtons kind="node" row={node} on={node.name} more={[removeNode(node)]} />
         </td>
       </tr>
       {open && (

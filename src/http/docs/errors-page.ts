@@ -1,10 +1,12 @@
 import { product } from '../../brand.ts'
 import { type ProblemCode, problemKind } from '../../errors.ts'
 import type { ErrorHelp, HelpFamily } from './error-help.ts'
+import { exampleOf } from './examples.ts'
 import { helpAccess } from './help-access.ts'
 import { helpAdministration, helpJobs, helpMoney } from './help-operations.ts'
 import { helpRequests } from './help-requests.ts'
 import { helpMixtures, helpServing } from './help-serving.ts'
+import { menderWords, whoMends } from './help-who.ts'
 
 /** In the order of the page. */
 export const helpFamilies: readonly HelpFamily[] = [
@@ -49,7 +51,10 @@ function retryWords(code: ProblemCode): string {
     : 'No: the same request is refused again until something changes.'
 }
 
-function entry(code: ProblemCode): string {
+/** Where OpenAI's envelope is spoken. */
+const spokenInChat: ReadonlySet<HelpFamily> = new Set<HelpFamily>([helpRequests, helpServing, helpMixtures])
+
+function entry(code: ProblemCode, chat: boolean): string {
   const { status, title } = problemKind(code)
   const { means, next } = errorHelp[code]
   const id = escaped(code)
@@ -58,16 +63,20 @@ function entry(code: ProblemCode): string {
 <p class="title">${prose(title)}</p>
 <dl>
 <dt>What it means</dt><dd>${prose(means)}</dd>
+<dt>Who can mend it</dt><dd>${prose(menderWords[whoMends[code]])}</dd>
 <dt>What to do</dt><dd>${prose(next)}</dd>
 <dt>Does a retry help?</dt><dd>${prose(retryWords(code))}</dd>
 </dl>
+<details><summary>An example of the answer</summary><pre><code>${escaped(exampleOf(code, chat))}</code></pre></details>
 </article>`
 }
 
 const section = (family: HelpFamily) =>
   `<section aria-labelledby="${anchorOf(family)}">
 <h2 id="${anchorOf(family)}">${prose(family.title)}</h2>
-${codesOf(family).map(entry).join('\n')}
+${codesOf(family)
+  .map((code) => entry(code, spokenInChat.has(family)))
+  .join('\n')}
 </section>`
 
 const contents = (family: HelpFamily) => {
@@ -90,7 +99,7 @@ export const errorsPage = (): string => `<!doctype html>
 <header>
 <h1>Error codes</h1>
 <p>Each error of this gateway has a code: <code>error.code</code> in the answers of inference, <code>code</code> elsewhere. The
-message says what was wrong with your request. This page says what each code means and what to do next. Where a
+message says what was wrong with your request. This page says what each code means, who can mend it and how. Where a
 retry helps, the SDKs of OpenAI and Anthropic repeat the request by themselves. Keep the
 <code>request_id</code> of the answer for the operator. All routes: <a href="/docs">API documentation</a>.</p>
 </header>

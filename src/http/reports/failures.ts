@@ -64,7 +64,7 @@ export const failuresReport = report({
       throw invalidParameter('from', `must be before \`to\`, and at most ${daysMax} days before it`)
     }
     const of = { model: asked.model, nodeId: asked.node_id, customerId: asked.customer_id, keyId: asked.key_id }
-    const { clusters, reachMs } = await gateway.requests.failures({ fromMs, toMs }, of)
+    const { clusters, steps, stepMs, reachMs } = await gateway.requests.failures({ fromMs, toMs }, of)
     return {
       object: `${brand}.admin.failures` as const,
       generated_at: isoTime(nowMs),
@@ -73,6 +73,8 @@ export const failuresReport = report({
       kept_days: gateway.requests.days,
       complete: reachMs === null,
       count: clusters.length,
+      step_seconds: stepMs / 1_000,
+      points: steps.map(({ atMs, ...step }) => ({ at: isoTime(atMs), ...step })),
       failures: clusters.map((cluster) => view(cluster, role !== 'viewer', gateway.baseUrl())),
     }
   },

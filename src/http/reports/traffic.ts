@@ -1,13 +1,14 @@
 import type { Measure, NamedMeasure, Traffic } from '../../actors/requests/request-traffic.ts'
 import { brand } from '../../brand.ts'
 import { AdminTraffic, type TrafficMeasure } from '../../protocol/wire/admin/traffic.ts'
+import type { QueryValues } from '../../protocol/wire/query.ts'
 import { dayMs, isoTime } from '../../time.ts'
 import { pageQuery, readRange } from '../frame/page.ts'
 import { invalidParameter } from '../frame/query.ts'
 import { adminRequestQuery } from '../frame/request-filter.ts'
 import { report } from './report.ts'
 
-const query = {
+export const trafficQuery = {
   from: pageQuery.from,
   to: pageQuery.to,
   node_id: adminRequestQuery.node_id,
@@ -16,6 +17,17 @@ const query = {
 /** As many days as requests can be kept. */
 const daysMax = 365
 const rangeMsDefault = dayMs
+
+/** What a report is asked for, Unix ms. */
+export function trafficRange(asked: QueryValues<typeof trafficQuery>, nowMs: number) {
+  const range = readRange(asked)
+  const toMs = range.to?.getTime() ?? nowMs
+  const fromMs = range.from?.getTime() ?? toMs - rangeMsDefault
+  if (fromMs >= toMs || toMs - fromMs > daysMax * dayMs) {
+    throw invalidParameter('from', `must be before \`to\`, and at most ${daysMax} days before it`)
+  }
+  return { fromMs, toMs }
+}
 
 const none: Measure = {
   requests: 0,
@@ -68,17 +80,12 @@ export const trafficReport = report({
   summary: 'What the requests of a range came to',
   description:
     'In all, by node and by model, with percentiles, beside the range of the same length before it. Ranges of more than three hours are read in whole hours.',
-  query,
+  query: trafficQuery,
   response: AdminTraffic,
   read: async ({ gateway: { requests } }, { query: asked, nowMs }) => {
-    const range = readRange(asked)
-    const toMs = range.to?.getTime() ?? nowMs
-    const fromMs = range.from?.getTime() ?? toMs - rangeMsDefault
-    if (fromMs >= toMs || toMs - fromMs > daysMax * dayMs) {
-      throw invalidParameter('from', `must be before \`to\`, and at most ${daysMax} days before it`)
-    }
+    const range = trafficRange(asked, nowMs)
     const of = { nodeId: asked.node_id, model: asked.model }
-    const found = (await requests.traffic({ fromMs, toMs }, of)) ?? nothing(fromMs, toMs)
+    const found = (await requests.traffic(range, of)) ?? nothing(range.fromMs, range.toMs)
     const [all] = compared(found, 'all')
     return {
       object: `${brand}.admin.traffic` as const,

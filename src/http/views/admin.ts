@@ -1,5 +1,6 @@
 import type { Role } from '../../actors/accounts/access.ts'
 import type { Customer as CustomerRecord, GatewayKey } from '../../actors/accounts/accounts.ts'
+import { keyRevision } from '../../actors/accounts/key-changes.ts'
 import type { ModelEntry as ModelEntryRecord } from '../../actors/catalogue/model-entries.ts'
 import type { Explanation as ExplanationRecord } from '../../actors/explain/decision-log.ts'
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
@@ -49,6 +50,7 @@ export function keyView(row: GatewayKey): Key {
     last_used_at: instant(row.lastUsedAt),
     expires_at: instant(row.expiresAt),
     revoked_at: instant(row.revokedAt),
+    etag: etagOf({ revision: keyRevision(row) }),
   }
 }
 

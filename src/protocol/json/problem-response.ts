@@ -86,22 +86,23 @@ export function envelopeResponse(
   })
 }
 
-/** Every other route: RFC 9457 with the extension members of §2. */
-export function problemResponse(
-  given: Problem,
-  requestId: string,
-  base: HeaderMap,
-  place: { readonly typeBase: string | null; readonly challenge: string; readonly helpBase: string | null },
-): Response {
-  const problem = withRetryAfter(given)
-  const { code, options, status } = problem
+interface BodyPlace {
+  /** Before the code in `type`; null: the usual one. */
+  readonly typeBase: string | null
+  /** The gateway whose pages explain the codes; null: there are none. */
+  readonly helpBase: string | null
+}
+
+/** The body of every other route: RFC 9457 with the extension members of §2. */
+export function problemBody(problem: Problem, requestId: string, { typeBase, helpBase }: BodyPlace): object {
+  const { code, options, status, message } = problem
   const kind = problemKind(code)
-  const help = helpOf(problem, place.helpBase)
-  const body = {
-    type: problemType(code, place.typeBase),
+  const help = helpOf(problem, helpBase)
+  return {
+    type: problemType(code, typeBase),
     title: kind.title,
     status,
-    detail: problem.message,
+    detail: message,
     instance: requestUrnPrefix + requestId,
     code,
     request_id: requestId,
@@ -109,8 +110,18 @@ export function problemResponse(
     ...(help === null ? {} : { help_url: help }),
     ...(options.errors === undefined ? {} : { errors: options.errors.map(cleanFault) }),
   }
-  return new Response(JSON.stringify(body), {
-    status,
+}
+
+/** Every other route. */
+export function problemResponse(
+  given: Problem,
+  requestId: string,
+  base: HeaderMap,
+  place: { readonly typeBase: string | null; readonly challenge: string; readonly helpBase: string | null },
+): Response {
+  const problem = withRetryAfter(given)
+  return new Response(JSON.stringify(problemBody(problem, requestId, place)), {
+    status: problem.status,
     headers: {
       ...base,
       'content-type': 'application/problem+json',

@@ -41,6 +41,7 @@ test('§23: issuing answers 201 with the key itself, which no later answer shows
     last_used_at: null,
     expires_at: '2100-01-01T00:00:00.000Z',
     revoked_at: null,
+    etag: expect.stringMatching(/^"[0-9a-f]{64}"$/),
   })
   expect(await listWith(gateway_key)).toBe(200)
   const listed = await (await gateway.ask('GET', keysPath(), { as: 'operator' })).text()
@@ -111,4 +112,22 @@ test('§3: an unknown key is 404', async () => {
     const response = await gateway.ask(method, `/v1/admin/keys/key_none${path}`, { as: 'admin' })
     expect([response.status, (await json(response)).code]).toEqual([404, 'key_not_found'])
   }
+})
+
+test('§23: what a key may do changes at once; a revoked key and an end in the past are refused', async () => {
+  const { key_id } = await issue({ name: 'laptop', model_policy: { priority: 3 } })
+  const change = (json: object) => gateway.ask('PATCH', `/v1/admin/keys/${key_id}`, { as: 'admin', json })
+  const changed = await change({ model_policy_changes: { denied_models: ['secret'], priority: null } })
+  expect(changed.status).toBe(200)
+  expect(await json(changed)).toMatchObject({ key_id, model_policy: { denied_models: ['secret'] } })
+  expect(await json(await change({ expires_at: '2020-01-01T00:00:00Z' }))).toMatchObject({
+    code: 'invalid_request',
+    detail: 'expires_at must be in the future. To end a key now, revoke it.',
+  })
+  const unknown = await gateway.ask('PATCH', '/v1/admin/keys/key_none', { as: 'admin', json: { name: 'x' } })
+  expect(await json(unknown)).toMatchObject({ status: 404, code: 'key_not_found' })
+  await gateway.ask('DELETE', `/v1/admin/keys/${key_id}`, { as: 'admin', headers: { 'x-svc-reason': 'lost' } })
+  expect(await json(await change({ name: 'again' }))).toMatchObject({ status: 409, code: 'invalid_state' })
+  const refused = await gateway.ask('PATCH', `/v1/admin/keys/${key_id}`, { as: 'operator', json: { name: 'x' } })
+  expect(refused.status).toBe(403)
 })

@@ -60,6 +60,14 @@ const readByPath = async ({ path }: { readonly path: string }): Promise<Row> => 
   expect(response.headers.get('etag')).toBe(row.etag)
   return row
 }
+/** Whose each key is: a key is read in the list of its customer. */
+const keyOwners = new Map<string, string>()
+const keyOf = async (id: string) => {
+  const list = await json(await ask('GET', `/v1/admin/customers/${keyOwners.get(id)}/keys`))
+  const found = (list as never as { keys: (Row & { key_id: string })[] }).keys.find(({ key_id }) => key_id === id)
+  if (found === undefined) throw new Error(`no ${id}`)
+  return found
+}
 const model: Omit<Editable, 'method'> = {
   make: async () => {
     const id = `org/model-${++made}`
@@ -108,6 +116,24 @@ const editables: Readonly<Record<string, Editable>> = {
       [{ display_name: 'Renamed' }, { display_name: 'Renamed' }],
       [{ account_status: 'suspended' }, { account_status: 'suspended' }],
       [{ gateway_policy: { rate_limit_rpm: 9 } }, { gateway_policy: { rate_limit_rpm: 9 } }],
+    ],
+  },
+  'a key': {
+    make: async () => {
+      const owner = await customer()
+      const { key_id: id } = await json(
+        await ask('POST', `/v1/admin/customers/${owner}/keys`, { json: { name: 'first' } }),
+      )
+      keyOwners.set(String(id), owner)
+      return { path: `/v1/admin/keys/${id}`, id: String(id) }
+    },
+    read: ({ id }) => keyOf(id),
+    method: 'PATCH',
+    changes: [
+      [{ name: 'second' }, { name: 'second' }],
+      [{ model_policy_changes: { priority: 9 } }, { model_policy: { priority: 9 } }],
+      [{ node_scope: ['node_a'] }, { node_scope: ['node_a'] }],
+      [{ expires_at: '2100-01-01T00:00:00Z' }, { expires_at: '2100-01-01T00:00:00.000Z' }],
     ],
   },
   'the policy of a customer, in part': {
@@ -351,6 +377,7 @@ test('§23: the document describes the headers, the ETag and the 412', async () 
   )
   expect(edits.map(([name]) => name).toSorted()).toEqual([
     'patch /v1/admin/customers/{customer_id}',
+    'patch /v1/admin/keys/{key_id}',
     'patch /v1/admin/models',
     'patch /v1/admin/nodes/{node_id}',
     'put /v1/admin/models',

@@ -63,6 +63,36 @@ describe('§2: /docs/errors', () => {
     }
   })
 
+  test('says of every code who can mend it, and shows an answer with the code, its status and its link', async () => {
+    const html = await page()
+    for (const code of codes) {
+      const article = articleOf(html, code)
+      expect([code, plain(article)]).toEqual([
+        code,
+        expect.stringMatching(/Who can mend it (Whoever|An operator|Nobody)/),
+      ])
+      const [, shown = ''] = /<pre><code>([\s\S]*?)<\/code><\/pre>/.exec(article) ?? []
+      const body = JSON.parse(plain(shown))
+      const { status, title } = problemKind(code)
+      const facts = body.error === undefined ? body : { ...body.error.svc, code: body.error.code }
+      expect([code, facts]).toEqual([code, expect.objectContaining({ code, status, help_url: `/docs/errors#${code}` })])
+      expect([code, String(body.error?.message ?? body.detail)]).toEqual([
+        code,
+        expect.stringMatching(/^[A-Za-z].{5,}/),
+      ])
+      if (body.error === undefined) expect(body.title).toBe(title)
+    }
+  })
+
+  test('an example says what the gateway says', async () => {
+    const html = await page()
+    const [, shown = ''] = /<pre><code>([\s\S]*?)<\/code><\/pre>/.exec(articleOf(html, 'invalid_request')) ?? []
+    const messages = [{ role: 'user', content: 'hello' }]
+    const answer = await gateway.chat(customer.key, { model: 'talker', temperature: 3, messages })
+    const { error } = (await answer.json()) as { readonly error: { readonly message: string } }
+    expect(JSON.parse(plain(shown)).error.message).toBe(error.message)
+  })
+
   test('needs no other host and no script, and every link of it leads somewhere', async () => {
     const response = await fetch(`${gateway.url}/docs/errors`)
     expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])

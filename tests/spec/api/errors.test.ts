@@ -109,7 +109,7 @@ test('§1: an unknown route is 404, another method 405 with Allow, OPTIONS lists
   expect(onChat.response.headers.get('allow')).toBe('POST, OPTIONS')
   const options = await gateway.ask('OPTIONS', '/v1/admin/keys/key_x')
   expect(options.status).toBe(204)
-  expect(options.headers.get('allow')).toBe('DELETE, OPTIONS')
+  expect(options.headers.get('allow')).toBe('PATCH, DELETE, OPTIONS')
   const probe = await gateway.ask('OPTIONS', '/v1/admin/nodes/probe')
   expect(probe.headers.get('allow')).toBe('POST, OPTIONS')
 })

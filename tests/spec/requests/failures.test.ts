@@ -77,6 +77,24 @@ test('§32: failed requests stand together by status and code, with whom and wha
   })
 })
 
+test('§32: a plot of failures by time and status has every one of them, and each in its minute', async () => {
+  const { points, step_seconds: seconds } = await failures(hour)
+  expect(seconds).toBe(60)
+  const sums = Map.groupBy(points, ({ status }) => status)
+  expect([...sums].map(([status, all]) => [status, all.reduce((sum, { requests }) => sum + requests, 0)])).toEqual(
+    expect.arrayContaining([
+      [403, 600],
+      [502, 360],
+      [200, 60],
+    ]),
+  )
+  expect(points.find(({ at, status }) => at === iso(now - 10 * minuteMs) && status === 502)?.requests).toBe(6)
+  expect((await failures(`${hour}&customer_id=cus_1`)).points.reduce((sum, { requests }) => sum + requests, 0)).toBe(
+    340,
+  )
+  expect((await failures(`from=${iso(now - dayMs)}&to=${iso(now)}`)).step_seconds).toBe(3_600)
+})
+
 test('§32: of one customer, key, model or node alone, and of a part of the time', async () => {
   expect(counted(await failures(`${hour}&customer_id=cus_1`))).toEqual([
     [403, 'privacy_class_not_allowed', 200],

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { sumRequests } from '../../../src/actors/requests/request-traffic.ts'
 import { keepRequestRecords } from '../../../src/db/queries/requests/request-records.ts'
-import { AdminTraffic } from '../../../src/protocol/wire/admin/traffic.ts'
+import { AdminFirstTokens, AdminTraffic } from '../../../src/protocol/wire/admin/traffic.ts'
 import { dayMs, hourMs, minuteMs } from '../../../src/time.ts'
 import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { insertRequests } from '../../support/pools/request-rows.ts'
@@ -71,6 +71,37 @@ test('§32: a range comes with its percentiles, by node and by model, beside the
   expect(hour.models.reduce((sum, { now }) => sum + now.requests, 0)).toBe(50)
 })
 
+async function firstTokens(fromMs: number, more = ''): Promise<AdminFirstTokens> {
+  const path = `/v1/admin/traffic/first-tokens?from=${iso(fromMs)}&to=${iso(now)}${more}`
+  const response = await gateway.ask('GET', path, { as: 'viewer' })
+  expect(response.status).toBe(200)
+  const found = (await response.json()) as AdminFirstTokens
+  expect([...Value.Errors(AdminFirstTokens, found)]).toEqual([])
+  return found
+}
+const bucketsIn = ({ points }: AdminFirstTokens) => points.flatMap(({ buckets }) => buckets)
+const countIn = (found: AdminFirstTokens) => bucketsIn(found).reduce((sum, { count }) => sum + count, 0)
+
+test('§32: first tokens are counted by time and by how long they took: all of them, of a node, of a model', async () => {
+  const hour = await firstTokens(now - hourMs)
+  expect(hour).toMatchObject({ step_seconds: 60, kept_days: days, complete: true, from: iso(now - hourMs) })
+  expect(countIn(hour)).toBe(50)
+  // The last fifty took 1,000 to 1,490 ms.
+  for (const { above_ms: above, to_ms: to } of bucketsIn(hour)) expect([above < 1_500, to > 950]).toEqual([true, true])
+  for (const more of ['', '&model=model-1', '&node_id=node_2']) {
+    const whole = await firstTokens(now - days * dayMs, more)
+    expect(whole.step_seconds).toBe(3_600)
+    expect(countIn(whole)).toBe((await traffic(now - days * dayMs, more)).now.requests)
+    const times = new Set(bucketsIn(whole).map(({ above_ms: above, to_ms: to }) => `${above}–${to}`))
+    // All took 100 to 199 or 1,000 to 1,990 ms; a bucket ends where the next one begins.
+    expect([...times].toSorted()).toEqual(
+      ['1160–1860', '172–277', '1860–3000', '107–172', '66.3–107', '718–1160'].toSorted(),
+    )
+  }
+  expect((await firstTokens(now - 60 * dayMs)).step_seconds).toBe(86_400)
+  expect(countIn(await firstTokens(now - 60 * dayMs, '&node_id=node_none'))).toBe(0)
+})
+
 test('§32: what is summed up by hours and days is what the rows say', async () => {
   const asked = [8 * hourMs, 3 * dayMs, days * dayMs] as const
   const read = async () => {
@@ -82,6 +113,7 @@ test('§32: what is summed up by hours and days is what the rows say', async () 
     ]
   }
   const fromRows = (await read()).map(shapeOf)
+  const firstOfRows = await firstTokens(now - 3 * dayMs)
   await sumRequests(gateway.database.db, now, now - days * dayMs)
   const [{ hours, wholeDays } = { hours: 0, wholeDays: 0 }] = await gateway.database.sql<
     { hours: number; wholeDays: number }[]
@@ -90,6 +122,7 @@ test('§32: what is summed up by hours and days is what the rows say', async () 
   expect(hours).toBeGreaterThanOrEqual(days * 24 - 2)
   expect(wholeDays).toBeGreaterThanOrEqual(days - 1)
   expect((await read()).map(shapeOf)).toEqual(fromRows)
+  expect((await firstTokens(now - 3 * dayMs)).points).toEqual(firstOfRows.points)
   const week = fromRows[2]
   expect(week?.now.requests).toBe(rows)
   near(week?.now.ttft_p50_ms ?? null, 1_165)

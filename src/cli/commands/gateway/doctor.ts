@@ -63,7 +63,10 @@ function findingsText({ style }: Pick<Terminal, 'style'>, findings: readonly Fin
     faults === 0
       ? 'Nothing here keeps a gateway from starting.'
       : `${faults} ${faults === 1 ? 'thing keeps' : 'things keep'} a gateway from working here.`
-  return `${lines.join('')}\n${end}\n`
+  // What stands first is needed by what comes after it.
+  const first = findings.find(({ state }) => state === 'bad') ?? findings.find(({ state }) => state === 'note')
+  const next = first === undefined ? '' : `Do this first: ${printable(first.says)}\n`
+  return `${lines.join('')}\n${end}\n${next}`
 }
 
 export const doctor: Verb = {

@@ -21,6 +21,46 @@ function costCells(cost: Cost): readonly (string | number | null)[] {
   return [cached, ...times.map((ms) => rounded(ms))]
 }
 
+const listed = (names: readonly string[]) =>
+  names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
+const namedMax = 3
+
+/** Why the others were not: those that could not serve it by their reason, most first. */
+function othersText(routes: readonly Route[]): string {
+  const others = routes.filter(({ verdict }) => verdict !== 'chosen')
+  if (others.length === 0) return 'No other node has the model.'
+  const eligible = others.filter(({ verdict }) => verdict === 'eligible').length
+  const reasons = [
+    ...Map.groupBy(
+      others.filter(({ verdict }) => verdict === 'refused'),
+      ({ reason }) => reason,
+    ),
+  ]
+    .toSorted(([, a], [, b]) => b.length - a.length)
+    .slice(0, namedMax)
+    .map(([reason, all]) => `${all.length} could not (${reason.replaceAll('_', ' ')})`)
+  const waited =
+    eligible === 0
+      ? []
+      : [`${eligible} could have served it and ${eligible === 1 ? 'was' : 'were'} expected to be slower`]
+  return `Of the other ${others.length === 1 ? 'node' : `${others.length} nodes`}, ${listed([...waited, ...reasons])}.`
+}
+
+/** What happened and why, in two sentences, before anybody reads a table. */
+export function inWords({ model, tries }: Pick<Explanation, 'model' | 'tries'>): string {
+  const last = tries.at(-1)
+  if (last === undefined) return `The request for ${model} was answered without a choice of a node.`
+  const chosen = last.routes.find(({ verdict }) => verdict === 'chosen')
+  const again = tries.length === 1 ? '' : ` at try ${tries.length}`
+  if (chosen === undefined) {
+    const why = last.code === null ? last.result : last.code.replaceAll('_', ' ')
+    return `No node took the request for ${model}${again}: ${why}. ${othersText(last.routes)}`
+  }
+  const expected =
+    chosen.cost === null ? '' : `, where its first token was expected after ${rounded(chosen.cost.total_ms)} ms`
+  return `The request for ${model} went to ${chosen.node_id}${again}${expected}. ${othersText(last.routes)}`
+}
+
 export const explain: Verb = {
   name: 'explain',
   about: 'Explain why a request went to its node',
@@ -69,7 +109,7 @@ export const explain: Verb = {
             'No node serves this model.',
           )}`
         })
-        return `${body.request_id}  ${body.model}\n${tries.join('')}`
+        return `${inWords(body)}\n\n${body.request_id}  ${body.model}\n${tries.join('')}`
       })
       return undefined
     },

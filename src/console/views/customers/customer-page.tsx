@@ -1,13 +1,18 @@
 import type { Customer, Key, KeyList } from '../../../protocol/wire/admin/accounts.ts'
 import { ActButton, ActButtons } from '../../actions/act-button.tsx'
-import { activate, addKey, credit, deduct, setLimit, setReach, suspend } from '../../actions/customer-acts.ts'
+import { ActMenu } from '../../actions/act-menu.tsx'
+import { activate, credit, deduct, setLimit, setReach, suspend } from '../../actions/customer-acts.ts'
+import { addKey, editKey, setPolicy } from '../../actions/policy-acts.ts'
+import type { NodeNames } from '../../actions/policy-fields.ts'
 import { goesBeyond, reachText } from '../../actions/reach.ts'
 import { Download } from '../../parts/download.tsx'
 import { count, nothing, shortTime } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
 import { Figure, Id, Pill } from '../../parts/small.tsx'
 import { Cut, Empty, Part } from '../../parts/states.tsx'
+import { amountText, UnitChoice } from '../../parts/wei.tsx'
 import { useLoad } from '../../state/load.ts'
+import { useNodeNames } from '../../state/node-names.ts'
 
 const everyMs = 30_000
 const keysMax = 1_000
@@ -15,22 +20,26 @@ const keysMax = 1_000
 /** One customer: its account, its keys, what can be done about them. */
 export function CustomerPage({ id }: { id: string }) {
   const place = `/v1/admin/customers/${encodeURIComponent(id)}`
+  const names = useNodeNames()
   const [customer, again] = useLoad<Customer>(place, everyMs)
   const [keys, keysAgain] = useLoad<KeyList>(`${place}/keys?limit=${keysMax}`, everyMs)
   return (
     <>
-      <h1>Customers</h1>
+      <div class="title-row">
+        <h1>Customers</h1>
+        <UnitChoice />
+      </div>
       <p>
         <a href="#customers">All customers</a>
       </p>
       <Part what="the customer" loaded={customer} again={again}>
         {(data) => (
           <>
-            <Account customer={data} place={place} />
+            <Account customer={data} place={place} names={names} />
             <Part what="its keys" loaded={keys} again={keysAgain}>
               {(list) => (
                 <>
-                  <Keys customer={data} keys={list.keys} />
+                  <Keys customer={data} keys={list.keys} names={names} />
                   <Cut rows={list.keys.length} limit={keysMax} what="the newest keys" />
                 </>
               )}
@@ -42,7 +51,7 @@ export function CustomerPage({ id }: { id: string }) {
   )
 }
 
-function Account({ customer, place }: { customer: Customer; place: string }) {
+function Account({ customer, place, names }: { customer: Customer; place: string; names: NodeNames }) {
   const daily = customer.gateway_policy?.daily_token_quota ?? null
   const on = customer.display_name
   return (
@@ -54,19 +63,19 @@ function Account({ customer, place }: { customer: Customer; place: string }) {
         <Figure name="Account" value={customer.account_status} />
         <Figure name="Prompts may go to" value={reachText(customer.gateway_policy)} />
         <Figure name="Tokens a day" value={daily === null ? 'no limit' : count(daily)} />
-        <Figure name="Balance" value={customer.balance_wei} hint="wei" />
-        <Figure name="Available" value={customer.available_wei} hint="wei" />
+        <Figure name="Balance" value={amountText(customer.balance_wei)} />
+        <Figure name="Available" value={amountText(customer.available_wei)} />
       </dl>
       <p class="acts">
         <ActButton act={setLimit(customer)} on={on} label="Daily limit" />
         <ActButton act={setReach(customer)} on={on} label="Whose nodes" />
+        <ActButton act={setPolicy(customer, names)} on={on} label="Whole policy" />
         <ActButton act={credit(customer)} on={on} />
-        <ActButton act={deduct(customer)} on={on} />
-        {customer.account_status === 'active' ? (
-          <ActButton act={suspend(customer)} on={on} />
-        ) : (
-          <ActButton act={activate(customer)} on={on} />
-        )}
+        {customer.account_status !== 'active' && <ActButton act={activate(customer)} on={on} />}
+        <ActMenu
+          acts={customer.account_status === 'active' ? [deduct(customer), suspend(customer)] : [deduct(customer)]}
+          on={on}
+        />
         <Download
           path={`${place}/usage-export?format=csv`}
           name={`usage-${customer.customer_id}.csv`}
@@ -89,12 +98,12 @@ function stateOf({ revoked_at, expires_at }: Key): { readonly tone: string; read
   return { tone: 'good', text: 'active' }
 }
 
-function Keys({ customer, keys }: { customer: Customer; keys: readonly Key[] }) {
+function Keys({ customer, keys, names }: { customer: Customer; keys: readonly Key[]; names: NodeNames }) {
   return (
     <section aria-labelledby="keys-title">
       <div class="title-bar">
         <h2 id="keys-title">Keys</h2>
-        <ActButton act={addKey(customer)} label="New key" kind="primary" />
+        <ActButton act={addKey(customer, names)} label="New key" kind="primary" />
       </div>
       {keys.length === 0 ? (
         <Empty title="No key yet">A program needs one to ask for anything.</Empty>
@@ -116,7 +125,7 @@ function Keys({ customer, keys }: { customer: Customer; keys: readonly Key[] }) 
             </thead>
             <tbody>
               {keys.map((key) => (
-                <KeyRow key={key.key_id} given={key} customer={customer} />
+                <KeyRow key={key.key_id} given={key} customer={customer} names={names} />
               ))}
             </tbody>
           </table>
@@ -126,7 +135,7 @@ function Keys({ customer, keys }: { customer: Customer; keys: readonly Key[] }) 
   )
 }
 
-function KeyRow({ given, customer }: { given: Key; customer: Customer }) {
+function KeyRow({ given, customer, names }: { given: Key; customer: Customer; names: NodeNames }) {
   const { tone, text } = stateOf(given)
   const held = goesBeyond(given.model_policy, customer.gateway_policy)
   return (
@@ -147,6 +156,7 @@ function KeyRow({ given, customer }: { given: Key; customer: Customer }) {
       <td data-label="Last used">{given.last_used_at === null ? nothing : shortTime(given.last_used_at)}</td>
       <td data-label="Ends">{given.expires_at === null ? nothing : shortTime(given.expires_at)}</td>
       <td class="actions">
+        {given.revoked_at === null && <ActButton act={editKey(customer, given, names)} on={given.name} label="Edit" />}
         <ActButtons kind="key" row={given} on={given.name} />
       </td>
     </tr>

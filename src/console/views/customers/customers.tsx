@@ -5,7 +5,7 @@ import { count, nothing, shortTime } from '../../parts/format.ts'
 import { type Column, LongTable } from '../../parts/long-table.tsx'
 import { Id, Pill } from '../../parts/small.tsx'
 import { Cut, Empty, Part } from '../../parts/states.tsx'
-import { Wei } from '../../parts/wei.tsx'
+import { UnitChoice, Wei } from '../../parts/wei.tsx'
 import { useLoad } from '../../state/load.ts'
 import { usePlace } from '../../state/place.ts'
 import { mayAct } from '../../state/session.ts'
@@ -23,6 +23,7 @@ export function Customers() {
     <>
       <div class="title-bar">
         <h1>Customers</h1>
+        <UnitChoice />
         <ActButton act={addCustomer()} label="Add a customer" kind="primary" />
       </div>
       {mayAct('operator') ? (

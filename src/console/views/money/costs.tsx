@@ -5,7 +5,7 @@ import { count, monthOf, shortTime } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
 import { Id } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
-import { Amounts, Wei } from '../../parts/wei.tsx'
+import { Wei } from '../../parts/wei.tsx'
 import { useLoad } from '../../state/load.ts'
 
 const groupings = [
@@ -93,7 +93,7 @@ function CostTable({ costs }: { costs: Costs }) {
   }
   const [, name] = groupings.find(([by]) => by === costs.by) ?? groupings[0]
   return (
-    <Amounts table="costs">
+    <>
       {costs.kept_from !== null && <p class="muted">Requests before {shortTime(costs.kept_from)} are not kept.</p>}
       <Frame label={`Costs by ${costs.by}`}>
         <table>
@@ -137,6 +137,6 @@ function CostTable({ costs }: { costs: Costs }) {
         </table>
       </Frame>
       {costs.truncated && <p class="muted">Only the dearest {count(costs.count)} are shown.</p>}
-    </Amounts>
+    </>
   )
 }

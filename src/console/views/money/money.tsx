@@ -5,12 +5,12 @@ import type { Customer, CustomerList } from '../../../protocol/wire/admin/accoun
 import type { BooksReport } from '../../../protocol/wire/money/log.ts'
 import type { LedgerProof, TreasuryReport } from '../../../protocol/wire/money/money.ts'
 import { Check } from '../../parts/check.tsx'
-import { count, ether } from '../../parts/format.ts'
+import { count } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
 import { type Column, LongTable } from '../../parts/long-table.tsx'
 import { Figure, Id } from '../../parts/small.tsx'
 import { Cut, Empty, Part } from '../../parts/states.tsx'
-import { Amounts, Wei } from '../../parts/wei.tsx'
+import { amountText, UnitChoice, Wei } from '../../parts/wei.tsx'
 import { useLoad } from '../../state/load.ts'
 import { mayAct, role } from '../../state/session.ts'
 import { CostsPart } from './costs.tsx'
@@ -25,6 +25,7 @@ export function Money() {
     <>
       <div class="title-row">
         <h1>Money</h1>
+        <UnitChoice />
         <p class="muted">Point at an amount to see the exact number of wei.</p>
       </div>
       {mayAct('operator') && (
@@ -57,11 +58,11 @@ function Books() {
           </p>
           <dl class="figures">
             <Sums kinds={enteringKinds} proof={data} />
-            <Figure name="Balances" value={ether(data.balances_wei)} />
-            <Figure name="Reserved" value={ether(data.reserved_wei)} />
+            <Figure name="Balances" value={amountText(data.balances_wei)} />
+            <Figure name="Reserved" value={amountText(data.reserved_wei)} />
             <Sums kinds={followingKinds} proof={data} />
-            <Figure name="To nodes" value={ether(data.payouts_wei)} />
-            <Figure name="Fees" value={ether(data.fees_wei)} />
+            <Figure name="To nodes" value={amountText(data.payouts_wei)} />
+            <Figure name="Fees" value={amountText(data.fees_wei)} />
           </dl>
           <Check<BooksReport> path="/v1/admin/ledger/check" what="Recompute the books row by row" say={booksSaid} />
         </section>
@@ -71,7 +72,7 @@ function Books() {
 }
 
 const Sums = ({ kinds, proof }: { kinds: readonly CountedKind[]; proof: LedgerProof }) =>
-  kinds.map((kind) => <Figure key={kind} name={sumFigure(kind)} value={ether(proof[sumField(kind)])} />)
+  kinds.map((kind) => <Figure key={kind} name={sumFigure(kind)} value={amountText(proof[sumField(kind)])} />)
 
 const booksSaid = ({ sound, receipts, faults }: BooksReport) => ({
   good: sound,
@@ -104,40 +105,38 @@ function TreasuryPart() {
           {data.settlement_statuses.length === 0 ? (
             <Empty title="No payout in this time">Paid work on other people’s nodes makes one.</Empty>
           ) : (
-            <Amounts table="payouts">
-              <Frame label="Payouts by state">
-                <table>
-                  <thead>
-                    <tr>
-                      <th scope="col">State</th>
-                      <th scope="col" class="number">
-                        Payouts
-                      </th>
-                      <th scope="col" class="number">
-                        To nodes
-                      </th>
-                      <th scope="col" class="number">
-                        With the fee
-                      </th>
+            <Frame label="Payouts by state">
+              <table>
+                <thead>
+                  <tr>
+                    <th scope="col">State</th>
+                    <th scope="col" class="number">
+                      Payouts
+                    </th>
+                    <th scope="col" class="number">
+                      To nodes
+                    </th>
+                    <th scope="col" class="number">
+                      With the fee
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {data.settlement_statuses.map((group) => (
+                    <tr key={group.settlement_status}>
+                      <th scope="row">{group.settlement_status}</th>
+                      <td class="number">{count(group.payout_count)}</td>
+                      <td class="number">
+                        <Wei wei={group.total_payout_wei} />
+                      </td>
+                      <td class="number">
+                        <Wei wei={group.total_amount_wei} />
+                      </td>
                     </tr>
-                  </thead>
-                  <tbody>
-                    {data.settlement_statuses.map((group) => (
-                      <tr key={group.settlement_status}>
-                        <th scope="row">{group.settlement_status}</th>
-                        <td class="number">{count(group.payout_count)}</td>
-                        <td class="number">
-                          <Wei wei={group.total_payout_wei} />
-                        </td>
-                        <td class="number">
-                          <Wei wei={group.total_amount_wei} />
-                        </td>
-                      </tr>
-                    ))}
-                  </tbody>
-                </table>
-              </Frame>
-            </Amounts>
+                  ))}
+                </tbody>
+              </table>
+            </Frame>
           )}
         </section>
       )}
@@ -157,7 +156,7 @@ function Balances() {
               One is made with <code>./penstock customers create</code>.
             </Empty>
           ) : (
-            <Amounts table="balances">
+            <>
               <LongTable
                 label="Balances of customers"
                 rows={customers}
@@ -166,7 +165,7 @@ function Balances() {
                 columns={balanceColumns}
               />
               <Cut rows={customers.length} limit={balancesMax} what="the newest customers" />
-            </Amounts>
+            </>
           )}
         </section>
       )}

@@ -1,5 +1,6 @@
 import type { BatchStatus, PayoutBatch, PayoutBatchList } from '../../../protocol/wire/money/money.ts'
-import { ActButtons } from '../../actions/act-button.tsx'
+import { ActButton, ActButtons } from '../../actions/act-button.tsx'
+import { payOut } from '../../actions/payout-acts.ts'
 import { count, nothing, shortTime } from '../../parts/format.ts'
 import { type Column, LongTable } from '../../parts/long-table.tsx'
 import { Id, Pill } from '../../parts/small.tsx'
@@ -25,7 +26,10 @@ export function Batches() {
     <Part what="payout batches" loaded={list} again={again}>
       {({ batches, settlement_configured }) => (
         <section aria-labelledby="batches-title">
-          <h2 id="batches-title">Payout batches</h2>
+          <div class="title-bar">
+            <h2 id="batches-title">Payout batches</h2>
+            <ActButton act={payOut()} label="Pay out now" kind="primary" />
+          </div>
           {!settlement_configured && (
             <p class="muted">No blockchain is configured, so batches stay as they are and nothing is paid out.</p>
           )}

@@ -7,8 +7,8 @@ import { Figure, useNow } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
 import { liveNodes } from '../../state/live.ts'
 import { useLoad } from '../../state/load.ts'
+import { useNodeNames } from '../../state/node-names.ts'
 import { addressOf } from '../../state/place.ts'
-import { useNodeNames } from '../requests/request-list.tsx'
 import { FailureRow } from './failure-row.tsx'
 
 const hourMs = 3_600_000

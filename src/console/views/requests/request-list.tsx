@@ -1,6 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { CustomerList } from '../../../protocol/wire/admin/accounts.ts'
-import type { NodeList } from '../../../protocol/wire/admin/admin.ts'
 import type { AdminRequest, AdminRequestList } from '../../../protocol/wire/admin/requests.ts'
 import { FilterForm, type FilterValues } from '../../parts/filter-form.tsx'
 import { clockTime, count, duration, nothing, shortId, shortTime, tokenPair } from '../../parts/format.ts'
@@ -8,22 +7,16 @@ import { Frame } from '../../parts/frame.tsx'
 import { Pill } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
 import { useLoad } from '../../state/load.ts'
+import { useNodeNames } from '../../state/node-names.ts'
 import { addressOf } from '../../state/place.ts'
 import { mayAct } from '../../state/session.ts'
 import { outcomes, readRequestFilters, requestFields } from './request-filters.ts'
 
 const tailEveryMs = 2_000
-const nodesEveryMs = 30_000
 const rowsShown = 100
 
 export const toneOf = (status: number) =>
   status < 400 ? 'good' : status === 499 ? 'plain' : status < 500 ? 'warn' : 'bad'
-
-/** Names of nodes by id; an id where the name is not known. */
-export function useNodeNames(): ReadonlyMap<string, string> {
-  const [list] = useLoad<NodeList>('/v1/admin/nodes?limit=1000', nodesEveryMs)
-  return new Map(list.kind === 'ready' ? list.data.nodes.map(({ node_id, name }) => [node_id, name]) : [])
-}
 
 /** Likewise of customers, for those who may know them. */
 function useCustomerNames(): ReadonlyMap<string, string> {

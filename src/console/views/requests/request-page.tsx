@@ -3,11 +3,12 @@ import { duration, fullTime, nothing, percent, shortId, tokenPair } from '../../
 import { Id, Pill } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
 import { type Happening, Timeline } from '../../parts/timeline.tsx'
-import { Wei } from '../../parts/wei.tsx'
+import { amountText } from '../../parts/wei.tsx'
 import { useLoad } from '../../state/load.ts'
+import { useNodeNames } from '../../state/node-names.ts'
 import { addressOf } from '../../state/place.ts'
 import { RequestExplain } from './request-explain.tsx'
-import { toneOf, useNodeNames } from './request-list.tsx'
+import { toneOf } from './request-list.tsx'
 import { RequestReceipt } from './request-receipt.tsx'
 
 type Names = ReadonlyMap<string, string>
@@ -135,7 +136,7 @@ function Facts({ story: { request }, nameOf }: { story: RequestStory; nameOf: (n
       </div>
       <div>
         <dt>Cost</dt>
-        <dd>{cost === null ? 'free' : <Wei wei={cost} />}</dd>
+        <dd>{cost === null ? 'free' : <span title={`${cost} wei`}>{amountText(cost)}</span>}</dd>
       </div>
       <div>
         <dt>Customer</dt>

@@ -1,4 +1,5 @@
 import type { CustomerReceipt } from '../../../protocol/wire/money/receipt.ts'
+import { ActButtons } from '../../actions/act-button.tsx'
 import { count, nothing } from '../../parts/format.ts'
 import { Pill } from '../../parts/small.tsx'
 import { Part } from '../../parts/states.tsx'
@@ -21,8 +22,9 @@ export function RequestReceipt({ hash }: { hash: string }) {
             </div>
             <div>
               <dt>Status</dt>
-              <dd>
+              <dd class="acts">
                 <Pill tone={status === 'rejected' ? 'bad' : status === 'held' ? 'warn' : 'good'} text={status} />
+                <ActButtons kind="receipt" row={{ receipt_hash: hash, status }} on="receipt" />
               </dd>
             </div>
             <div>

@@ -2,7 +2,7 @@ import { duration, shortTime } from '../../parts/format.ts'
 import type { InstanceSource, Row } from '../../parts/instances.ts'
 import { Id, Pill } from '../../parts/small.tsx'
 import { OneTransaction } from '../../parts/transaction.tsx'
-import { Wei } from '../../parts/wei.tsx'
+import { amountText } from '../../parts/wei.tsx'
 
 interface SubCall {
   readonly role: string
@@ -24,7 +24,7 @@ function factText(name: string, value: unknown): string | null {
 }
 
 function Fact({ name, text }: { name: string; text: string }) {
-  if (name.endsWith('_wei')) return <Wei wei={text} />
+  if (name.endsWith('_wei')) return <span title={`${text} wei`}>{amountText(text)}</span>
   if (name.endsWith('tx_hash')) return <OneTransaction hash={text} />
   return name.endsWith('_id') || text.startsWith('0x') ? <Id id={text} /> : text
 }

@@ -5,7 +5,7 @@ import { Frame } from '../../parts/frame.tsx'
 import { anyInstance, filtered, type Instance, type InstanceFilter } from '../../parts/instances.ts'
 import { useNow } from '../../parts/small.tsx'
 import { useVirtual } from '../../parts/virtual.ts'
-import { useNodeNames } from '../requests/request-list.tsx'
+import { useNodeNames } from '../../state/node-names.ts'
 
 const minuteMs = 60_000
 /** What the age can be; a negative one: at most. */

@@ -1,16 +1,18 @@
 import type { TrafficPoint } from '../../../protocol/wire/admin/inspect.ts'
 import { amount, count, duration, nothing } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
-import { type Line, LineChart } from '../../parts/line-chart.tsx'
 import { type Column, LongTable } from '../../parts/long-table.tsx'
 import { medianOf } from '../../parts/median.ts'
 import { Empty } from '../../parts/states.tsx'
+import type { Brush } from '../../plots/brush.ts'
+import { HeatMap, type HeatStep } from '../../plots/heat-map.tsx'
+import { type Line, LinePlot } from '../../plots/line-plot.tsx'
 import { traffic } from '../../state/live.ts'
 import { addressOf } from '../../state/place.ts'
 
 /** A young gateway shows what there is; from then on the last 15 minutes. */
 const spansMs = { least: 60_000, most: 900_000 } as const
-const codesShownMax = 5
+const codesShownMax = 4
 const liveOf = (model: string) => addressOf('traffic', null, { model })
 
 type Points = readonly TrafficPoint[]
@@ -21,15 +23,45 @@ interface Chart {
   readonly title: string
   readonly lines: readonly Line[]
   readonly show: (value: number) => string
+  readonly stacked?: boolean
+  readonly whole?: boolean
 }
 
 function errorLines(points: Points): readonly Line[] {
   const totals = new Map<string, number>()
   for (const { errors } of points)
     for (const [code, times] of Object.entries(errors)) totals.set(code, (totals.get(code) ?? 0) + times)
-  const worst = [...totals].toSorted((a, b) => b[1] - a[1]).slice(0, codesShownMax)
-  if (worst.length === 0) return [{ name: 'none', values: points.map(() => 0) }]
-  return worst.map(([code]) => ({ name: code, values: points.map((point) => point.errors[code] ?? 0) }))
+  const codes = [...totals].toSorted((a, b) => b[1] - a[1]).map(([code]) => code)
+  if (codes.length === 0) return [{ name: 'none', values: points.map(() => 0) }]
+  const sumOf = (names: readonly string[]) =>
+    points.map(({ errors }) => names.reduce((sum, code) => sum + (errors[code] ?? 0), 0))
+  const [worst, rest] = [codes.slice(0, codesShownMax), codes.slice(codesShownMax)]
+  const lines = worst.map((code) => ({ name: code, values: sumOf([code]) }))
+  return rest.length === 0 ? lines : [...lines, { name: `${count(rest.length)} others`, values: sumOf(rest) }]
+}
+
+/** Several points are one step: a field of a heat map is to be seen. */
+const pointsInStep = 6
+
+/** How soon first tokens came, of one model or of all. */
+function heatSteps(points: Points, model: string | null): readonly HeatStep[] {
+  const stepMs = (points[0]?.seconds ?? 0) * 1_000 * pointsInStep
+  const steps = Map.groupBy(points, ({ at }) => Math.floor(Date.parse(at) / stepMs) * stepMs)
+  return [...steps].map(([atMs, inStep]) => {
+    const of = inStep.flatMap(({ models }) => models.filter((each) => model === null || each.model === model))
+    const buckets = Map.groupBy(
+      of.flatMap(({ ttft_buckets: all }) => all),
+      ({ above_ms: above, to_ms: to }) => `${above} ${to}`,
+    )
+    return {
+      atMs,
+      buckets: [...buckets.values()].map((same) => ({
+        above_ms: same[0]?.above_ms ?? 0,
+        to_ms: same[0]?.to_ms ?? 0,
+        count: same.reduce((sum, each) => sum + each.count, 0),
+      })),
+    }
+  })
 }
 
 const rate = (value: number) => `${amount(value)}/s`
@@ -69,8 +101,9 @@ function chartsOfAll(points: Points): readonly Chart[] {
         { name: 'waiting', values: of((p) => p.queued) },
       ],
       show: count,
+      whole: true,
     },
-    { title: 'Errors, per 5 s', lines: errorLines(points), show: count },
+    { title: 'Errors, per 5 s', lines: errorLines(points), show: count, stacked: true, whole: true },
   ]
 }
 
@@ -190,12 +223,14 @@ function Strategies({ points }: { points: Points }) {
 }
 
 /** The last 15 minutes, from the numbers that `/metrics` shows. `model`: of that one alone; null: of all. */
-export function TrafficLive({ model }: { model: string | null }) {
+export function TrafficLive({ model, brush }: { model: string | null; brush: Brush }) {
   const points = traffic.value
   const sums = modelSums(points)
   const times = points.map(({ at }) => Date.parse(at))
   const coveredMs = (times.at(-1) ?? 0) - (times[0] ?? 0)
   const spanMs = Math.min(spansMs.most, Math.max(spansMs.least, coveredMs))
+  const toMs = times.at(-1) ?? 0
+  const shown = { fromMs: toMs - spanMs, toMs, brush }
   if (points.length === 0) {
     return <Empty title="No point yet">The first point appears within 5 seconds of the start.</Empty>
   }
@@ -206,8 +241,14 @@ export function TrafficLive({ model }: { model: string | null }) {
       </p>
       <div class="charts">
         {(model === null ? chartsOfAll(points) : chartsOfModel(points, model)).map((chart) => (
-          <LineChart key={chart.title} times={times} spanMs={spanMs} {...chart} />
+          <LinePlot key={chart.title} times={times} {...shown} {...chart} />
         ))}
+        <HeatMap
+          title="First tokens by how long they took"
+          steps={heatSteps(points, model)}
+          stepMs={(points[0]?.seconds ?? 0) * 1_000 * pointsInStep}
+          {...shown}
+        />
       </div>
       {sums.length > 0 && <Models sums={sums} />}
       <Strategies points={points} />

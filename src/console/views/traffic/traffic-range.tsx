@@ -1,45 +1,54 @@
 import type { AdminTraffic, TrafficMeasure } from '../../../protocol/wire/admin/traffic.ts'
 import { amount, count, duration, shortTime } from '../../parts/format.ts'
-import { type Line, LineChart } from '../../parts/line-chart.tsx'
-import { useNow } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
+import type { Brush } from '../../plots/brush.ts'
 import { useLoad } from '../../state/load.ts'
 import { addressOf } from '../../state/place.ts'
+import { TrafficCharts } from './traffic-charts.tsx'
 import { ComparedTable } from './traffic-table.tsx'
 
-const againEveryMs = 60_000
-
-interface RangeProps {
-  readonly spanMs: number
-  /** As the address has it. */
-  readonly range: string
-  readonly nodeId: string | null
-  readonly model: string | null
-  readonly names: ReadonlyMap<string, string>
+/** Unix ms. */
+export interface Range {
+  readonly fromMs: number
+  readonly toMs: number
 }
 
+interface RangeProps extends Range {
+  readonly nodeId: string | null
+  readonly model: string | null
+  /** Of what the address has, all but the node and the model. */
+  readonly here: Readonly<Record<string, string>>
+  readonly names: ReadonlyMap<string, string>
+  readonly brush: Brush
+}
+
+/** What the reads of a range are asked for. */
+const askedOf = ({ fromMs, toMs, nodeId, model }: Pick<RangeProps, 'fromMs' | 'toMs' | 'nodeId' | 'model'>) =>
+  addressOf('', null, {
+    from: new Date(fromMs).toISOString(),
+    to: new Date(toMs).toISOString(),
+    node_id: nodeId ?? '',
+    model: model ?? '',
+  }).slice(1)
+
 /** A range of the past, and each number beside that of the range before it. */
-export function TrafficRange({ spanMs, range, nodeId, model, names }: RangeProps) {
-  // The end moves on with the minutes, not with the seconds.
-  const minute = Math.ceil(useNow(againEveryMs) / 60_000) * 60_000
-  const from = new Date(minute - spanMs).toISOString()
-  const asked = addressOf('', null, { from, node_id: nodeId ?? '', model: model ?? '' }).slice(1)
+export function TrafficRange(props: RangeProps) {
+  const asked = askedOf(props)
   const [loaded, again] = useLoad<AdminTraffic>(`/v1/admin/traffic${asked}`)
   return (
     <Part what="the traffic" loaded={loaded} again={again}>
-      {(traffic) => <Whole traffic={traffic} range={range} names={names} />}
+      {(traffic) => <Whole traffic={traffic} asked={asked} {...props} />}
     </Part>
   )
 }
 
-interface WholeProps {
+interface WholeProps extends RangeProps {
   readonly traffic: AdminTraffic
-  readonly range: string
-  readonly names: ReadonlyMap<string, string>
+  readonly asked: string
 }
 
-function Whole({ traffic, range, names }: WholeProps) {
-  const { from, now, before, kept_days: days, unread } = traffic
+function Whole({ traffic, asked, here, names, brush }: WholeProps) {
+  const { from, to, now, before, kept_days: days, unread } = traffic
   if (days === 0) {
     return (
       <Empty title="No requests are kept">
@@ -53,14 +62,15 @@ function Whole({ traffic, range, names }: WholeProps) {
   return (
     <>
       <p class="muted">
-        Since {shortTime(from)}, beside as long before it. The gateway keeps {count(days)} days of requests.
+        {shortTime(from)} to {shortTime(to)}, beside as long before it. The gateway keeps {count(days)} days of
+        requests.
         {unread.map(
           (part) =>
             ` From ${shortTime(part.from)} to ${shortTime(part.to)} there were too many to read: no figure has them.`,
         )}
       </p>
       <Totals now={now} before={before} />
-      <Charts traffic={traffic} />
+      <TrafficCharts traffic={traffic} asked={asked} brush={brush} />
       {traffic.nodes.length > 0 && (
         <ComparedTable
           title="By node"
@@ -68,7 +78,7 @@ function Whole({ traffic, range, names }: WholeProps) {
           rows={traffic.nodes.map(({ node_id: id, ...both }) => ({
             id,
             name: names.get(id) ?? id,
-            address: addressOf('traffic', null, { range, node_id: id }),
+            address: addressOf('traffic', null, { ...here, node_id: id }),
             ...both,
           }))}
         />
@@ -80,7 +90,7 @@ function Whole({ traffic, range, names }: WholeProps) {
           rows={traffic.models.map(({ model, ...both }) => ({
             id: model,
             name: model,
-            address: addressOf('traffic', null, { range, model }),
+            address: addressOf('traffic', null, { ...here, model }),
             ...both,
           }))}
         />
@@ -111,42 +121,3 @@ const Totals = ({ now, before }: { now: TrafficMeasure; before: TrafficMeasure }
     <Compared name="Tokens out" now={count(now.completion_tokens)} before={count(before.completion_tokens)} />
   </dl>
 )
-
-/** Both ranges on one axis: the one before lies below, moved to where this one is. */
-function Charts({ traffic }: { traffic: AdminTraffic }) {
-  const { unread } = traffic
-  const [stepMs, fromMs, toMs] = [traffic.step_seconds * 1_000, Date.parse(traffic.from), Date.parse(traffic.to)]
-  const spanMs = toMs - fromMs
-  const known = new Map(traffic.points.map((point) => [Date.parse(point.at), point]))
-  const first = Math.floor(fromMs / stepMs) * stepMs
-  const times = Array.from({ length: Math.ceil((toMs - first) / stepMs) }, (_, at) => first + at * stepMs)
-  const shift = Math.round(spanMs / stepMs) * stepMs
-  type Point = AdminTraffic['points'][number]
-  const of = (read: (point: Point) => number | null, none: number | null, backMs = 0) =>
-    times.map((time) => {
-      const point = known.get(time - backMs)
-      if (unread.some(({ from, to }) => time - backMs < Date.parse(to) && time - backMs + stepMs > Date.parse(from)))
-        return null
-      return point === undefined ? none : read(point)
-    })
-  const both = (name: string, read: (point: Point) => number | null, none: number | null): readonly Line[] => [
-    { name, values: of(read, none) },
-    { name: 'before', values: of(read, none, shift) },
-  ]
-  const each = `, per ${duration(stepMs)}`
-  const charts = [
-    { title: `Requests${each}`, lines: both('requests', (point) => point.requests, 0), show: count },
-    { title: `Failed${each}`, lines: both('failed', (point) => point.failed, 0), show: count },
-    { title: 'First token, p50', lines: both('p50', (point) => point.ttft_p50_ms, null), show: duration },
-    { title: 'First token, p95', lines: both('p95', (point) => point.ttft_p95_ms, null), show: duration },
-    { title: 'Took, p95', lines: both('p95', (point) => point.duration_p95_ms, null), show: duration },
-    { title: `Tokens out${each}`, lines: both('tokens', (point) => point.completion_tokens, 0), show: count },
-  ]
-  return (
-    <div class="charts compared">
-      {charts.map((chart) => (
-        <LineChart key={chart.title} times={times} spanMs={spanMs} {...chart} />
-      ))}
-    </div>
-  )
-}

@@ -180,6 +180,19 @@ export async function listKeys(db: Database, customerId: string, limit: number):
     .limit(limit)
 }
 
+export type KeyChanges = Partial<Pick<KeyRow, 'name' | 'modelPolicy' | 'nodeScope' | 'expiresAt'>>
+
+/** null: no such key. */
+export async function updateKey(tx: Database, keyId: string, changes: KeyChanges): Promise<KeyRow | null> {
+  if (Object.keys(changes).length === 0) return getKey(tx, keyId)
+  const [row] = await tx
+    .update(gatewayKeys)
+    .set(changes)
+    .where(eq(gatewayKeys.keyId, keyId as KeyId))
+    .returning()
+  return row ?? null
+}
+
 /** Only ever brings the end nearer. */
 export async function expireKey(tx: Database, keyId: KeyId, expiresAt: Date): Promise<void> {
   const later = or(isNull(gatewayKeys.expiresAt), gt(gatewayKeys.expiresAt, expiresAt))

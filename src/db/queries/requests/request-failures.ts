@@ -1,4 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
+import { hourMs, minuteMs } from '../../../time.ts'
 import { arrayOf } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
 import { groupName, type RequestColumn, requestColumns } from './request-groups.ts'
@@ -30,8 +31,19 @@ export interface FailureCluster {
   readonly most: Readonly<Record<FailurePart, readonly FailureShare[]>>
 }
 
+/** Failed requests of one status in one step of time. */
+export interface FailureStep {
+  /** Unix ms: where the step begins. */
+  readonly atMs: number
+  readonly status: number
+  readonly requests: number
+}
+
 export interface Failures {
   readonly clusters: readonly FailureCluster[]
+  /** Oldest first; a step in which none failed is left out. */
+  readonly steps: readonly FailureStep[]
+  readonly stepMs: number
   /** Unix ms: what is older was not read; null: all was. */
   readonly reachMs: number | null
 }
@@ -42,6 +54,10 @@ export type FailuresOf = Pick<RequestFilter, 'model' | 'nodeId' | 'customerId' |
 export const failureRowsMax = 100_000
 export const clustersMax = 100
 const namesMax = 3
+
+/** Minutes of a range of up to three hours, hours of a longer one. */
+export const failureStepMs = ({ fromMs, toMs }: { readonly fromMs: number; readonly toMs: number }): number =>
+  toMs - fromMs <= 3 * hourMs ? minuteMs : hourMs
 
 const instant = (ms: number) => sql`${new Date(ms).toISOString()}::timestamptz`
 
@@ -88,6 +104,7 @@ interface Row extends Record<string, unknown> {
   readonly distinct: string | null
   readonly most: readonly FailureShare[] | null
   readonly reach: string | null
+  readonly steps: readonly FailureStep[] | null
 }
 
 const each = <T>(value: (part: FailurePart) => T) =>
@@ -113,10 +130,11 @@ const ms = (moment: string) => sql.raw(`(extract(epoch from ${moment}) * 1000)::
 /** The failed requests of a range (Unix ms; the end is not in it), by status and code, most requests first. */
 export async function requestFailures(
   db: Database,
-  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
+  range: { readonly fromMs: number; readonly toMs: number },
   of: FailuresOf,
 ): Promise<Failures> {
-  const [from, to] = [instant(fromMs), instant(toMs)]
+  const [from, to] = [instant(range.fromMs), instant(range.toMs)]
+  const stepMs = failureStepMs(range)
   const parts = asked(of)
   const groups = parts.map(({ part, name }) => groupName(part, name))
   const rows = await db.execute<Row>(sql`
@@ -134,6 +152,9 @@ export async function requestFailures(
       select status, code, count(*) as requests, min(at) as first_at, max(at) as last_at,
         (array_agg(request_id order by at desc, request_id desc))[1] as request_id
       from failed group by 1, 2 order by 3 desc, 1, 2 limit ${clustersMax}
+    ), steps as (
+      select date_bin(make_interval(secs => ${stepMs / 1_000}), at, 'epoch') as at, status, count(*) as requests
+      from failed group by 1, 2
     ), named as (
       select f.status, f.code, v.part, v.name, count(*) as requests from failed f,
         lateral (values ${sql.join(
@@ -149,9 +170,16 @@ export async function requestFailures(
       from ranked group by 1, 2, 3
     )
     select c.status, c.code, c.requests, ${ms('c.first_at')} as first_at, ${ms('c.last_at')} as last_at, c.request_id,
-      s.part, s.distinct, s.most, (select ${ms('max(newest)')} from newest where newer >= ${failureRowsMax}) as reach
+      s.part, s.distinct, s.most, (select ${ms('max(newest)')} from newest where newer >= ${failureRowsMax}) as reach,
+      (select json_agg(json_build_object('atMs', ${ms('at')}, 'status', status, 'requests', requests) order by at, status) from steps)
+        as steps
     from clusters c left join shares s using (status, code) order by c.requests desc, c.status, c.code`)
   const clusters = [...Map.groupBy(rows, ({ status, code }) => `${status} ${code}`).values()]
   const reach = rows[0]?.reach ?? null
-  return { clusters: clusters.map(clusterOf), reachMs: reach === null ? null : Number(reach) }
+  return {
+    clusters: clusters.map(clusterOf),
+    steps: rows[0]?.steps ?? [],
+    stepMs,
+    reachMs: reach === null ? null : Number(reach),
+  }
 }

@@ -101,7 +101,7 @@ function summed(seconds: number, spans: readonly Span[], { nodeId, model }: Traf
   ]
 }
 
-interface CellsOf {
+export interface CellsOf {
   /** Of one range, or of several that do not overlap. */
   readonly sources: readonly TrafficSources[]
   readonly of: TrafficOf
@@ -110,7 +110,7 @@ interface CellsOf {
 }
 
 /** A row per summed hour, day and step of rows, for each name. */
-function cells({ sources, of, stepSeconds }: CellsOf): SQL {
+export function cells({ sources, of, stepSeconds }: CellsOf): SQL {
   const all = stepSeconds !== null
   const alone = all || of.nodeId !== null || of.model !== null
   const step = sql`make_interval(secs => ${stepSeconds ?? 86_400})`

@@ -15,6 +15,7 @@ import * as moneyViews from '../../views/money.ts'
 import * as probeViews from '../../views/node-probe.ts'
 import * as nodeViews from '../../views/nodes.ts'
 import * as ownViews from '../../views/own.ts'
+import * as policyViews from '../../views/policy-preview.ts'
 
 export const views = {
   ...adminViews,
@@ -24,6 +25,7 @@ export const views = {
   ...probeViews,
   ...nodeViews,
   ...ownViews,
+  ...policyViews,
 }
 
 interface Called {

@@ -8,6 +8,7 @@ import { booksCheck } from '../../reports/books-check.ts'
 import { commandEvents } from '../../reports/command-events.ts'
 import { costs } from '../../reports/costs.ts'
 import { failuresReport } from '../../reports/failures.ts'
+import { firstTokensReport } from '../../reports/first-tokens.ts'
 import { invoice } from '../../reports/invoice.ts'
 import { ledgerProof } from '../../reports/ledger-proof.ts'
 import { type AnyReport, reportRoute } from '../../reports/report.ts'
@@ -46,6 +47,7 @@ const reports: readonly AnyReport[] = [
   ledgerProof,
   requestReport,
   trafficReport,
+  firstTokensReport,
   failuresReport,
   booksCheck,
 ]

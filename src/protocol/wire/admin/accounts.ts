@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
 import { count, etag, Instant, id, literals, NullableInstant, nullable, reason, strict, text, wei } from '../shapes.ts'
-import { GatewayPolicy, GatewayPolicyChanges, ModelPolicy } from './policy.ts'
+import { GatewayPolicy, GatewayPolicyChanges, ModelPolicy, ModelPolicyChanges } from './policy.ts'
 
 const accountStatus = literals(['active', 'suspended', 'closed'])
 
@@ -55,16 +55,62 @@ export const WebhookSecret = Type.Object({
   webhook_secret: shownOnce('The secret that signs webhooks'),
 })
 
+const nodeScope = Type.Optional(nullable(Type.Array(id, { maxItems: 256, description: 'Node ids; null: all' })))
+
 export const KeyCreate = Type.Object(
   {
     name: text(128),
     model_policy: Type.Optional(nullable(ModelPolicy)),
-    node_scope: Type.Optional(nullable(Type.Array(id, { maxItems: 256, description: 'Node ids' }))),
+    node_scope: nodeScope,
     expires_at: Type.Optional(nullable(Instant)),
     reason,
   },
   strict,
 )
+export const KeyUpdate = Type.Object(
+  {
+    name: Type.Optional(text(128)),
+    model_policy_changes: Type.Optional(ModelPolicyChanges),
+    node_scope: nodeScope,
+    expires_at: Type.Optional(nullable(Instant)),
+    reason,
+  },
+  strict,
+)
+
+/** A change of a policy that is only looked at. */
+export const PolicyPreviewAsk = Type.Object(
+  {
+    customer_id: id,
+    key_id: Type.Optional(
+      nullable(
+        Type.Unsafe<string>({ ...id, description: 'A key of it; null: one that is not issued yet; absent: none' }),
+      ),
+    ),
+    gateway_policy_changes: Type.Optional(GatewayPolicyChanges),
+    model_policy_changes: Type.Optional(ModelPolicyChanges),
+    node_scope: nodeScope,
+  },
+  strict,
+)
+export type PolicyPreviewAsk = Static<typeof PolicyPreviewAsk>
+const PolicyReach = Type.Object({ models: count, nodes: count })
+const modelsNamed = (what: string) =>
+  Type.Array(Type.String(), { description: `Models that the change ${what}, at most 5 of them` })
+export const PolicyPreview = Type.Object({
+  object: Type.Literal(`${brand}.admin.policy_preview`),
+  before: Type.Unsafe<Static<typeof PolicyReach> | null>({
+    ...nullable(PolicyReach),
+    description: 'What can be called now; null: the key is not issued yet',
+  }),
+  after: Type.Unsafe<Static<typeof PolicyReach>>({
+    ...PolicyReach,
+    description: 'What can be called after the change',
+  }),
+  lost: modelsNamed('takes away'),
+  gained: modelsNamed('adds'),
+})
+export type PolicyPreview = Static<typeof PolicyPreview>
 const sevenDaysSeconds = 604_800
 export const KeyRotate = Type.Object(
   {
@@ -86,6 +132,7 @@ const keyFields = {
   last_used_at: nullable(Instant),
   expires_at: NullableInstant,
   revoked_at: NullableInstant,
+  etag,
 }
 export const Key = Type.Object(keyFields)
 export type Key = Static<typeof Key>

@@ -43,6 +43,15 @@ export const AdminFailures = Type.Object({
     description: 'false: `from` is later than asked for, since only the newest 100,000 requests were read',
   }),
   count,
+  step_seconds: Type.Integer({ minimum: 60, description: 'Of `points`: 60 or 3,600' }),
+  points: Type.Array(
+    Type.Object({
+      at: Instant,
+      status: Type.Integer({ description: 'HTTP status; 200: a stream that had begun' }),
+      requests: count,
+    }),
+    { description: 'By step of time and status, oldest first; a step in which none failed is left out' },
+  ),
   failures: Type.Array(FailureCluster, { description: 'Most requests first, at most 100' }),
 })
 export type AdminFailures = Static<typeof AdminFailures>

@@ -67,6 +67,12 @@ export const GatewayPolicyChanges = Type.Partial(
 )
 export type GatewayPolicyChanges = { readonly [K in keyof GatewayPolicy]?: GatewayPolicy[K] | null }
 
+export const ModelPolicyChanges = Type.Partial(
+  Type.Mapped(Type.KeyOf(ModelPolicy), (key) => Type.Union([Type.Index(ModelPolicy, key), Type.Null()])),
+  { additionalProperties: false },
+)
+export type ModelPolicyChanges = { readonly [K in keyof ModelPolicy]?: ModelPolicy[K] | null }
+
 /** The policy as its account reads it (§27), with every default filled in. */
 export const WholeGatewayPolicy = Type.Required(GatewayPolicy)
 export type WholeGatewayPolicy = Static<typeof WholeGatewayPolicy>

@@ -53,3 +53,31 @@ export const AdminTraffic = Type.Object({
   models: Type.Array(Type.Object({ model: Type.String(), ...compared })),
 })
 export type AdminTraffic = Static<typeof AdminTraffic>
+
+/** How soon first tokens came in a range. */
+export const AdminFirstTokens = Type.Object({
+  object: Type.Literal(`${brand}.admin.first_tokens`),
+  generated_at: Instant,
+  from: Instant,
+  to: Instant,
+  step_seconds: Type.Integer({ minimum: 60, description: 'Of `points`: 60, 3,600 or 86,400' }),
+  kept_days: Type.Integer({
+    minimum: 0,
+    description: '`SVC_REQUEST_LOG_DAYS`; 0: no requests are kept, and `points` is empty',
+  }),
+  complete: Type.Boolean({ description: 'false: of the youngest hours only the newest 100,000 requests were read' }),
+  points: Type.Array(
+    Type.Object({
+      at: Instant,
+      buckets: Type.Array(
+        Type.Object({
+          above_ms: Type.Number({ description: 'A first token came later than this, ms' }),
+          to_ms: Type.Number({ description: 'and not later than this: five buckets to a power of ten' }),
+          count,
+        }),
+      ),
+    }),
+    { description: 'Oldest first; steps and buckets without a first token are left out' },
+  ),
+})
+export type AdminFirstTokens = Static<typeof AdminFirstTokens>

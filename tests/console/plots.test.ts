@@ -1,0 +1,145 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Browser, Page } from 'playwright-core'
+import { keepRequestRecords } from '../../src/db/queries/requests/request-records.ts'
+import { dayMs, hourMs, minuteMs } from '../../src/time.ts'
+import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
+import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { insertRequests } from '../support/pools/request-rows.ts'
+import { testLimitMs } from '../support/run/limits.ts'
+
+const looks = [
+  ['light', 1280],
+  ['dark', 1280],
+  ['light', 360],
+] as const
+
+describe.skipIf(!hasBrowser)('plots of what went through', () => {
+  let gateway: TestGateway
+  let browser: Browser
+  const now = Math.floor(Date.now() / minuteMs) * minuteMs
+  beforeAll(async () => {
+    gateway = await startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_REQUEST_LOG_DAYS: '7' } })
+    const { sql, db } = gateway.database
+    await keepRequestRecords(db, new Date(now - 7 * dayMs), new Date(now), new Date(0))
+    // Every ten seconds. Two humps of first tokens; refusals all the time, and nodes that fail for the last twenty minutes.
+    await insertRequests(
+      sql,
+      `select 'req_' || lpad(i::text, 26, '0'), to_timestamp(${now / 1_000}) - i * interval '10 seconds' - interval '1 second', 'cus_1', null,
+        'chat', true, 'model-' || i % 2, 'node_' || i % 4, 1, 0, null, 2,
+        case when i % 9 = 0 then null when i % 2 = 0 then 80 + i * 37 % 90 else 2500 + i * 53 % 3000 end, 4000 + i % 700, 10, 20 + i % 50, null,
+        case when i % 30 = 0 then 403 when i % 45 = 0 then 429 when i < 120 and i % 9 = 0 then 502 else 200 end,
+        case when i % 30 = 0 then 'model_not_allowed' when i % 45 = 0 then 'rate_limited' when i < 120 and i % 9 = 0 then 'upstream_error' end,
+        null, null, null
+      from generate_series(0, 17279) i`,
+    )
+    browser = await launchBrowser()
+  }, testLimitMs)
+  afterAll(async () => {
+    await browser?.close()
+    await gateway?.stop()
+  })
+
+  const plotOf = (page: Page, name: RegExp) => page.getByRole('img', { name })
+  const chartOf = (page: Page, title: string) => page.locator('figure', { hasText: title })
+
+  test.each(looks)(
+    '%s, %i wide: every plot has its axes, and nothing is wider than the page',
+    async (colorScheme, width) => {
+      const console = await openConsole(browser, gateway.url, { colorScheme, viewport: { width, height: 860 } })
+      const { page } = console
+      await console.signIn(gateway.tokens.viewer)
+      await page.goto(`${gateway.url}/console#traffic?range=3h`)
+      await plotOf(page, /^First tokens by how long they took, 3(\.0)? h\. \d+ requests? took/).waitFor()
+      await plotOf(page, /^Errors by class, per minute/).waitFor()
+      await page.locator('figure canvas').nth(7).waitFor()
+      // Ink of two colours at least: axes in one, what was measured in another.
+      const inks = await page.locator('figure canvas').evaluateAll((all) =>
+        all.map((each) => {
+          const canvas = each as HTMLCanvasElement
+          const { data } = canvas.getContext('2d')?.getImageData(0, 0, canvas.width, canvas.height) ?? { data: [] }
+          const seen = new Set<string>()
+          for (let at = 0; at < data.length; at += 4)
+            if ((data[at + 3] ?? 0) > 200) seen.add(`${data[at]} ${data[at + 1]} ${data[at + 2]}`)
+          return seen.size
+        }),
+      )
+      expect(inks).toHaveLength(8)
+      for (const colours of inks) expect(colours).toBeGreaterThan(1)
+      expect(await console.violations()).toEqual([])
+      const wider = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
+      expect(Number(wider)).toBeLessThanOrEqual(0)
+      expect(console.faults).toEqual([])
+      await console.close()
+    },
+    testLimitMs,
+  )
+
+  test(
+    'the cursor reads every plot at one moment, and a field of the heat map',
+    async () => {
+      const console = await openConsole(browser, gateway.url)
+      const { page } = console
+      await console.signIn(gateway.tokens.viewer)
+      await page.goto(`${gateway.url}/console#traffic?range=1h`)
+      const first = chartOf(page, 'Requests, per minute')
+      await first.locator('.u-over').hover({ position: { x: 100, y: 50 } })
+      const moment = await first.locator('.chart-time').innerText()
+      expect(moment).toMatch(/\d\d:\d\d/)
+      // The plot of tokens has the same cursor: twelve minutes' sixths of a minute have 20 to 69 tokens each.
+      const tokens = chartOf(page, 'Tokens out')
+      await tokens.locator('.chart-time', { hasText: moment }).waitFor()
+      const heat = chartOf(page, 'First tokens by how long they took')
+      const { width = 0, height = 0 } = (await heat.locator('.u-over').boundingBox()) ?? {}
+      const over = heat.locator('.u-over')
+      const field = heat.getByText(/^(0|\d.* m?s) to \d.* m?s: \d requests?$/)
+      // From the top down: the fields of one minute stand somewhere in its column.
+      for (let y = 2; y < height && (await field.count()) === 0; y += 5) {
+        await over.hover({ position: { x: width / 2, y } })
+        await page.evaluate('new Promise(requestAnimationFrame)')
+      }
+      await field.waitFor()
+      expect(console.faults).toEqual([])
+      await console.close()
+    },
+    testLimitMs,
+  )
+
+  test(
+    'a mark in one plot zooms all of them, stands in the address, and leads back',
+    async () => {
+      const console = await openConsole(browser, gateway.url)
+      const { page } = console
+      await console.signIn(gateway.tokens.viewer)
+      await page.goto(`${gateway.url}/console#traffic?range=24h&model=model-1`)
+      const requests = chartOf(page, 'Requests, per hour')
+      await requests.scrollIntoViewIfNeeded()
+      const over = requests.locator('.u-over')
+      await over.waitFor()
+      const { x, y, width } = (await over.boundingBox()) ?? { x: 0, y: 0, width: 0 }
+      await page.mouse.move(x + width * 0.5, y + 40)
+      await page.mouse.down()
+      await page.mouse.move(x + width * 0.6, y + 60, { steps: 5 })
+      await page.mouse.up()
+      const part = page.getByRole('navigation', { name: 'Part of the time' })
+      await part.waitFor()
+      const marked = new URLSearchParams(new URL(page.url()).hash.split('?')[1])
+      const spanMs = Date.parse(marked.get('to') ?? '') - Date.parse(marked.get('from') ?? '')
+      // A tenth of a day; an axis begins with a whole hour.
+      expect(Math.abs(spanMs / (2.4 * hourMs) - 1)).toBeLessThan(0.1)
+      expect([marked.get('model'), marked.get('range')]).toEqual(['model-1', '24h'])
+      await chartOf(page, 'Requests, per minute').waitFor()
+      // Who opens the address sees the same.
+      await page.reload()
+      await plotOf(page, /^Requests, per minute, (2\.\d|1[34]\d) (h|min)/).waitFor()
+      await part.getByRole('link', { name: 'Closer' }).focus()
+      await page.keyboard.press('Enter')
+      await plotOf(page, /^Requests, per minute, (1\.\d h|[67]\d min)/).waitFor()
+      await part.getByRole('link', { name: 'Back to 24 hours' }).click()
+      await requests.waitFor()
+      expect(page.url()).toEndWith('#traffic?range=24h&model=model-1')
+      expect(console.faults).toEqual([])
+      await console.close()
+    },
+    testLimitMs,
+  )
+})
