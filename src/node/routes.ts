@@ -11,6 +11,7 @@ import { Commands } from './commands/commands.ts'
 import type { TransportKeys } from './commands/transport-keys.ts'
 import type { Identity } from './membership/identity.ts'
 import type { Membership, Place } from './membership/membership.ts'
+import type { StatusParts } from './node-status.ts'
 import { Reranker } from './rerank/rerank.ts'
 import type { RuntimeSet } from './runtimes/runtime-set.ts'
 import { createWitness } from './witness/witness.ts'
@@ -22,6 +23,7 @@ export interface RoutesOptions {
   readonly transportKeys: TransportKeys
   readonly runtimes: RuntimeSet
   readonly place: Place
+  readonly budgetMb: StatusParts['budgetMb']
   readonly log: Log
 }
 
@@ -45,7 +47,15 @@ function membershipOf({ membership }: Place): Membership {
 }
 
 /** The agent's routes over all that they need. */
-export function createRoutes({ folder, identity, transportKeys, runtimes, place, log }: RoutesOptions): Served {
+export function createRoutes({
+  folder,
+  identity,
+  transportKeys,
+  runtimes,
+  place,
+  budgetMb,
+  log,
+}: RoutesOptions): Served {
   let stopping = false
   const chat = new NodeChat(runtimes)
   const reranker = new Reranker({ runtimes: () => runtimes.list() })
@@ -74,6 +84,7 @@ export function createRoutes({ folder, identity, transportKeys, runtimes, place,
     place,
     identity: identity.key,
     transportKeys,
+    budgetMb,
     runtimes,
     chat,
     credentials,
