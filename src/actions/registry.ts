@@ -24,6 +24,7 @@ import { deleteModel } from './models/delete.ts'
 import { editModel } from './models/edit.ts'
 import { modelList } from './models/list.ts'
 import { mixtureList } from './models/mixtures.ts'
+import { memoryPlan } from './models/plan.ts'
 import { putModel } from './models/put.ts'
 import { batchProofs } from './money/batch-proofs.ts'
 import { batchList } from './money/batches.ts'
@@ -98,6 +99,7 @@ const registry = [
   editModel,
   deleteModel,
   modelList,
+  memoryPlan,
   cancelJob,
   read('command.read', 'viewer', 'node_control', '/v1/admin/commands/:command_id'),
   jobList,

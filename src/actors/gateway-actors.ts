@@ -40,6 +40,8 @@ import { ReceiptWriter } from './money/receipt-writer.ts'
 import { Settlement } from './money/settlement.ts'
 import { createSettlementView } from './money/settlement-view.ts'
 import { SharedPlacements } from './placement/shared-placements.ts'
+import { MemoryPlanner } from './planning/memory-planner.ts'
+import { ModelDemands } from './planning/model-demands.ts'
 import { createLocalNodes } from './pool/local-nodes.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
@@ -67,6 +69,15 @@ export function createActors(parts: GatewayParts, chain: EvmChain | null) {
   const transparency = createTransparency(parts, keeping, pool.router)
   const calls = createCalls(parts, { ...watching, ...keeping, ...pool, ...money, ...transparency }, baseUrl)
   const consoles = createConsoles(parts, watching, pool.router)
+  const planner = new MemoryPlanner({
+    ...pool,
+    mode: config.SVC_PLAN,
+    wishes: pool.modelWishes,
+    requests: watching.requests,
+    siblings: consoles.siblings,
+    log: parts.log,
+  })
+  pool.demands.onWait(() => planner.soon())
   return {
     listener,
     baseUrl,
@@ -78,6 +89,7 @@ export function createActors(parts: GatewayParts, chain: EvmChain | null) {
     ...transparency,
     ...calls,
     ...consoles,
+    planner,
   }
 }
 
@@ -187,6 +199,7 @@ function createPool(
   router.subscribe(({ owners }) => serverStates.keep(owners))
   const poolFeed = createPoolFeed(router, db, feed, log)
   const servers = new ToldServers({ router, log })
+  const demands = new ModelDemands(() => router.table())
   const modelWishes = new ModelWishes({ db, trail: audit, pool, router, servers })
   const ownModels = new OwnModels(servers)
   const localNodes = createLocalNodes({
@@ -197,7 +210,7 @@ function createPool(
     log,
     ownDoors: () => doorsOf(config, listener.port),
   })
-  return { pool, agents, placements, router, poolFeed, localNodes, modelWishes, ownModels }
+  return { pool, agents, placements, router, poolFeed, localNodes, demands, modelWishes, ownModels }
 }
 
 /** null if no blockchain is configured. */
@@ -271,7 +284,8 @@ function createJobs(parts: GatewayParts, { metrics, inspector }: Watching, keepi
 /** What answers inference requests. */
 function createCalls(parts: GatewayParts, actors: CallActors, baseUrl: () => string) {
   const { config, log } = parts
-  const { metrics, inspector, decisions, router, limits, memory, receipts, ledger, idempotency, ownModels } = actors
+  const { metrics, inspector, decisions, router, limits, memory, receipts, ledger, idempotency, ownModels, demands } =
+    actors
   const chatPort: ChatPort = {
     config,
     router,
@@ -281,7 +295,10 @@ function createCalls(parts: GatewayParts, actors: CallActors, baseUrl: () => str
     largeWork: new LargeWork(),
     ticker: new Ticker(),
     baseUrl,
-    decided: (command, decision, again) => decisions.record(command, decision, again),
+    decided: (command, decision, again) => {
+      decisions.record(command, decision, again)
+      if (!again) demands.asked(decision.placement)
+    },
     receipt: (receipt) => receipts.write(receipt),
     promises: actors.promises,
     ledger,

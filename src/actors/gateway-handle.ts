@@ -39,6 +39,8 @@ import type { Billing } from './money/billing.ts'
 import type { Ledger } from './money/ledger.ts'
 import type { Settlement } from './money/settlement.ts'
 import type { SettlementView } from './money/settlement-view.ts'
+import type { MemoryPlanner } from './planning/memory-planner.ts'
+import type { ModelDemands } from './planning/model-demands.ts'
 import type { PoolAdmin } from './pool/pool-admin.ts'
 import type { PoolRouter } from './pool/pool-router.ts'
 import type { RequestLog } from './requests/request-log.ts'
@@ -74,6 +76,10 @@ export interface GatewayHandle {
   checkAuditChains(): Promise<ChainReport>
   readonly pool: PoolAdmin
   readonly modelWishes: ModelWishes
+  /** How much this process is asked for each model. */
+  readonly demands: ModelDemands
+  /** Which model belongs where (§37). */
+  readonly planner: MemoryPlanner
   readonly enrollment: Enrollment
   readonly verifyNodeKey: VerifyNodeKey
   readonly agentBundle: AgentBundle

@@ -27,6 +27,7 @@ function observe({
   metrics,
   router,
   placements,
+  planner,
   receipts,
   audit,
   jobs,
@@ -46,6 +47,7 @@ function observe({
     memory: () => memory,
     places: () => placesOf(router.nodes(), (nodeId) => router.nodeName(nodeId)),
     placements: () => placements.counts,
+    wantedReplicas: () => planner.wantedReplicas(),
     receiptsWritten: () => receipts.written(),
     receiptsDropped: () => receipts.dropped(),
     receiptsForged: () => sequencer.forged(),
@@ -80,11 +82,15 @@ async function startActors(actors: Actors): Promise<void> {
   actors.idempotency.start()
   await actors.settlement.start()
   actors.traffic.start()
+  actors.planner.start()
 }
 
 /** Discovers the model servers on this computer where this process leads, then asks every node once. */
-async function fillPool({ localNodes, poolFeed, router }: Actors, leads: boolean): Promise<void> {
-  if (leads) await localNodes.lead()
+async function fillPool({ localNodes, planner, poolFeed, router }: Actors, leads: boolean): Promise<void> {
+  if (leads) {
+    planner.lead()
+    await localNodes.lead()
+  }
   await poolFeed.start()
   await router.whenServing()
   // A node that was registered a moment ago was not among the first rows, so it is asked now.
@@ -98,6 +104,7 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
   await actors.webhooks.stop()
   await actors.settlement.stop()
   actors.idempotency.stop()
+  await actors.planner.stop()
   await actors.localNodes.stop()
   actors.poolFeed.stop()
   await actors.cosigning.stop()
@@ -149,7 +156,7 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
 type Life = Omit<RunningGateway, keyof GatewayHandle>
 
 function lifeOf({ log, place }: GatewayParts, actors: Actors): Life {
-  const { health, jobs, webhooks, consoles, traffic, agents, chat, mixtures, listener, localNodes } = actors
+  const { health, jobs, webhooks, consoles, traffic, agents, chat, mixtures, listener, localNodes, planner } = actors
   const endCalls = async () => {
     chat.abortAll()
     mixtures.abortAll()
@@ -168,8 +175,14 @@ function lifeOf({ log, place }: GatewayParts, actors: Actors): Life {
     listensOn: (taken) => {
       listener.port = taken
     },
-    lead: () => localNodes.lead(),
-    follow: () => localNodes.follow(),
+    lead: () => {
+      planner.lead()
+      return localNodes.lead()
+    },
+    follow: () => {
+      planner.follow()
+      return localNodes.follow()
+    },
     beginLeave: () => {
       listener.leaving = true
     },

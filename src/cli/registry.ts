@@ -25,6 +25,8 @@ import type { Verb } from './frame/action.ts'
 
 const credits: Verb = { name: 'credits', about: 'Manage the prepaid money of customers', actions: {} }
 
+const plan: Verb = { name: 'plan', about: 'Show which model belongs on which node, and why', actions: {} }
+
 /** In the order of the help text. A new verb is one file and one line here. */
 const written: readonly Verb[] = [
   serve,
@@ -36,6 +38,7 @@ const written: readonly Verb[] = [
   connect,
   jobs,
   models,
+  plan,
   nodes,
   keys,
   customers,

@@ -2,6 +2,7 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { product } from '../brand.ts'
 import { descriptors } from '../host/descriptors.ts'
+import type { Loop } from '../host/loop.ts'
 import { portInUse } from '../host/port-holder.ts'
 import { openPrivateFolder, type PrivateFolder } from '../host/private-files.ts'
 import type { RuntimeId } from '../ids.ts'
@@ -20,15 +21,16 @@ import { lexicalRuntime } from './rerank/lexical-runtime.ts'
 import { createRoutes, type Served } from './routes.ts'
 import { type RuntimeTimes, runtimeTimes } from './runtimes/local-runtime.ts'
 import {
+  type BuiltIn,
   type DeclaredRanker,
   type RuntimeKey,
   type RuntimeSet,
-  type RuntimeSetOptions,
   startRuntimes,
 } from './runtimes/runtime-set.ts'
-import type { ServerTimes } from './servers/model-server.ts'
+import { type ServerTimes, serverTimes } from './servers/model-server.ts'
 import { type ModelServers, startModelServers } from './servers/model-servers.ts'
 import { loadModels, type ModelsFile } from './servers/models-file.ts'
+import { watchModels } from './servers/models-watch.ts'
 import { ServerRuntime } from './servers/server-runtime.ts'
 import { type NodeTunnel, startTunnel } from './tunnel/tunnel-client.ts'
 
@@ -111,6 +113,8 @@ interface Started {
   readonly runtimes: RuntimeSet
   /** null without a `models.json`. */
   readonly servers: ModelServers | null
+  /** Of the file. */
+  readonly watching: Loop | null
   readonly served: Served
   readonly port: number
   readonly closing: Closing
@@ -167,14 +171,17 @@ interface Opening {
 }
 
 /** One runtime for each model of `models.json`. */
-function serverRuntimes(servers: ModelServers, times: RuntimeTimes): NonNullable<RuntimeSetOptions['builtIn']> {
-  const made = servers.list.map((server) => {
+function serverRuntimes(servers: ModelServers, times: RuntimeTimes): BuiltIn {
+  const made = servers.list.map(({ model: { id: modelId } }) => {
     const make = (runtimeId: RuntimeId, changed: () => void) =>
-      new ServerRuntime({ runtimeId, servers, server, times, changed })
-    return [`model:${server.model.id}`, make] as const
+      new ServerRuntime({ runtimeId, servers, modelId, times, changed })
+    return [`model:${modelId}`, make] as const
   })
   return Object.fromEntries(made)
 }
+
+const portsIn = (file: ModelsFile | null) =>
+  (file?.models ?? []).map(({ port }) => port).filter((port) => typeof port === 'number')
 
 async function open(options: NodeOptions, { folder, models, place, unlock }: Opening): Promise<Started> {
   const { log, hostname } = options
@@ -182,7 +189,10 @@ async function open(options: NodeOptions, { folder, models, place, unlock }: Ope
   const transportKeys = loadTransportKeys({ folder, identity: identity.key })
   const given = options.serverTimes === undefined ? {} : { times: options.serverTimes }
   const servers = models === null ? null : await startModelServers({ file: models, folder, log, ...given })
-  const ports = models?.models.map(({ port }) => port).filter((port) => typeof port === 'number')
+  const builtIn = () => ({
+    lexical: lexicalRuntime,
+    ...(servers === null ? {} : serverRuntimes(servers, options.runtimeTimes ?? runtimeTimes)),
+  })
   const runtimes = await startRuntimes({
     folder,
     log,
@@ -191,16 +201,23 @@ async function open(options: NodeOptions, { folder, models, place, unlock }: Ope
     keys: options.runtimeKeys ?? [],
     discover: options.discover,
     ownPort: options.port,
-    builtIn: {
-      lexical: lexicalRuntime,
-      ...(servers === null ? {} : serverRuntimes(servers, options.runtimeTimes ?? runtimeTimes)),
-    },
-    serverPorts: ports ?? [],
+    builtIn: builtIn(),
+    serverPorts: portsIn(models),
     ...(options.discoverMs === undefined ? {} : { discoverMs: options.discoverMs }),
     ...(options.runtimeTimes === undefined ? {} : { times: options.runtimeTimes }),
   })
   try {
-    const served = createRoutes({ folder, identity, transportKeys, runtimes, place, log, days: options.receiptDays })
+    const budgetMb = () => servers?.budgetMb ?? null
+    const served = createRoutes({
+      folder,
+      identity,
+      transportKeys,
+      runtimes,
+      place,
+      budgetMb,
+      log,
+      days: options.receiptDays,
+    })
     served.witnessed.give(options.logKeys ?? [])
     const { app } = served.routes
     app.listen({ hostname, port: options.port, reusePort: false })
@@ -208,7 +225,23 @@ async function open(options: NodeOptions, { folder, models, place, unlock }: Ope
     const closing = new Closing(app.server === null ? [] : [app.server])
     const unwatch = watchDescriptors(descriptors, { server: () => app.server, log })
     log.info('listening', { port })
-    return { options, folder, identity, transportKeys, runtimes, servers, served, port, closing, unlock, unwatch }
+    const adopted = (file: ModelsFile) => runtimes.serve(builtIn(), portsIn(file))
+    const everyMs = options.serverTimes?.fileMs ?? serverTimes.fileMs
+    const watching = servers === null ? null : watchModels({ folder: folder.path, servers, everyMs, log, adopted })
+    return {
+      options,
+      folder,
+      identity,
+      transportKeys,
+      runtimes,
+      servers,
+      watching,
+      served,
+      port,
+      closing,
+      unlock,
+      unwatch,
+    }
   } catch (error) {
     runtimes.stop()
     await servers?.stop()
@@ -286,8 +319,9 @@ async function stopOrderly(started: Started, tunnel: NodeTunnel | null): Promise
   await close(started)
 }
 
-async function close({ options, runtimes, servers, served, unlock, unwatch }: Started): Promise<void> {
+async function close({ options, runtimes, servers, watching, served, unlock, unwatch }: Started): Promise<void> {
   unwatch()
+  await watching?.stop()
   await served.routes.app.server?.stop(true)
   runtimes.stop()
   await servers?.stop()

@@ -1,3 +1,4 @@
+import type { DeviceMb } from '../machines/rules/model-memory.ts'
 import type { SigningKey } from '../protocol/signing/ed25519.ts'
 import { statusMessage } from '../protocol/signing/signatures.ts'
 import { type NodeStatus, runtimesMax } from '../protocol/wire/nodes/agent.ts'
@@ -10,6 +11,8 @@ export interface StatusParts {
   readonly identity: SigningKey
   readonly runtimes: RuntimeSet
   readonly transportKeys: TransportKeys
+  /** By device, what the models of the agent's own servers may take; null: it runs none. */
+  readonly budgetMb: () => DeviceMb | null
   /** The agent takes nothing new any more. */
   readonly stopping: () => boolean
 }
@@ -18,6 +21,7 @@ export interface StatusParts {
 export function nodeStatus(parts: StatusParts, nodeId: string, nonce: string): NodeStatus {
   const { identity } = parts
   const stopping = parts.stopping()
+  const budgetMb = parts.budgetMb()
   const unsigned = {
     node_id: nodeId,
     sent_at: isoTime(Date.now()),
@@ -25,6 +29,7 @@ export function nodeStatus(parts: StatusParts, nodeId: string, nonce: string): N
       .list()
       .slice(0, runtimesMax)
       .map((runtime) => agentRuntime(runtime, stopping)),
+    ...(budgetMb === null ? {} : { memory_mb: budgetMb }),
     transport_keys: [...parts.transportKeys.published()],
   }
   return { ...unsigned, signature_ed25519: identity.sign(statusMessage(nodeId, nonce, unsigned)) }

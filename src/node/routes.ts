@@ -11,6 +11,7 @@ import { Commands } from './commands/commands.ts'
 import type { TransportKeys } from './commands/transport-keys.ts'
 import type { Identity } from './membership/identity.ts'
 import type { Membership, Place } from './membership/membership.ts'
+import type { StatusParts } from './node-status.ts'
 import { type KeptReceipts, openKeptReceipts } from './receipts/kept-receipts.ts'
 import { createReceiptSigner } from './receipts/receipt-signer.ts'
 import { Reranker } from './rerank/rerank.ts'
@@ -24,6 +25,7 @@ export interface RoutesOptions {
   readonly transportKeys: TransportKeys
   readonly runtimes: RuntimeSet
   readonly place: Place
+  readonly budgetMb: StatusParts['budgetMb']
   readonly log: Log
   /** How long the hashes of signed receipts are kept. */
   readonly days: number | undefined
@@ -52,7 +54,7 @@ function membershipOf({ membership }: Place): Membership {
 
 /** The agent's routes over all that they need. */
 export function createRoutes(options: RoutesOptions): Served {
-  const { folder, identity, transportKeys, runtimes, place, log } = options
+  const { folder, identity, transportKeys, runtimes, place, budgetMb, log } = options
   let stopping = false
   const chat = new NodeChat(runtimes)
   const reranker = new Reranker({ runtimes: () => runtimes.list() })
@@ -84,6 +86,7 @@ export function createRoutes(options: RoutesOptions): Served {
     identity: identity.key,
     sign,
     transportKeys,
+    budgetMb,
     runtimes,
     chat,
     credentials,

@@ -37,6 +37,14 @@ export interface RuntimeModel {
   readonly loadingSinceMs?: number | null
   /** The memory it needs on its computer, if a file of the owner says so. */
   readonly memoryMb?: number
+  /** The same by device, in the words of that file. */
+  readonly deviceMb?: Readonly<Record<string, number>>
+  /** Of one group only one is in memory at a time. Absent: it is in none. */
+  readonly group?: string
+  /** Its owner wants it in memory always. */
+  readonly pinned?: true
+  /** What its processes were measured to have in memory. Absent: it is not running, or nobody can measure it. */
+  readonly residentMb?: number
   /** Absent: its server says nothing of its files. */
   readonly file?: ModelFile
   /** Measured by its server. Absent: it is not in memory, or the server does not say. */
@@ -65,6 +73,8 @@ export interface RuntimeStatus {
   readonly queueDepth: number | null
   /** Requests that it works on now. Absent: it says so by its slots, or not at all. */
   readonly running?: number
+  /** By device, what the models of the file may take together, MB. Absent: the agent has no such file. */
+  readonly budgetsMb?: Readonly<Record<string, number>>
 }
 
 /** Sends a command to a model server: the status of its answer to a POST with this JSON. */

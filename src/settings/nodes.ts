@@ -65,6 +65,13 @@ export const nodesSettings = {
     meaning:
       'How long the first ejection of a failing route lasts, ms. Each further one lasts that much longer, up to 300 s.',
   },
+  SVC_PLAN: {
+    kind: 'choice',
+    default: 'advise',
+    of: ['off', 'advise', 'act'],
+    meaning:
+      'The plan of which model belongs on which node. `advise` shows it, `act` also does its loads, at most one per node at a time: set it on one of several gateways.',
+  },
   SVC_DRAIN_TIMEOUT_MS: {
     kind: 'number',
     default: 300_000,

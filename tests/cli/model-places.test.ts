@@ -52,7 +52,7 @@ describe('§30: where each model is, as operators see it', () => {
     const listed = async () => (await cli.run(['models', 'list'])).out
     expect(await modelOf('big')).toMatchObject({ loaded: false, loading_since: null, memory_mb: null })
     expect(await listed()).toMatch(/^big +attic +yes +cold +- +0 /m)
-    expect(await listed()).toMatch(/^big +cellar +yes +- +- +0 +- +- +- +- +-$/m)
+    expect(await listed()).toMatch(/^big +cellar +yes +- +- +0 +- +- +- +- +- +-$/m)
     const asked = ask('big')
     await waitFor('the load', () => ollama.waiting === 1)
     const since = (await modelOf('big')).loading_since

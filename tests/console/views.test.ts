@@ -102,6 +102,11 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       await good(console, 'models', colorScheme)
       await picture('models')
 
+      await console.show('Plan')
+      await page.getByText('Everything is where it should be').waitFor()
+      await good(console, 'plan', colorScheme)
+      await picture('plan')
+
       await console.show('Customers')
       await page.getByRole('link', { name: 'workshop' }).click()
       await page.getByRole('heading', { name: 'Keys' }).waitFor()

@@ -3,7 +3,7 @@ import { type LoadName, loads } from '../machines/placement/fleet/plan.ts'
 import { outcomeOf } from '../machines/placement/fleet/simulation.ts'
 
 const seeds = [1, 2, 3, 4, 5]
-const peers = ['sticky', 'least in flight', 'P2C', 'llm-d'] as const
+const peers = ['sticky', 'least in flight', 'P2C', 'SGLang', 'llm-d'] as const
 /** Where another rule is better by more than the twentieth part, and how much worse ours may be. */
 const known: Partial<Record<LoadName, number>> = {
   // Slots that a server tells are a bound that its owner may have set: no call goes beyond them, though others would.

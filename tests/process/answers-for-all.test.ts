@@ -4,6 +4,7 @@ import type { Node } from '../../src/protocol/wire/admin/admin.ts'
 import type { MixtureList } from '../../src/protocol/wire/admin/admin-mixtures.ts'
 import type { Explanation } from '../../src/protocol/wire/admin/explanation.ts'
 import type { MachineCounts, TransitionList } from '../../src/protocol/wire/admin/inspect.ts'
+import type { MemoryPlanList } from '../../src/protocol/wire/admin/memory-plan.ts'
 import type { AdminRequestList, RequestStory } from '../../src/protocol/wire/admin/requests.ts'
 import { type TestCustomer, waitFor } from '../support/gateways/gateway.ts'
 import { seriesOf } from '../support/gateways/metric.ts'
@@ -48,6 +49,20 @@ const lookMany = <T>(path: string): Promise<T[]> =>
   Promise.all(Array.from({ length: asks }, async () => (await look(path)).json() as Promise<T>))
 
 describe('§33: whichever process is asked answers for all', () => {
+  test('§37: the plan counts the demand that each process has seen', async () => {
+    const calls = (plans: readonly MemoryPlanList[]) =>
+      plans.map(({ models }) => models.find(({ model }) => model === 'm')?.calls ?? 0)
+    const agreed = (what: string, holds: (calls: number) => boolean) =>
+      waitFor(what, async () => {
+        const seen = calls(await lookMany<MemoryPlanList>('/v1/admin/plan'))
+        const [first = 0] = seen
+        return seen.every((each) => each === first) && holds(first) ? first : null
+      })
+    const before = await agreed('all to agree', (seen) => seen > 0)
+    for (let at = 0; at < asks; at++) expect((await chat()).status).toBe(200)
+    await agreed('all to have counted', (seen) => seen === before + asks)
+  })
+
   test('/metrics has the series of each process, and their sum is what was asked', async () => {
     const name = 'svc_http_requests_total'
     const chats = (text: string) =>

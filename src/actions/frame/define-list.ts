@@ -66,7 +66,7 @@ interface Spec<N extends string, P extends string, Q extends QueryParameters, S 
   readonly rows: M
   readonly read: (context: ListContext<Q, ParamsOf<P>>) => Promise<Rows<Static<S>, M>>
   /** What the answer says beside its rows. */
-  readonly beside?: (gateway: GatewayHandle) => Omit<Static<S>, M | 'object' | 'generated_at' | 'count'>
+  readonly beside?: (gateway: GatewayHandle, views: Views) => Omit<Static<S>, M | 'object' | 'generated_at' | 'count'>
   readonly command?: ListCommand<Static<S>, RowOf<Static<S>, M>>
 }
 
@@ -81,7 +81,7 @@ export interface List<N extends string = string> extends Named<N> {
   /** The members of a row that are one value each: the columns of the CSV. */
   readonly cells: readonly string[]
   readonly read: (context: ListContext<never, never>) => Promise<readonly object[]>
-  readonly beside: ((gateway: GatewayHandle) => object) | null
+  readonly beside: ((gateway: GatewayHandle, views: Views) => object) | null
   readonly cli: ListCommand<never, never> | null
 }
 

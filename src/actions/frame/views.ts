@@ -1,6 +1,7 @@
 import type * as adminViews from '../../http/views/admin.ts'
 import type * as enrollmentViews from '../../http/views/enrollment.ts'
 import type * as jobViews from '../../http/views/job.ts'
+import type * as planViews from '../../http/views/memory-plan.ts'
 import type * as moneyViews from '../../http/views/money.ts'
 import type * as probeViews from '../../http/views/node-probe.ts'
 import type * as nodeViews from '../../http/views/nodes.ts'
@@ -11,6 +12,7 @@ import type * as policyViews from '../../http/views/policy-preview.ts'
 export type Views = typeof adminViews &
   typeof enrollmentViews &
   typeof jobViews &
+  typeof planViews &
   typeof moneyViews &
   typeof probeViews &
   typeof nodeViews &

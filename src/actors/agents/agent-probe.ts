@@ -42,17 +42,22 @@ function withoutOddModels(value: unknown): unknown {
 
 /** What an agent says of a model whose server it runs itself; `sentAtMs`: by its clock, which need not be right. */
 function servedModel(model: AgentModel, sentAtMs: number): Partial<RuntimeModel> {
-  const { loading_since, memory_mb, evicts, server_state } = model
+  const { loading_since, memory_mb, device_mb, resident_mb, group, pinned, evicts, server_state } = model
   const loadingMs = loading_since == null ? null : Math.max(0, sentAtMs - Date.parse(loading_since))
   return {
     ...(loading_since === undefined ? {} : { loadingSinceMs: loadingMs === null ? null : Date.now() - loadingMs }),
     ...(memory_mb === undefined ? {} : { memoryMb: memory_mb }),
+    ...(device_mb === undefined ? {} : { deviceMb: device_mb }),
+    ...(resident_mb === undefined ? {} : { residentMb: resident_mb }),
+    ...(group === undefined ? {} : { group }),
+    ...(pinned === true ? { pinned } : {}),
     ...(evicts === undefined ? {} : { evicts }),
     ...(server_state === undefined ? {} : { serverState: server_state }),
   }
 }
 
-function reportOf(runtime: AgentRuntime, sentAtMs: number): RuntimeReport {
+function reportOf(runtime: AgentRuntime, { memory_mb, sent_at }: NodeStatus): RuntimeReport {
+  const sentAtMs = Date.parse(sent_at)
   const models = runtime.models.map((model) => ({
     id: model.id,
     modality: model.modality,
@@ -74,6 +79,7 @@ function reportOf(runtime: AgentRuntime, sentAtMs: number): RuntimeReport {
       slotsFree: runtime.slots_free,
       queueDepth: runtime.queue_depth,
       ...(runtime.running === undefined ? {} : { running: runtime.running }),
+      ...(memory_mb === undefined ? {} : { budgetsMb: memory_mb }),
     },
   }
 }
@@ -102,8 +108,7 @@ export function createAgentProbe(options: AgentProbeOptions): Probe {
       if (!isSigned(value, nonce, options)) return { kind: 'failed', code: 'signature_invalid' }
       const status = withoutOddModels(value)
       if (!checkStatus.Check(status)) return { kind: 'failed', code: 'malformed' }
-      const sentAtMs = Date.parse(status.sent_at)
       published(status.transport_keys.filter((key) => isOwnTransportKey(key, identity)))
-      return { kind: 'answered', reports: status.runtimes.map((runtime) => reportOf(runtime, sentAtMs)) }
+      return { kind: 'answered', reports: status.runtimes.map((runtime) => reportOf(runtime, status)) }
     })
 }

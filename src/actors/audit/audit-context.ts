@@ -6,7 +6,8 @@ export type { AuditMetadata } from '../../db/queries/audit/audit-events.ts'
 
 /** The person who asked for an action. Hash prefixes are keyed, and no token is stored here. */
 export interface Asker {
-  readonly actorType: 'admin_token' | 'customer'
+  /** `gateway`: it acts by itself, as its plan of the memory says. */
+  readonly actorType: 'admin_token' | 'customer' | 'gateway'
   readonly actorRole: AdminRole
   readonly actorHashPrefix: string | null
   /** The hash prefix of the second admin, if one had to agree. */

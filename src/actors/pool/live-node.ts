@@ -19,6 +19,7 @@ function liveModel(model: ModelView): LiveNode['runtimes'][number]['models'][num
     loaded: model.loaded,
     loading_since: model.loadingSinceMs === null ? null : isoTime(model.loadingSinceMs),
     memory_mb: model.memoryMb,
+    resident_mb: model.residentMb,
     prompt_tokens_per_second: model.promptTokensPerSecond,
     backlog_ms: Math.round(model.backlogMs),
     cache_match: model.cacheMatch,

@@ -7,7 +7,9 @@ import type { NodeState } from '../../machines/rules/routing.ts'
 import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import { isPooled, type RuntimeStatus } from '../../runtimes/runtime.ts'
+import { type ModelPlacing, placingOf, type RuntimeMemory } from './model-placing.ts'
 import type { PoolNode } from './pool-node.ts'
+import type { PoolRuntime } from './pool-runtime.ts'
 import { type Catalogue, type Profile, publicIdOf, workOn } from './routing-table.ts'
 
 /** One node as the admin routes show it. */
@@ -36,6 +38,7 @@ export interface RuntimeView {
   readonly slotsTotal: number | null
   readonly slotsFree: number | null
   readonly queueDepth: number | null
+  readonly memory: RuntimeMemory
   readonly models: readonly ModelView[]
   /** Ids of the models that rerank documents there and are ready. No route leads to them. */
   readonly rankingModels: readonly string[]
@@ -53,6 +56,9 @@ export interface ModelView {
   readonly loadingSinceMs: number | null
   /** null: unknown. */
   readonly memoryMb: number | null
+  /** As measured by its node; null: it is not running, or nobody measures it. */
+  readonly residentMb: number | null
+  readonly placing: ModelPlacing
   /** How often it was seen to come into memory and to leave it, and how long calls have waited for it, ms. */
   readonly loads: number
   readonly unloads: number
@@ -85,12 +91,14 @@ export interface ViewSources {
 
 export function viewOf(node: PoolNode, sources: ViewSources): NodeView {
   const runtimes: RuntimeView[] = []
-  for (const { runtimeId, kind, slotsTotal, status, profiles } of node.runtimes.values()) {
+  for (const runtime of node.runtimes.values()) {
+    const { runtimeId, kind, slotsTotal, status, profiles, loadedMax } = runtime
     if (status === null) continue
     const { state, slotsFree, queueDepth } = status
-    const models = [...profiles.values()].map((profile) => modelOf(node, profile, sources))
+    const models = [...profiles.values()].map((profile) => modelOf(node, profile, runtime, sources))
     const rankingModels = status.models.filter((model) => model.ready && !isPooled(model)).map(({ id }) => id)
-    runtimes.push({ runtimeId, kind, state, slotsTotal, slotsFree, queueDepth, models, rankingModels })
+    const memory = { budgetsMb: status.budgetsMb ?? null, loadedMax }
+    runtimes.push({ runtimeId, kind, state, slotsTotal, slotsFree, queueDepth, memory, models, rankingModels })
   }
   return {
     nodeId: node.row.nodeId,
@@ -106,8 +114,14 @@ export function viewOf(node: PoolNode, sources: ViewSources): NodeView {
   }
 }
 
-function modelOf(node: PoolNode, profile: Profile, { catalogue, caches }: ViewSources): ModelView {
+function modelOf(
+  node: PoolNode,
+  profile: Profile,
+  { slotsTotal, status }: Pick<PoolRuntime, 'slotsTotal' | 'status'>,
+  { catalogue, caches }: ViewSources,
+): ModelView {
   const modelId = publicIdOf(catalogue, profile.upstreamModelId)
+  const first = status?.models[0]?.id
   const { reading } = profile.load
   const { unitsPerMs, readUntilMs } = reading
   return {
@@ -119,6 +133,8 @@ function modelOf(node: PoolNode, profile: Profile, { catalogue, caches }: ViewSo
     loaded: profile.model?.loaded ?? null,
     loadingSinceMs: reading.cold ? reading.loadStartedAtMs : null,
     memoryMb: profile.model?.memoryMb ?? null,
+    residentMb: profile.model?.residentMb ?? null,
+    placing: placingOf(profile, slotsTotal, first),
     loads: reading.loads,
     unloads: reading.unloads,
     loadMsSum: reading.loadMsSum,

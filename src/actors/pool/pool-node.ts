@@ -49,7 +49,7 @@ export class PoolNode implements RoutedNode {
     public row: NodeRow,
     readonly actor: ActorRefFrom<typeof nodeMachine>,
     nowMs: number,
-    /** Of all nodes. */
+    /** Of all nodes of its owner. */
     loadTimes: LoadTimes,
   ) {
     this.sinceMs = nowMs

@@ -1,6 +1,6 @@
 import { type ActorRefFrom, createActor, waitFor } from 'xstate'
 import type { NodeRow, PoolRows } from '../../db/queries/pool/pool.ts'
-import type { NodeId, ProfileId, RuntimeId } from '../../ids.ts'
+import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import { type NodeSnapshot, nodeMachine } from '../../machines/charts/node.ts'
 import { routerMachine } from '../../machines/charts/router.ts'
 import type { CacheViews } from '../../machines/placement/cache-views.ts'
@@ -32,7 +32,8 @@ import { TableBuilder } from './table-builder.ts'
 export class PoolRouter implements Router {
   private readonly actor: ActorRefFrom<typeof routerMachine>
   private readonly members = new Map<NodeId, PoolNode>()
-  private readonly loadTimes = new LoadTimes(null)
+  /** By the owner of the nodes: another's slow disk says nothing of one's own. */
+  private readonly loadTimes = new Map<CustomerId, LoadTimes>()
   private readonly byProfile = new Map<ProfileId, Profile>()
   private readonly queue: SlotQueue
   private readonly measured: MeasuredCallsWriter
@@ -230,7 +231,9 @@ export class PoolRouter implements Router {
     const { nodeId } = row
     const { inspect, log, config } = this.options
     const actor = createActor(nodeMachine, { id: nodeId, input: thresholdsOf(config), inspect })
-    const node = new PoolNode(row, actor, Date.now(), this.loadTimes)
+    const loadTimes = this.loadTimes.get(row.customerId) ?? new LoadTimes(null)
+    this.loadTimes.set(row.customerId, loadTimes)
+    const node = new PoolNode(row, actor, Date.now(), loadTimes)
     this.members.set(nodeId, node)
     this.actor.send({ type: 'node.added', nodeId })
     observeErrors(actor, log)
@@ -245,6 +248,8 @@ export class PoolRouter implements Router {
     const node = this.members.get(nodeId)
     if (node === undefined) return
     this.members.delete(nodeId)
+    const { customerId } = node.row
+    if (![...this.members.values()].some(({ row }) => row.customerId === customerId)) this.loadTimes.delete(customerId)
     for (const profileId of node.profileIds()) this.byProfile.delete(profileId)
     this.placed.forget(node.profileIds())
     node.actor.send({ type: 'revoke.asked', at: Date.now() })

@@ -23,6 +23,8 @@ export class PoolRuntime implements RoutedRuntime {
   slotsTotal: number | null = null
   /** null if the gateway has no status yet, or if the agent no longer has this runtime. */
   status: RuntimeStatus | null = null
+  /** The most of its models that were seen in memory at once. */
+  loadedMax = 0
   /** The number of successive polls that found the server reachable but broken. */
   private polledDown = 0
 
@@ -92,6 +94,8 @@ export class PoolRuntime implements RoutedRuntime {
       memoryHeard(profile.load.reading, profile.model?.loaded ?? null, before, nowMs)
       this.heardOf(profile, status, nowMs)
     }
+    const loaded = [...this.profiles.values()].filter(({ model }) => model?.loaded === true).length
+    this.loadedMax = Math.max(this.loadedMax, loaded)
   }
 
   /** What the choice of a route reads of it. Slots and queue are the runtime's: all its models share them. */

@@ -15,6 +15,7 @@ import {
   type RequestRecord,
 } from '../../db/queries/requests/request-records.ts'
 import { type RequestPage, requestPage } from '../../db/queries/requests/request-search.ts'
+import { type Span, trafficByName } from '../../db/queries/requests/request-traffic.ts'
 import { waitAtMost, within } from '../../deadline.ts'
 import { type Loop, loop } from '../../host/loop.ts'
 import { idMs } from '../../ids.ts'
@@ -55,6 +56,8 @@ const maintainEveryMs = hourMs
 const daysAhead = 2
 /** A list waits so long for what this gateway has not written yet. */
 const flushWaitMs = 1_000
+const nowhere: Span = { fromMs: 0, toMs: 0 }
+const ofAll: TrafficOf = { nodeId: null, model: null }
 
 /** What became of each request of a known account (§32): who, where, how long, how much. Never content. */
 export class RequestLog {
@@ -157,6 +160,14 @@ export class RequestLog {
     if (days === 0) return { clusters: [], steps: [], stepMs: failureStepMs(range), reachMs: null }
     await this.flush()
     return requestFailures(db, range, of)
+  }
+
+  /** Requests by the models that clients named, in an hour of a past day, which is summed up. */
+  async modelRequests(hour: Span): Promise<ReadonlyMap<string, number>> {
+    const { db, days } = this.options
+    if (days === 0) return new Map()
+    const found = await trafficByName(db, { days: nowhere, hours: [hour], rows: nowhere }, ofAll)
+    return new Map(found.flatMap(({ kind, name, requests }) => (kind === 'model' ? [[name, requests]] : [])))
   }
 
   /** How many days are kept. */

@@ -20,6 +20,7 @@ export type OwnPart =
   | 'moved'
   | 'totals'
   | 'requests'
+  | 'demands'
   | 'consoles'
 export const ownPartPath = '/v1/peer/own/'
 

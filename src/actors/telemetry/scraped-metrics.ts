@@ -17,6 +17,8 @@ export interface MetricSources {
   claimsAtBound(): Readonly<Record<string, number>>
   queued(): number
   places(): readonly ModelPlace[]
+  /** Servers that the demand for each model asks for. */
+  wantedReplicas(): Promise<Readonly<Record<string, number>>>
   placements(): Readonly<Record<'told' | 'heard' | 'dropped', number>>
   receiptsWritten(): number
   receiptsDropped(): number
@@ -141,6 +143,20 @@ function inFlightMetric(registry: Registry, of: Partial<MetricSources>): void {
   })
 }
 
+/** Servers by model. The plan is made for the scrape where there is no fresh one. */
+function wantedMetric(registry: Registry, of: Partial<MetricSources>): void {
+  const help = 'Servers that the demand for a model asks for, whether there is room for them or not'
+  new Gauge({
+    ...metric(registry, 'wanted_replicas', help),
+    labelNames: ['model'],
+    async collect() {
+      const wanted = await (of.wantedReplicas?.() ?? Promise.resolve({})).catch(() => ({}))
+      this.reset()
+      for (const [model, count] of Object.entries(greatest(wanted))) this.set({ model }, count)
+    },
+  })
+}
+
 const greatest = (counts: Counts): Counts =>
   Object.fromEntries(
     Object.entries(counts)
@@ -155,6 +171,7 @@ function poolMetrics(
 ): void {
   gaugeBy('state', 'nodes', 'Nodes by state', () => of.nodes?.())
   inFlightMetric(registry, of)
+  wantedMetric(registry, of)
   const atBound = 'Of a node’s last 100 paid calls, those whose claim of usage lies at the bound'
   gaugeBy('node', 'node_usage_claims_at_bound', atBound, () => greatest(of.claimsAtBound?.() ?? {}))
   gauge('requests_queued', 'Requests that wait for a free slot', () => of.queued?.())

@@ -54,8 +54,12 @@ export const speedOf = (node: Node): number | null =>
 export const measuredWords = ({ at, of }: FirstToken, nowMs: number): string => `${ago(at, nowMs)}, of ${count(of)}`
 
 /** Whether a model is in memory, and how much of it; nothing where neither is told. */
-export function memoryOf({ loaded, loading_since: since, memory_mb: mb }: NodeModel, nowMs: number): string {
-  const size = mb === null ? '' : `${amount(mb)} MB`
+export function memoryOf(
+  { loaded, loading_since: since, memory_mb: mb, resident_mb: resident = null }: NodeModel,
+  nowMs: number,
+): string {
+  const measured = resident === null ? '' : ` (${amount(resident)} MB measured)`
+  const size = mb === null ? '' : `${amount(mb)} MB${measured}`
   if (since !== null) return `loading for ${duration(Math.max(0, nowMs - Date.parse(since)))}`
   if (loaded === null) return size === '' ? nothing : size
   if (!loaded) return 'cold'

@@ -5,6 +5,7 @@ import { Jobs } from './jobs.tsx'
 import { Models } from './models.tsx'
 import { Money } from './money/money.tsx'
 import { Now } from './now/now.tsx'
+import { Plan } from './plan.tsx'
 import { Pool } from './pool.tsx'
 import { Requests } from './requests/requests.tsx'
 import { Statecharts } from './statecharts/statecharts.tsx'
@@ -25,6 +26,7 @@ export const views: readonly View[] = [
   { id: 'now', title: 'Now', View: Now, needs: ['GET /v1/admin/failures'] },
   { id: 'pool', title: 'Pool', View: Pool, needs: ['GET /v1/admin/nodes'] },
   { id: 'models', title: 'Models', View: Models, needs: ['GET /v1/admin/models'] },
+  { id: 'plan', title: 'Plan', View: Plan, needs: ['GET /v1/admin/plan'] },
   { id: 'customers', title: 'Customers', View: Customers, needs: ['GET /v1/admin/customers'] },
   { id: 'statecharts', title: 'Statecharts', View: Statecharts, needs: ['GET /v1/admin/machines'] },
   { id: 'traffic', title: 'Traffic', View: Traffic, needs: ['GET /v1/admin/inspect'] },

@@ -94,6 +94,7 @@ export class InferenceLine implements ChatRecorder {
       stranger: this.access === null,
     })
     const { access } = this
+    gateway.demands.ended(record)
     // A stranger leaves a line and a count, and cannot fill the table.
     if (access === null) return
     gateway.requests.write({

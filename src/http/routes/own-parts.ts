@@ -22,6 +22,7 @@ const partsOf = ({ gateway }: HttpContext): Readonly<Record<OwnPart, (asked: Ask
   moved: ({ since }) => gateway.own.moved(Number(since)),
   totals: () => gateway.own.totals(),
   consoles: ({ token = '' }) => gateway.consoleSeats.counts(token),
+  demands: () => gateway.demands.told(),
   requests: (asked) => ownRequests(gateway, asked),
 })
 

@@ -6,7 +6,7 @@ const loadMsMax = 600_000
 const loadBytesPerMs = 1_000_000
 const loadMsAssumed = 15_000
 
-/** How long loads took on a node, and on all of them. */
+/** How long loads took on a node, and on all of its owner. */
 export class LoadTimes {
   /** Exponentially weighted; null: none was measured. */
   meanMs: number | null = null

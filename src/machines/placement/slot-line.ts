@@ -31,6 +31,8 @@ export interface Elsewhere<R extends Candidate> {
   readonly costs: readonly RouteCost[]
   /** Of the open routes' choice. */
   readonly totalMs: number
+  /** The choice has to load the model. */
+  readonly cold: boolean
 }
 
 export interface Asking {
@@ -43,9 +45,9 @@ export interface Asking {
 }
 
 /**
- * The full route that has part of the prompt in its cache and, with its wait for a slot, answers sooner than the best
- * open route. `elsewhere` null: no route is open; then it answers sooner than the full routes without the prompt. null
- * if no such route exists or none expects a slot in time.
+ * The full route that has part of the prompt in its cache, or the model in memory where the others would have to load it, and
+ * with its wait for a slot answers sooner than the best open route. `elsewhere` null: no route is open; then it answers sooner
+ * than the full routes without the prompt. null if no such route exists or none expects a slot in time.
  */
 export function routeWorthWaitingFor<R extends Candidate>(
   full: readonly R[],
@@ -53,7 +55,8 @@ export function routeWorthWaitingFor<R extends Candidate>(
   { prompt, matches, nowMs, fleet, waitMs }: Asking,
 ): Awaited<R> | null {
   const held = (route: R) => (route.load.reading.cold ? 0 : matches.unitsOf(route.profileId))
-  if (!full.some((route) => held(route) > 0)) return null
+  const saves = (route: R) => held(route) > 0 || (elsewhere?.cold === true && !route.load.reading.cold)
+  if (!full.some(saves)) return null
   const costs: RouteCost[] = []
   let best = -1
   let leastMs = Number.POSITIVE_INFINITY
@@ -62,7 +65,7 @@ export function routeWorthWaitingFor<R extends Candidate>(
     const matched = held(route)
     const cost = costOf(route, fleet, prompt.units, matched, nowMs)
     costs.push(cost)
-    if (matched > 0 && cost.slotWaitMs <= waitMs && cost.totalMs < leastMs) {
+    if (saves(route) && cost.slotWaitMs <= waitMs && cost.totalMs < leastMs) {
       leastMs = cost.totalMs
       best = at
     } else if (matched === 0 && elsewhere === null) elsewhereMs = Math.min(elsewhereMs, cost.totalMs)

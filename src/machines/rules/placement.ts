@@ -29,8 +29,8 @@ export type Placement =
       readonly costs: readonly RouteCost[] | null
     }
   /**
-   * Routes exist, but all of them are full, or the one in whose cache the prompt is (`awaits`) is worth the wait. A short
-   * one may help.
+   * Routes exist, but all of them are full, or one that is (`awaits`) is worth the wait: the prompt is in its cache, or the
+   * model in its memory alone. A short one may help.
    */
   | { readonly kind: 'saturated'; readonly routes: readonly Route[]; readonly awaits: Awaited<Route> | null }
   | { readonly kind: 'refused'; readonly code: RefusalCode }
@@ -67,7 +67,7 @@ export function openRoutes(
 /** The route with the least expected time to the first token (§29). */
 function choose(open: readonly [Route, ...Route[]], request: PlacementRequest, fleet?: Fleet): Placed {
   const { prompt, matches, nowMs } = request
-  if (open.length === 1 && prompt === null) {
+  if (open.length === 1 && prompt === null && !open[0].load.reading.cold) {
     return { kind: 'placed', route: open[0], chosenBy: 'only', open, costs: null }
   }
   const { route, cost, costs } = cheapest(open, prompt, matches, nowMs, fleet)
@@ -134,21 +134,25 @@ function fullBeside(
   return side.filter((route) => route.rank === rank && isRoomy(route, contextWanted) === roomy)
 }
 
-/** The full route whose cache makes it worth a wait; null if none is. */
+/** A call without a prompt reads nothing. */
+const noUnits = { units: 0 }
+
+/** The full route whose cache or memory makes it worth a wait; null if none is. */
 function awaited(
   full: readonly Route[],
   placed: Placed | null,
   fleet: Fleet,
   { prompt, matches, nowMs, cacheWaitMs: waitMs }: PlacementRequest,
 ): Awaited<Route> | null {
-  if (full.length === 0 || prompt === null || waitMs === null) return null
-  const asking = { prompt, matches, nowMs, fleet, waitMs }
+  if (full.length === 0 || waitMs === null) return null
+  if (prompt === null && placed?.route.load.reading.cold !== true) return null
+  const asking = { prompt: prompt ?? noUnits, matches, nowMs, fleet, waitMs }
   if (placed === null) return routeWorthWaitingFor(full, null, asking)
   const { open, costs, route } = placed
   const cost = costs?.[open.indexOf(route)]
   return costs === null || cost === undefined
     ? null
-    : routeWorthWaitingFor(full, { open, costs, totalMs: cost.totalMs }, asking)
+    : routeWorthWaitingFor(full, { open, costs, totalMs: cost.totalMs, cold: cost.coldMs > 0 }, asking)
 }
 
 /**

@@ -9,7 +9,7 @@ import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { hourMs, isoTime } from '../../time.ts'
 import type { CallSignal } from '../../transport/call-signal.ts'
 import type { SignReceipt } from '../receipts/receipt-signer.ts'
-import type { LocalRuntime, RuntimeCall } from '../runtimes/local-runtime.ts'
+import type { AskedServer, LocalRuntime, RuntimeCall } from '../runtimes/local-runtime.ts'
 
 /** The gateway's facts about its call, for the receipt. */
 export interface Order {
@@ -72,6 +72,11 @@ export class ChatCall {
     return this.running.opened(this.signal)
   }
 
+  /** null: its server is asked as the agent was. */
+  asked(): AskedServer | null {
+    return this.runtime.askedFor?.(this.input.body.model) ?? null
+  }
+
   release(): void {
     if (this.released) return
     this.released = true
@@ -85,7 +90,8 @@ export class ChatCall {
    * Why the runtime refuses this request, or null if the runtime failed. `status` is null for an error inside a 200.
    */
   refusal(status: number | null, text: string): Problem | null {
-    const names = { [this.input.body.model]: this.modelId }
+    const { model } = this.input.body
+    const names = { [model]: this.modelId, [this.asked()?.model ?? model]: this.modelId }
     const refusal = nodeRefusal(status, text, { names, confided: this.runtime.transport?.confided ?? noConfidences })
     return refusal === null ? null : refusalProblem(refusal)
   }

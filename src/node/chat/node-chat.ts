@@ -76,11 +76,14 @@ export class NodeChat {
   private async send(call: ChatCall): Promise<Response> {
     await call.opened()
     const { body, text } = call.input
-    const upstream = upstreamBody(text, body, null, askedAsStream(call.runtime.kind, body) ? streamMembers : null)
+    const asStream = askedAsStream(call.runtime.kind, body) ? streamMembers : null
+    const asked = call.asked()
+    const changed = asked === null ? asStream : { ...asked.changed, ...asStream }
+    const upstream = upstreamBody(text, body, null, changed)
     const response = await call.runtime.transport?.fetch(chatPath, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: upstream.forModel(body.model),
+      body: upstream.forModel(asked?.model ?? body.model),
       signal: call.signal,
       // The agent does not know whose request it is, so it never reuses a connection for the requests of two callers.
       once: true,

@@ -39,8 +39,17 @@ export interface LocalRuntime {
    * Starts to load or unload a model, without waiting for it. False or absent if the server has no interface for it.
    */
   tell?(wish: ModelWishName, modelId: string): boolean
+  /** How its server is asked for one of its models. Absent: by this name, and with the request as it was sent. */
+  askedFor?(modelId: string): AskedServer
   /** Ends what watches it. */
   stop?(): void
+}
+
+export interface AskedServer {
+  /** The server's name of the model. */
+  readonly model: string
+  /** Members of a request that replace what was sent; undefined: it is left out. */
+  readonly changed: Readonly<Record<string, unknown>>
 }
 
 export interface RuntimeCall {
@@ -186,11 +195,15 @@ export class WatchedRuntime implements LocalRuntime {
 const isServedHere = (model: RuntimeModel) => ['chat', 'rerank'].includes(modalityOf(model))
 
 /** The facts of a model whose server the agent itself runs. */
-const servedModel = ({ serverState, loadingSinceMs, memoryMb, evicts }: RuntimeModel) => ({
+const servedModel = ({ serverState, loadingSinceMs, memoryMb, evicts, ...model }: RuntimeModel) => ({
   ...(serverState === undefined ? {} : { server_state: serverState }),
   loading_since: loadingSinceMs == null ? null : isoTime(loadingSinceMs),
   ...(memoryMb === undefined ? {} : { memory_mb: memoryMb }),
   ...(evicts === undefined ? {} : { evicts }),
+  ...(model.deviceMb === undefined ? {} : { device_mb: model.deviceMb }),
+  ...(model.residentMb === undefined ? {} : { resident_mb: model.residentMb }),
+  ...(model.group === undefined ? {} : { group: model.group }),
+  ...(model.pinned === undefined ? {} : { pinned: model.pinned }),
 })
 
 /** The runtime as reported to the gateway. `stopping` means that the agent accepts nothing new. */

@@ -28,8 +28,13 @@ export interface RuntimeSet {
   list(): readonly LocalRuntime[]
   /** Calls back when something important about a runtime has changed. Returns a function that ends this. */
   onChange(listener: () => void): () => void
+  /** From now on the agent itself runs these, by name, and no others. One that it ran under its name already stays. */
+  serve(builtIn: BuiltIn, serverPorts: readonly number[]): void
   stop(): void
 }
+
+/** `changed`: something important about it has. */
+export type BuiltIn = Readonly<Record<string, (runtimeId: RuntimeId, changed: () => void) => LocalRuntime>>
 
 /** If `scoreKind` is null, the kind of the server decides. */
 export interface DeclaredRanker {
@@ -57,13 +62,14 @@ export interface RuntimeSetOptions {
   readonly discoverMs?: number
   /** The agent's own port, which is never a runtime. */
   readonly ownPort: number
-  /** Runtimes that the agent itself runs, by name. `changed`: something important about it has. */
-  readonly builtIn?: Readonly<Record<string, (runtimeId: RuntimeId, changed: () => void) => LocalRuntime>>
+  /** Runtimes that the agent itself runs, by name. */
+  readonly builtIn?: BuiltIn
   /** Where the agent's own model servers listen. */
   readonly serverPorts?: readonly number[]
   readonly times?: RuntimeTimes
 }
 
+const ownPrefix = 'built-in:'
 const discoverMsDefault = 30_000
 
 /** Resolves when every named or discovered runtime has answered or failed once. */
@@ -79,6 +85,8 @@ class RunningRuntimes implements RuntimeSet {
   private remembered: readonly StoredRuntime[]
   private readonly discovering: Loop
   private stopped = false
+  /** Where the agent's own model servers listen. */
+  private serverPorts: readonly number[] = []
 
   constructor(private readonly options: RuntimeSetOptions) {
     const stored = options.folder.read(runtimesFile)
@@ -90,13 +98,7 @@ class RunningRuntimes implements RuntimeSet {
   }
 
   async start(): Promise<void> {
-    for (const [name, make] of Object.entries(this.options.builtIn ?? {})) {
-      const label = `built-in:${name}`
-      this.byLabel.set(
-        label,
-        make(this.idOf(label), () => this.changed()),
-      )
-    }
+    this.serve(this.options.builtIn ?? {}, this.options.serverPorts ?? [])
     const polls = (this.options.rankers ?? []).map((ranker) => this.watch(ranker.url, ranker))
     const urls = [...this.options.urls, ...(this.options.keys ?? []).map(({ url }) => url)]
     polls.push(...urls.map((url) => this.watch(url)))
@@ -106,6 +108,25 @@ class RunningRuntimes implements RuntimeSet {
 
   list(): readonly LocalRuntime[] {
     return [...this.byLabel.values()]
+  }
+
+  serve(builtIn: BuiltIn, serverPorts: readonly number[]): void {
+    if (this.stopped) return
+    this.serverPorts = serverPorts
+    const wanted = new Map(Object.entries(builtIn).map(([name, make]) => [`${ownPrefix}${name}`, make]))
+    for (const [label, runtime] of this.byLabel) {
+      if (!label.startsWith(ownPrefix) || wanted.has(label)) continue
+      this.byLabel.delete(label)
+      runtime.stop?.()
+    }
+    for (const [label, make] of wanted) {
+      if (this.byLabel.has(label) || this.byLabel.size >= runtimesMax) continue
+      this.byLabel.set(
+        label,
+        make(this.idOf(label), () => this.changed()),
+      )
+    }
+    this.changed()
   }
 
   onChange(listener: () => void): () => void {
@@ -135,11 +156,7 @@ class RunningRuntimes implements RuntimeSet {
   }
 
   private async discover(): Promise<void> {
-    const found = await discoverHere([
-      this.options.ownPort,
-      ...(this.options.serverPorts ?? []),
-      ...this.loopbackPorts(),
-    ])
+    const found = await discoverHere([this.options.ownPort, ...this.serverPorts, ...this.loopbackPorts()])
     for (const { port, module } of found) {
       // The log gets only the kind, because no log contains a runtime's address.
       this.options.log.info('runtime_discovered', { kind: module.kind })

@@ -38,6 +38,49 @@ export function markedProcesses(word: string): readonly number[] {
   return pids.filter((pid) => environmentHas(pid, mark)).map(Number)
 }
 
+/** VmRSS of a process, KiB; 0: it has ended. */
+function residentKb(pid: number): number {
+  if (process.platform !== 'linux') {
+    const { stdout } = spawnSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })
+    return Number.parseInt(stdout ?? '', 10) || 0
+  }
+  try {
+    return Number(/^VmRSS:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0)
+  } catch {
+    return 0
+  }
+}
+
+/** MiB in memory of the processes whose mark begins with `word`, by their whole mark. What several share counts for each. */
+export function residentByMark(word: string): ReadonlyMap<string, number> {
+  const sums = new Map<string, number>()
+  for (const pid of markedProcesses(word)) {
+    const mark = markOf(pid, word)
+    if (mark !== null) sums.set(mark, (sums.get(mark) ?? 0) + residentKb(pid))
+  }
+  return new Map([...sums].map(([mark, kb]) => [mark, Math.round(kb / 1_024)]))
+}
+
+/** null: it has ended. */
+function markOf(pid: number, word: string): string | null {
+  const name = `${markVariable}=`
+  if (process.platform !== 'linux') {
+    const { stdout } = spawnSync('ps', ['-wwE', '-o', 'command=', '-p', String(pid)], { encoding: 'utf8' })
+    return (
+      (stdout ?? '')
+        .split(' ')
+        .find((part) => part.startsWith(`${name}${word}`))
+        ?.slice(name.length) ?? null
+    )
+  }
+  try {
+    const entries = readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0')
+    return entries.find((entry) => entry.startsWith(`${name}${word}`))?.slice(name.length) ?? null
+  } catch {
+    return null
+  }
+}
+
 export function signalAll(pids: readonly number[], signal: 'SIGTERM' | 'SIGKILL'): void {
   for (const pid of pids) {
     try {

@@ -14,7 +14,7 @@ import { retrySeconds, secondMs } from '../../time.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import { TransportError } from '../../transport/transport.ts'
 import type { RuntimeCall } from '../runtimes/local-runtime.ts'
-import { confidedTo, type ServedModel } from './models-file.ts'
+import { confidedTo, memoryOf, type ServedModel } from './models-file.ts'
 import { freePort, healthAnswers, isTaken } from './server-address.ts'
 import { ServerProcess } from './server-process.ts'
 
@@ -25,8 +25,19 @@ export interface ServerTimes {
   readonly healthMs: number
   /** A model that works gives way to one that waits after as long as a load takes, and not before this. */
   readonly yieldMsMin: number
+  /** Between two looks at the memory of the processes. */
+  readonly measureMs: number
+  /** Between two looks at `models.json`. */
+  readonly fileMs: number
 }
-export const serverTimes: ServerTimes = { backoffMs: 5_000, stopGraceMs: 10_000, healthMs: 100, yieldMsMin: 2_000 }
+export const serverTimes: ServerTimes = {
+  backoffMs: 5_000,
+  stopGraceMs: 10_000,
+  healthMs: 100,
+  yieldMsMin: 2_000,
+  measureMs: 10_000,
+  fileMs: 1_000,
+}
 
 const startTimeoutSecondsDefault = 180
 
@@ -66,6 +77,8 @@ export class ModelServer {
   failure: string | null = null
   private readonly actor: ActorRefFrom<typeof modelServerMachine>
   private readonly waiters = new Set<Waiter>()
+  /** Of its last start; null: there was none. */
+  mark: string | null = null
   private process: ServerProcess | null = null
   /** Why its last start ran no command; null: it ran one. */
   private fault: string | null = null
@@ -104,8 +117,8 @@ export class ModelServer {
   }
 
   get holder(): MemoryHolder {
-    const { id, memory_mb: memoryMb, group = null } = this.model
-    return { id, memoryMb, group, holds: this.holds(), lastUsedMs: this.lastUsedMs }
+    const { id, group = null, pinned = false } = this.model
+    return { id, memoryMb: memoryOf(this.model), group, pinned, holds: this.holds(), lastUsedMs: this.lastUsedMs }
   }
 
   send(event: Exclude<ModelServerEvent['type'], 'call.ended'>): void {
@@ -230,13 +243,15 @@ export class ModelServer {
       this.send('command.exited')
       return
     }
-    const placed = (text: string) => text.replaceAll('{port}', String(this.port))
+    const placed = (text: string) => text.replaceAll('{port}', String(this.port)).replaceAll('{model}', model.id)
     const env = Object.entries(model.env ?? {}).map(([name, value]) => [name, placed(value)])
+    this.mark = mark()
     const process = new ServerProcess({
       command: model.command.map(placed),
       env: { PORT: String(this.port), ...Object.fromEntries(env) },
       cwd: model.cwd ?? cwd,
-      mark: mark(),
+      mark: this.mark,
+      ...(model.stop === undefined ? {} : { stop: model.stop.map(placed) }),
     })
     this.process = process
     void process.exited.then(() => this.send('command.exited'))

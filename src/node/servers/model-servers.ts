@@ -2,16 +2,18 @@ import { randomBytes } from 'node:crypto'
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { Alarm } from '../../clock.ts'
+import { type Loop, loop } from '../../host/loop.ts'
 import type { PrivateFolder } from '../../host/private-files.ts'
 import { failureName, type Log } from '../../log.ts'
-import { roomFor } from '../../machines/rules/model-memory.ts'
+import { takesCalls } from '../../machines/charts/model-server.ts'
+import { type DeviceMb, type MemoryHolder, roomFor } from '../../machines/rules/model-memory.ts'
 import { modelServerStates } from '../../protocol/wire/nodes/agent.ts'
 import { literals } from '../../protocol/wire/shapes.ts'
 import { isoTime } from '../../time.ts'
 import { NodeStartError } from '../membership/enrollment.ts'
-import { killMarked } from './marked-processes.ts'
+import { killMarked, residentByMark } from './marked-processes.ts'
 import { ModelServer, type ServerTimes, serverTimes } from './model-server.ts'
-import type { ModelsFile } from './models-file.ts'
+import { type ModelsFile, memoryOf, memorySum, type ServedModel } from './models-file.ts'
 import { keepServers, type ServerKeeper } from './server-keeper.ts'
 
 export const serversFile = 'model-servers.json'
@@ -26,6 +28,8 @@ const yieldMsMax = 60_000
 export const StoredServers = Type.Object({
   /** The prefix of the marks of the agent's processes. */
   word: Type.String({ pattern: '^[0-9a-f]{32}\\.$' }),
+  /** What is wrong with `models.json` as it is now. Absent: nothing. */
+  fault: Type.Optional(Type.String()),
   servers: Type.Array(
     Type.Object({
       model: Type.String(),
@@ -61,31 +65,82 @@ export async function startModelServers(options: ModelServersOptions): Promise<M
   return new ModelServers(options)
 }
 
+/** Its owner wants it in memory before the first call. */
+const isKept = ({ pinned, preload }: ServedModel) => pinned === true || preload === true
+
 /** The model servers of `models.json`: who may be in memory, and who gives way (§30). */
 export class ModelServers {
-  readonly list: readonly ModelServer[]
+  list: readonly ModelServer[] = []
+  private file: ModelsFile
+  /** Of entries that are no more: each ends when its work is done, and has memory until then. */
+  private leaving: readonly ModelServer[] = []
   private readonly word = `${randomBytes(16).toString('hex')}.`
   private readonly keeper: ServerKeeper
   private readonly listeners = new Set<() => void>()
   private starts = 0
   private looking = false
   private again = false
+  private stopping = false
+  private resident: ReadonlyMap<string, number> = new Map()
+  private readonly measuring: Loop
   private readonly yielding = new Alarm(() => this.look())
   /** What the listeners were told of. */
   private told = ''
   /** The state in the folder; null if the last write failed. */
   private saved: string | null = ''
+  /** What is wrong with the file as it is now; null: it was read. */
+  private fault: string | null = null
 
   constructor(private readonly options: ModelServersOptions) {
-    const { file, folder, log } = options
+    this.file = options.file
     // Saved before the first start, so that the next agent after a crash knows the mark.
-    this.list = []
     this.write([])
     this.keeper = keepServers(this.word)
-    const times = { ...serverTimes, ...options.times }
-    const common = { times, log, cwd: folder.path, mark: () => `${this.word}${this.starts++}.` }
-    this.list = file.models.map((model) => new ModelServer({ ...common, model, moved: () => this.look() }))
+    this.measuring = loop({ pauseMs: options.times?.measureMs ?? serverTimes.measureMs, run: () => this.measure() })
+    this.adopt(options.file)
+    this.measuring.start()
+  }
+
+  /** By device, MiB. */
+  get budgetMb(): DeviceMb {
+    return memoryOf(this.file)
+  }
+
+  /**
+   * Takes over an edited file. Servers of unchanged entries run on; one whose entry has changed or is gone takes no more calls, and
+   * ends when its work is done.
+   */
+  adopt(file: ModelsFile): void {
+    if (this.stopping) return
+    const { log, folder, times } = this.options
+    const common = {
+      times: { ...serverTimes, ...times },
+      log,
+      cwd: folder.path,
+      mark: () => `${this.word}${this.starts++}.`,
+      moved: () => this.look(),
+    }
+    const kept = new Map(this.list.map((server) => [JSON.stringify(server.model), server]))
+    const list = file.models.map((model) => kept.get(JSON.stringify(model)) ?? new ModelServer({ ...common, model }))
+    const gone = this.list.filter((server) => !list.includes(server))
+    const fresh = list.filter((server) => !this.list.includes(server))
+    this.file = file
+    this.fault = null
+    this.list = list
+    this.leaving = [...this.leaving, ...gone]
+    for (const server of fresh) if (isKept(server.model)) server.send('load.asked')
     this.look()
+  }
+
+  /** The file on the disk is broken: what was read before stands. `fault`: for the owner of this computer alone. */
+  refused(fault: string): void {
+    this.fault = fault
+    this.look()
+  }
+
+  /** What the processes of a server have in memory now, MiB; undefined: none runs, or it was not measured yet. */
+  residentMb({ mark }: ModelServer): number | undefined {
+    return mark === null ? undefined : this.resident.get(mark)
   }
 
   /** undefined: `models.json` does not name it. */
@@ -96,22 +151,49 @@ export class ModelServers {
   /** To load it, another model would have to leave memory. */
   evicts({ holder }: ModelServer): boolean {
     if (holder.holds !== 'away') return false
-    return roomFor(holder, this.holders(), this.options.file.memory_mb).kind !== 'free'
+    return roomFor(holder, this.holders(), this.budgetMb).kind !== 'free'
   }
 
-  onChange(listener: () => void): void {
+  /** Returns what ends it. */
+  onChange(listener: () => void): () => void {
     this.listeners.add(listener)
+    return () => void this.listeners.delete(listener)
   }
 
   /** Resolves when no process is left. */
   async stop(): Promise<void> {
+    this.stopping = true
     this.yielding.clear()
-    await Promise.all(this.list.map((server) => server.end()))
+    await this.measuring.stop()
+    await Promise.all([...this.list, ...this.leaving].map((server) => server.end()))
     this.keeper.stop()
   }
 
-  private holders() {
-    return this.list.map(({ holder }) => holder)
+  private holders(): readonly MemoryHolder[] {
+    // Another entry may have the same id by now.
+    const leaving = this.leaving.map(({ holder }, at): MemoryHolder => {
+      const holds = holder.holds === 'away' ? 'away' : 'leaving'
+      return { ...holder, id: `${at} leaves`, holds }
+    })
+    return [...this.list.map(({ holder }) => holder), ...leaving]
+  }
+
+  /** Servers of entries that are no more finish their work; those without a process refuse who waits for them. */
+  private letGo(): void {
+    for (const server of this.leaving) {
+      if (takesCalls(server.state)) server.send('unload.asked')
+    }
+    const gone = this.leaving.filter(({ holder }) => holder.holds === 'away')
+    this.leaving = this.leaving.filter((server) => !gone.includes(server))
+    for (const server of gone) void server.end()
+  }
+
+  /** A pinned model that is away, since its command has ended, say, is loaded again. */
+  private keepPinned(): void {
+    if (this.stopping) return
+    for (const server of this.list) {
+      if (server.model.pinned === true && server.state === 'stopped') server.send('load.asked')
+    }
   }
 
   /**
@@ -124,6 +206,8 @@ export class ModelServers {
     this.looking = true
     while (this.again) {
       this.again = false
+      this.letGo()
+      this.keepPinned()
       this.giveRoom()
     }
     this.looking = false
@@ -133,7 +217,7 @@ export class ModelServers {
   private giveRoom(): void {
     const queued = this.list.filter(({ state }) => state === 'queued')
     for (const server of queued.toSorted((a, b) => (a.loadingSinceMs ?? 0) - (b.loadingSinceMs ?? 0))) {
-      const room = roomFor(server.holder, this.holders(), this.options.file.memory_mb)
+      const room = roomFor(server.holder, this.holders(), this.budgetMb)
       if (room.kind === 'free') {
         server.send('memory.given')
         continue
@@ -168,10 +252,10 @@ export class ModelServers {
       // Idle or busy is nothing to write at each call.
       state: state === 'ready.busy' ? ('ready.idle' as const) : state,
       since: isoTime(sinceMs),
-      memory_mb: model.memory_mb,
+      memory_mb: memorySum(model),
       last_lines: failure === null ? [] : lastLines(failure),
     }))
-    const text = JSON.stringify(servers)
+    const text = JSON.stringify([servers, this.fault])
     if (text !== this.told) {
       this.told = text
       for (const listener of this.listeners) listener()
@@ -187,8 +271,13 @@ export class ModelServers {
     }
   }
 
+  private measure(): void {
+    const running = [...this.list, ...this.leaving].some(({ holder }) => holder.holds !== 'away')
+    this.resident = running ? residentByMark(this.word) : new Map()
+  }
+
   private write(servers: StoredServers['servers']): void {
-    const stored: StoredServers = { word: this.word, servers }
+    const stored: StoredServers = { word: this.word, ...(this.fault === null ? {} : { fault: this.fault }), servers }
     this.options.folder.write(serversFile, stored)
   }
 }

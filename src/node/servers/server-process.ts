@@ -15,6 +15,8 @@ export interface ServerCommand {
   /** In addition to the inherited variables. */
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
+  /** What ends it in order. Absent: the signal SIGTERM does. */
+  readonly stop?: readonly string[]
   /** Of this start alone, and beginning with the word of this agent; ends with a full stop. */
   readonly mark: string
 }
@@ -41,7 +43,10 @@ class Output {
   }
 }
 
-function launched({ command, env, cwd, mark }: ServerCommand, failed: (error: unknown) => void): ChildProcess | null {
+function launched(
+  { command, env, cwd, mark }: Omit<ServerCommand, 'stop'>,
+  failed: (error: unknown) => void,
+): ChildProcess | null {
   const [program = '', ...args] = command
   descriptors.lend(launchDescriptors)
   try {
@@ -66,6 +71,8 @@ export class ServerProcess {
   private readonly output = new Output()
   private readonly child: ChildProcess | null
   private over = false
+  /** The run of the command that stops it; null: it was not asked to end. */
+  private stopped: ChildProcess | null = null
 
   constructor(private readonly started: ServerCommand) {
     const leader = Promise.withResolvers<void>()
@@ -96,8 +103,19 @@ export class ServerProcess {
     return this.over
   }
 
+  /** Asks it to end, by the command that its owner names for that, or by a signal. */
   terminate(): void {
-    this.signal('SIGTERM')
+    const { stop } = this.started
+    if (this.over || stop === undefined) return this.signal('SIGTERM')
+    this.stopped ??= launched({ ...this.started, command: stop }, (error) => {
+      this.say(`The command that stops it could not be started (${String((error as { code?: unknown }).code)}).`)
+      this.signal('SIGTERM')
+    })
+    for (const stream of [this.stopped?.stdout, this.stopped?.stderr]) {
+      stream?.on('data', (chunk: Buffer) => this.output.add(chunk))
+      stream?.on('error', () => {})
+    }
+    this.stopped?.once('error', () => this.signal('SIGTERM'))
   }
 
   kill(): void {

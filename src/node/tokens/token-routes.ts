@@ -71,12 +71,14 @@ export async function answerTokens(parts: TokenRouteParts, request: Request): Pr
   const asked = checkBody(text, AgentTokensRequest)
   const wanted = { model: asked.model, modality: 'chat', runtimeId: asked.runtime_id } as const
   try {
-    const { tokenizer, transport } = tokenizerFor(chooseRuntime(runtimes.list(), wanted), asked.model)
+    const runtime = chooseRuntime(runtimes.list(), wanted)
+    const { tokenizer, transport } = tokenizerFor(runtime, asked.model)
+    const meant = { ...asked, model: runtime.askedFor?.(asked.model).model ?? asked.model }
     const read = (response: NodeResponse) => response.text(tokenAnswerBytesMax)
     // The agent does not know whose text it is, so it never reuses a connection for the texts of two callers.
     const way = { transport, once: true, waitMs: tokenizerMs, ending: new CallSignal(), read }
     const answer = await connections.lifted(request, () =>
-      askTokenizer(way, request.signal, (ask) => answerOf(tokenizer, ask, asked)),
+      askTokenizer(way, request.signal, (ask) => answerOf(tokenizer, ask, meant)),
     )
     if (answer === null) throw new Problem('upstream_error')
     return Response.json(answer, { headers: { 'cache-control': 'no-store' } })

@@ -597,3 +597,17 @@ test('stop ends polls, tells the calls that are left, and leaves no route claime
   await waitUntil('polls of another router', () => other.stats().probes >= goal)
   expect(node.stats().probes).toBe(probes)
 })
+
+test("§37: how long loads take on another owner's nodes says nothing of one's own", async () => {
+  await database.sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed)
+    values ('other', 'other', ${Buffer.from('hash2')}, ${Buffer.from('sealed')}) on conflict do nothing`
+  for (const model of ['mine', 'mine-too']) await register(fakeNode({ models: [model] }))
+  await register(fakeNode({ models: ['foreign'] }), { customerId: 'other' as never })
+  const { router } = await startRouter()
+  const timesOf = (id: string) => router.table().byModel.get(id)?.[0]?.load.reading.loadTimes.all
+  timesOf('foreign')?.measured(600_000)
+  expect(timesOf('mine')).toBeDefined()
+  expect([timesOf('mine')?.meanMs, timesOf('mine-too')?.meanMs]).toEqual([null, null])
+  timesOf('mine')?.measured(3_000)
+  expect(timesOf('mine-too')?.meanMs).toBe(3_000)
+})

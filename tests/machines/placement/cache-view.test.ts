@@ -248,7 +248,11 @@ describe('§29 view of the caches', () => {
     const weighed = cpuMicroseconds(() => {
       const asking = { prompt: asked, matches: view.match(asked), nowMs: Date.now(), fleet: fleetOf(open, full) }
       const { costs, cost } = cheapest(open, { ...asked, first: 1 }, asking.matches, asking.nowMs, asking.fleet)
-      return routeWorthWaitingFor(full, { open, costs, totalMs: cost.totalMs }, { ...asking, waitMs: 10_000 })
+      return routeWorthWaitingFor(
+        full,
+        { open, costs, totalMs: cost.totalMs, cold: false },
+        { ...asking, waitMs: 10_000 },
+      )
     })
     expect([decided < eachAsked, weighed < eachAsked]).toEqual([true, true])
   })

@@ -52,7 +52,7 @@ describe('§29 nodes that hide their slots', () => {
   for (const load of quickLoads)
     test(`§29: ${load}: never worse than the best of what others do`, () => {
       const best = Math.min(
-        ...(['sticky', 'least in flight', 'P2C', 'llm-d'] as const).map((rule) => run(rule, load).mean),
+        ...(['sticky', 'least in flight', 'P2C', 'SGLang', 'llm-d'] as const).map((rule) => run(rule, load).mean),
       )
       expect(run('Penstock', load).mean).toBeLessThan(1.05 * best)
     })

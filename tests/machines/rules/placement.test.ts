@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { noMatches } from '../../../src/machines/placement/cache-view.ts'
 import { ConcurrencyLimit } from '../../../src/machines/placement/concurrency.ts'
 import { LoadTimes } from '../../../src/machines/placement/loads.ts'
 import {
@@ -354,6 +355,12 @@ describe('§29 a full route whose cache has the prompt', () => {
       cached(),
       'node_open',
     ],
+    [
+      'nor without the prompt, where the others have the model in memory, too',
+      [route('full', full), route('open')],
+      cached({ matches: noMatches }),
+      'node_open',
+    ],
     ['nor where its rank is higher', [route('full', { ...full, rank: 1 }), route('open')], cached(), 'node_open'],
     [
       "nor another's before an own one",
@@ -369,6 +376,18 @@ describe('§29 a full route whose cache has the prompt', () => {
     ],
   ]
   for (const [name, routes, wanted, expected] of cases) test(name, () => expect(answer(routes, wanted)).toBe(expected))
+
+  test('§29: one with the model in memory is waited for where the others would have to load it', () => {
+    const away = { reading: { cold: true, evictedWaitMs: 3_000 } }
+    const without = cached({ matches: noMatches })
+    expect(answer([route('full', full), route('open', away)], without)).toBe('node_full')
+    expect(answer([route('full', full), route('open', away)], cached({ prompt: null }))).toBe('node_full')
+    // A slot that takes longer to come free than the load does.
+    const slow = { ...full, durationEwmaMs: 39_000, slotsTotal: 1 }
+    const fast = { reading: { cold: true, loadEwmaMs: 2_000 } }
+    expect(answer([route('full', slow), route('open', fast)], without)).toBe('node_open')
+    expect(answer([route('full', { ...full, ...away }), route('open', away)], without)).toBe('node_open')
+  })
 
   test('nobody knows where a prompt is that was not hashed', () =>
     expect(answer([route('full', full), route('open')], cached({ prompt: null }))).toBe('node_open'))

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { readModels } from '../../../src/node/servers/models-file.ts'
+import { memoryOf, memorySum, readModels } from '../../../src/node/servers/models-file.ts'
 
 const path = '/folder/models.json'
 const model = (more: object = {}) => ({ id: 'tiny', command: ['serve', '--port', '{port}'], memory_mb: 40, ...more })
@@ -96,4 +96,67 @@ test('§30: no message repeats a value, which may be a secret', () => {
   ]) {
     expect(fault(() => read(file(model(more))))).not.toContain('hunter2')
   }
+})
+
+test('§37: devices, pins, changes of requests and profiles are read, and memory may be told by device alone', () => {
+  const full = {
+    ...model({ memory_mb: undefined }),
+    memory: { gpu0: 20_000, memory: 500 },
+    pinned: true,
+    preload: true,
+    stop: ['docker', 'stop', '{model}'],
+    request: { set: { temperature: 0.2, chat_template_kwargs: { enable_thinking: false } }, strip: ['top_p'] },
+    profiles: [{ id: 'tiny:hot', request: { set: { temperature: 1 } } }],
+  }
+  const whole = { memory_mb: 1_000, memory: { gpu0: 24_000 }, models: [full] }
+  expect<object>(read(whole)).toEqual(JSON.parse(JSON.stringify(whole)) as object)
+  expect(memoryOf(read(whole))).toEqual({ memory: 1_000, gpu0: 24_000 })
+  expect(memorySum(read(whole).models[0] ?? {})).toBe(20_500)
+})
+
+test('§37: a file whose promises cannot be kept is refused with line and field', () => {
+  const gpu = (more: object = {}) => ({ ...model({ memory_mb: undefined }), memory: { gpu0: 10 }, ...more })
+  const on = (...models: object[]) => ({ memory: { gpu0: 24 }, models })
+  const cases: readonly (readonly [object, string])[] = [
+    [{ models: [model()] }, 'memory_mb is missing. Send memory_mb, or memory with MiB by device.'],
+    [file(model({ memory_mb: undefined })), 'models[0].memory_mb is missing. Send memory_mb, or memory with MiB'],
+    [{ ...file(model()), memory: { memory: 80 } }, 'memory.memory is memory_mb under another name.'],
+    [on(gpu({ memory: { gpu1: 10 } })), 'models[0].memory.gpu1 has no budget in the file.'],
+    [on(gpu({ memory: { gpu0: 25 } })), 'models[0].memory.gpu0 is more than the budget of the whole file, 24.'],
+    [on(gpu({ memory: {} })), 'models[0].memory must '],
+    [
+      on(gpu({ pinned: true, idle_ttl_s: 5 })),
+      'models[0].pinned excludes idle_ttl_s: a pinned model is never unloaded.',
+    ],
+    [
+      on(...['a', 'b', 'c'].map((id) => gpu({ id, pinned: true }))),
+      'models[2].pinned does not fit into the memory beside the other pinned models.',
+    ],
+    [
+      on(...['a', 'b'].map((id) => gpu({ id, pinned: true, group: 'g' }))),
+      'models[1].pinned is set for two models of one group.',
+    ],
+    [
+      on(gpu({ id: 'a', pinned: true }), gpu({ id: 'b', memory: { gpu0: 20 } })),
+      'models[1] never fits into the memory beside the pinned models.',
+    ],
+    [
+      on(gpu({ id: 'a', pinned: true, group: 'g' }), gpu({ id: 'b', group: 'g' })),
+      'models[1].group has a pinned model, so that this one is never loaded.',
+    ],
+    [file(model({ request: { set: { model: 'b' } } })), 'models[0].request.set.model cannot be set.'],
+    [
+      file(model({ request: { strip: ['messages'] } })),
+      'models[0].request.strip[0] names a member that cannot be stripped.',
+    ],
+    [
+      file(model({ request: { strip: ['Top P'] } })),
+      'models[0].request.strip[0] must be a name of 1 to 64 lower-case letters',
+    ],
+    [file(model({ request: { set: { a: 'x'.repeat(17_000) } } })), 'models[0].request.set has more than 16384 bytes.'],
+    [file(model({ modality: 'rerank', request: { strip: ['seed'] } })), 'models[0].request is for models that chat.'],
+    [file(model({ modality: 'rerank', profiles: [{ id: 'x' }] })), 'models[0].profiles is for models that chat.'],
+    [file(model({ profiles: [{ id: 'tiny' }] })), 'models[0].profiles[0].id is the id of another model, too.'],
+  ]
+  for (const [value, said] of cases) expect(fault(() => read(value))).toContain(said)
 })

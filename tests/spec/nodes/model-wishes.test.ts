@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { commandLine } from '../../cli/command-line.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
@@ -167,4 +169,18 @@ test('§30: the chart of the model servers is live: counts and transitions as th
   await waitFor('the load on the page', async () => (await states())[0] === 'ready.idle')
   await tell(ids.agent, 'unload', { model: 'org/tiny:q4' })
   await waitFor('the end on the page', async () => (await states())[0] === 'stopped')
+})
+
+test('§37: nodes show says what is wrong with an edited models.json, on the computer of its owner alone', async () => {
+  const stored = readFileSync(join(folder.path, 'models.json'), 'utf8')
+  writeFileSync(join(folder.path, 'models.json'), stored.replace('"memory_mb": 80', '"memory_mb": 30'))
+  const cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin })
+  const shown = async () => (await cli.run(['nodes', 'show', ids.agent, '--data-dir', folder.path])).out
+  await waitFor('the fault', async () => (await shown()).includes('is more than memory_mb of the whole file, 30.'))
+  expect(await shown()).toMatch(
+    /models\.json was edited and is not used: .*models\.json, line \d+: models\[0\]\.memory_mb is more/,
+  )
+  expect((await cli.run(['nodes', 'show', ids.agent])).out).not.toContain('models.json')
+  cli.close()
+  writeFileSync(join(folder.path, 'models.json'), stored)
 })

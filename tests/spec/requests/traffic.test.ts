@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
+import { RequestLog } from '../../../src/actors/requests/request-log.ts'
 import { sumRequests } from '../../../src/actors/requests/request-traffic.ts'
 import { keepRequestRecords } from '../../../src/db/queries/requests/request-records.ts'
+import { createLog } from '../../../src/log.ts'
 import { AdminFirstTokens, AdminTraffic } from '../../../src/protocol/wire/admin/traffic.ts'
 import { dayMs, hourMs, minuteMs } from '../../../src/time.ts'
 import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
@@ -128,6 +130,19 @@ test('§32: what is summed up by hours and days is what the rows say', async () 
   near(week?.now.ttft_p50_ms ?? null, 1_165)
   expect(fromRows[3]).toMatchObject({ nodes: [], models: [] })
   expect(Math.round((fromRows[3]?.now.requests ?? 0) / 10)).toBe(121)
+})
+
+test('§37: the requests of an hour of a past day, by model, are what the traffic of that hour was', async () => {
+  const { db, sql } = gateway.database
+  await sumRequests(db, now, now - days * dayMs)
+  const quiet = createLog('error', () => {})
+  const fromMs = Math.floor((now - 2 * dayMs) / hourMs) * hourMs
+  const requests = new RequestLog({ db, sql, log: quiet, days, flushMs: 1_000 })
+  const found = await requests.modelRequests({ fromMs, toMs: fromMs + hourMs })
+  expect([...found.keys()].sort()).toEqual(['model-0', 'model-1', 'model-2'])
+  expect([...found.values()].reduce((sum, count) => sum + count, 0)).toBe(50)
+  const none = new RequestLog({ db, sql, log: quiet, days: 0, flushMs: 1_000 })
+  expect(await none.modelRequests({ fromMs, toMs: fromMs + hourMs })).toEqual(new Map())
 })
 
 test('§32: sums older than what is kept go, and requests of the present are counted at once', async () => {

@@ -3,7 +3,8 @@ import { parseArgs } from 'node:util'
 /**
  * A model server in a process of its own that takes memory and time, as real ones do: it loads for `load-ms`, holds
  * `memory-mb`, and answers with its model's name after `answer-ms`. `mute-ms`:
- * so long it says nothing of its models after that. `die-with`: it writes so many lines and ends with 1.
+ * so long it says nothing of its models after that. `die-with`: it writes so many lines and ends with 1. `echo`: it answers with
+ * the request that it got.
  */
 const { values } = parseArgs({
   options: {
@@ -16,6 +17,7 @@ const { values } = parseArgs({
     'mute-ms': { type: 'string', default: '0' },
     deaf: { type: 'boolean', default: false },
     'api-key': { type: 'string' },
+    echo: { type: 'boolean', default: false },
   },
 })
 
@@ -34,7 +36,7 @@ const readyAtMs = performance.now() + Number(values['load-ms'])
 async function answer(request: Request): Promise<Response> {
   const body = (await request.json()) as { readonly model: string; readonly stream?: boolean }
   await Bun.sleep(Number(values['answer-ms']))
-  const content = `${values.model} from ${process.pid}, ${weights.length}`
+  const content = values.echo ? JSON.stringify(body) : `${values.model} from ${process.pid}, ${weights.length}`
   const usage = { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 }
   const base = { id: 'c', created: 1, model: body.model }
   if (body.stream !== true) {

@@ -27,6 +27,7 @@ export function placesTable(terminal: Terminal, nodes: readonly Node[], nowMs: n
         firstTokenText(model.first_token, nowMs),
         rounded(model.tokens_per_second, 1),
         rounded(model.prompt_tokens_per_second),
+        model.resident_mb,
       ]),
     ),
   )
@@ -43,6 +44,7 @@ export function placesTable(terminal: Terminal, nodes: readonly Node[], nowMs: n
     'FIRST TOKEN',
     'TOK/S',
     'BELIEVED TO READ TOK/S',
+    'MEASURED MB',
   ]
   return rows.length === 0 ? '' : `\n${table(terminal, columns, byModel)}`
 }

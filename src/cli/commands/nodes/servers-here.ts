@@ -26,5 +26,6 @@ export async function serversHere(session: Session, nodeId: string, dataDir: str
   const told = failed.map(
     ({ model, last_lines: lines }) => `\n${model} wrote last:\n\n${lines.map((line) => `  ${line}\n`).join('')}`,
   )
-  return `\n${table(session.terminal, ['MODEL SERVER', 'STATE', 'SINCE', 'MIB'], rows, '')}${told.join('')}`
+  const fault = stored.fault === undefined ? '' : `\nmodels.json was edited and is not used: ${stored.fault}\n`
+  return `${fault}\n${table(session.terminal, ['MODEL SERVER', 'STATE', 'SINCE', 'MIB'], rows, '')}${told.join('')}`
 }

@@ -7,7 +7,8 @@ import { bytea, instant } from '../../columns.ts'
  */
 
 const role = () => text({ enum: ['viewer', 'operator', 'admin'] }).notNull()
-const actorType = () => text({ enum: ['admin_token', 'unauthenticated', 'customer'] }).notNull()
+const callerType = () => text({ enum: ['admin_token', 'unauthenticated', 'customer'] }).notNull()
+const actorType = () => text({ enum: ['admin_token', 'unauthenticated', 'customer', 'gateway'] }).notNull()
 
 /** Which of its names an event of a chain may hold: nothing else is ever written (§16). */
 export interface AuditMetadata {
@@ -27,7 +28,7 @@ export const accessEvents = pgTable(
   'admin_access_events',
   {
     eventId: text().notNull(),
-    actorType: actorType(),
+    actorType: callerType(),
     actorRole: role(),
     actorHashPrefix: text(),
     method: text().notNull(),

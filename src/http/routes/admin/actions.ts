@@ -11,6 +11,7 @@ import { admin } from '../../plugins/admin.ts'
 import * as adminViews from '../../views/admin.ts'
 import * as enrollmentViews from '../../views/enrollment.ts'
 import * as jobViews from '../../views/job.ts'
+import * as planViews from '../../views/memory-plan.ts'
 import * as moneyViews from '../../views/money.ts'
 import * as probeViews from '../../views/node-probe.ts'
 import * as nodeViews from '../../views/nodes.ts'
@@ -21,6 +22,7 @@ export const views = {
   ...adminViews,
   ...enrollmentViews,
   ...jobViews,
+  ...planViews,
   ...moneyViews,
   ...probeViews,
   ...nodeViews,

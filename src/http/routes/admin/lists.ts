@@ -25,7 +25,7 @@ function reportOf(list: List): AnyReport {
         object: result.properties.object?.const,
         generated_at: isoTime(nowMs),
         count: rows.length,
-        ...beside?.(gateway),
+        ...beside?.(gateway, views),
         [member]: rows,
       } as never
     },

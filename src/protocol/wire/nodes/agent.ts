@@ -11,6 +11,7 @@ import {
   nodeTier,
   nullable,
   nullableInteger,
+  slug,
   strict,
   text,
 } from '../shapes.ts'
@@ -147,6 +148,16 @@ export const modelServerStates = [
 ] as const
 export type ModelServerState = (typeof modelServerStates)[number]
 
+export const devicesMax = 16
+/** MiB by device; the memory of the computer itself is `memory`. */
+export const deviceMemory = (description: string) =>
+  Type.Record(Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' }), Type.Integer({ minimum: 1, maximum: 16_777_216 }), {
+    ...strict,
+    minProperties: 1,
+    maxProperties: devicesMax,
+    description,
+  })
+
 export const AgentModel = Type.Object(
   {
     id: modelId,
@@ -163,6 +174,12 @@ export const AgentModel = Type.Object(
     ),
     loading_since: Type.Optional(nullable(instant)),
     memory_mb: Type.Optional(Type.Integer({ minimum: 1, description: 'What it takes of the memory of its computer' })),
+    device_mb: Type.Optional(deviceMemory('The same by device')),
+    resident_mb: Type.Optional(
+      Type.Integer({ minimum: 0, description: 'What its processes were measured to have in memory' }),
+    ),
+    group: Type.Optional(slug()),
+    pinned: Type.Optional(Type.Boolean({ description: 'Its owner wants it in memory always' })),
     evicts: Type.Optional(Type.Boolean({ description: 'To load it, another model would have to leave memory' })),
     server_state: Type.Optional(literals(modelServerStates)),
     file: Type.Optional(ModelFile),
@@ -198,6 +215,7 @@ export const NodeStatus = Type.Object(
     node_id: Type.String(),
     sent_at: instant,
     runtimes: Type.Array(AgentRuntime, { maxItems: runtimesMax }),
+    memory_mb: Type.Optional(deviceMemory('What the models of the agent’s own servers may take together, by device')),
     transport_keys: transportKeys(0),
     signature_ed25519: signature,
   },

@@ -1,0 +1,243 @@
+import { afterEach, expect, test } from 'bun:test'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { headers } from '../../../src/brand.ts'
+import { newNonce } from '../../../src/protocol/signing/signatures.ts'
+import { type NodeStatus, nodeModelsPath, nodeStatusPath } from '../../../src/protocol/wire/nodes/agent.ts'
+import { type LoneAgent, startLoneAgent } from '../../support/nodes/lone-agent.ts'
+import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
+import { testLimitMs } from '../../support/run/limits.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
+
+const open: { agent: LoneAgent; folder: ModelFolder }[] = []
+
+async function begin(file: object) {
+  const folder = modelFolder(file)
+  const serverTimes = { healthMs: 10, stopGraceMs: 15_000, backoffMs: 300, yieldMsMin: 100, measureMs: 50, fileMs: 20 }
+  const agent = await startLoneAgent({ dataDir: folder.path, serverTimes })
+  open.push({ agent, folder })
+  return { agent, folder }
+}
+
+afterEach(async () => {
+  for (const { agent, folder } of open.splice(0)) {
+    folder.running()
+    await agent.remove()
+    expect([...folder.running().keys()]).toEqual([])
+    folder.remove()
+  }
+})
+
+async function said(agent: LoneAgent, model: string, more: object = {}): Promise<string> {
+  const body = { model, messages: [{ role: 'user', content: 'hi' }], ...more }
+  const response = await agent.call('POST', '/v1/chat/completions', body)
+  if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`)
+  const { choices } = (await response.json()) as { choices: { message: { content: string } }[] }
+  return choices[0]?.message.content ?? ''
+}
+
+async function statusOf(agent: LoneAgent): Promise<NodeStatus> {
+  const response = await agent.call('GET', nodeStatusPath, null, { headers: { [headers.statusNonce]: newNonce() } })
+  return (await response.json()) as NodeStatus
+}
+const modelsOf = async (agent: LoneAgent) =>
+  new Map((await statusOf(agent)).runtimes.flatMap(({ models }) => models).map((model) => [model.id, model]))
+const pidsOf = (folder: ModelFolder, model: string) => folder.running().get(model)
+const told = (folder: ModelFolder) => folder.stored() as ReturnType<ModelFolder['stored']> & { fault?: string }
+
+test(
+  '§37: an edited models.json is read while servers run: unchanged entries keep their processes, the others follow it',
+  async () => {
+    const kept = scriptModel('kept')
+    const { agent, folder } = await begin({
+      memory_mb: 200,
+      models: [kept, scriptModel('edited'), scriptModel('gone')],
+    })
+    for (const id of ['kept', 'edited', 'gone']) await said(agent, id)
+    const before = { kept: pidsOf(folder, 'kept'), edited: pidsOf(folder, 'edited') }
+    folder.write({ memory_mb: 240, models: [kept, scriptModel('edited', {}, { slots: 3 }), scriptModel('fresh')] })
+    await waitUntil('the new one is named', async () => (await modelsOf(agent)).has('fresh'))
+    expect((await modelsOf(agent)).has('gone')).toBe(false)
+    await waitUntil('the old ones have ended', () => folder.running().size === 1)
+    expect(pidsOf(folder, 'kept')).toEqual(before.kept as number[])
+    expect(await said(agent, 'edited')).toStartWith('edited from ')
+    expect(await said(agent, 'fresh')).toStartWith('fresh from ')
+    expect(pidsOf(folder, 'edited')).not.toEqual(before.edited as number[])
+    expect((await statusOf(agent)).memory_mb).toEqual({ memory: 240 })
+    expect(await said(agent, 'kept')).toContain(` ${before.kept?.[0]},`)
+  },
+  testLimitMs,
+)
+
+test(
+  '§37: work of an entry that changes is finished before its server ends, and new calls get the new one',
+  async () => {
+    const { agent, folder } = await begin({ memory_mb: 40, models: [scriptModel('a', { 'answer-ms': '800' })] })
+    await said(agent, 'a')
+    const old = pidsOf(folder, 'a')?.[0]
+    const running = said(agent, 'a')
+    await waitUntil('it works', () => agent.node.runtimes.list().some(({ inFlight }) => inFlight > 0))
+    folder.write({ memory_mb: 40, models: [scriptModel('a', { 'answer-ms': '10' })] })
+    await waitUntil('the file is read', () => agent.log().includes('models_file_read'))
+    const next = said(agent, 'a')
+    expect(await running).toContain(` ${old},`)
+    expect(await next).not.toContain(` ${old},`)
+  },
+  testLimitMs,
+)
+
+test(
+  '§37: a broken edit changes nothing, and the owner of the computer is told line and field',
+  async () => {
+    const { agent, folder } = await begin({ memory_mb: 80, models: [scriptModel('a')] })
+    await said(agent, 'a')
+    const before = pidsOf(folder, 'a')
+    folder.write({ memory_mb: 80, models: [{ ...scriptModel('a'), slot: 4 }] })
+    await waitUntil('it is refused', () => agent.log().includes('models_file_refused'))
+    expect(told(folder).fault).toContain('models[0].slot is not a field here. Did you mean slots?')
+    expect(agent.log()).not.toContain('slot is not a field')
+    expect(await said(agent, 'a')).toStartWith('a from ')
+    rmSync(join(folder.path, 'models.json'))
+    await waitUntil('its absence is told', () => told(folder).fault?.includes('is gone') === true)
+    folder.write({ memory_mb: 120, models: [scriptModel('a')] })
+    await waitUntil('it is well again', () => told(folder).fault === undefined)
+    expect(pidsOf(folder, 'a')).toEqual(before as number[])
+  },
+  testLimitMs,
+)
+
+test(
+  '§37: pinned and preloaded models are there before the first call; a pin gives way to nobody, and comes back',
+  async () => {
+    const { agent, folder } = await begin({
+      memory_mb: 80,
+      models: [
+        scriptModel('pinned', {}, { pinned: true }),
+        scriptModel('early', {}, { preload: true }),
+        scriptModel('other'),
+      ],
+    })
+    await waitUntil('both are there', () => ['pinned', 'early'].every((id) => folder.stateOf(id) === 'ready.idle'))
+    const pinned = pidsOf(folder, 'pinned')
+    await said(agent, 'early')
+    // The pinned one was used least recently.
+    expect(await said(agent, 'other')).toStartWith('other from ')
+    expect(folder.stateOf('early')).toBe('stopped')
+    expect(pidsOf(folder, 'pinned')).toEqual(pinned as number[])
+    expect((await modelsOf(agent)).get('pinned')).toMatchObject({ pinned: true, loaded: true })
+    expect((await agent.call('POST', `${nodeModelsPath}/pinned/unload`)).status).toBe(409)
+    process.kill(pinned?.[0] ?? 0, 'SIGKILL')
+    await waitUntil('it is back', () => {
+      const now = pidsOf(folder, 'pinned')
+      return folder.stateOf('pinned') === 'ready.idle' && now !== undefined && now[0] !== pinned?.[0]
+    })
+  },
+  testLimitMs,
+)
+
+test(
+  '§37: each device has its budget, and the status tells both',
+  async () => {
+    const on = (device: string, mb: number) => ({ memory_mb: undefined, memory: { [device]: mb } })
+    const { agent, folder } = await begin({
+      memory: { gpu0: 24_000, gpu1: 8_000 },
+      models: [
+        scriptModel('a', {}, on('gpu0', 20_000)),
+        scriptModel('b', {}, on('gpu1', 6_000)),
+        scriptModel('c', {}, on('gpu1', 6_000)),
+      ],
+    })
+    for (const id of ['a', 'b', 'c']) await said(agent, id)
+    expect([...folder.running().keys()].sort()).toEqual(['a', 'c'])
+    const { memory_mb: budgets } = await statusOf(agent)
+    expect(budgets).toEqual({ gpu0: 24_000, gpu1: 8_000 })
+    expect((await modelsOf(agent)).get('b')).toMatchObject({
+      memory_mb: 6_000,
+      device_mb: { gpu1: 6_000 },
+      evicts: true,
+    })
+  },
+  testLimitMs,
+)
+
+test(
+  '§37: a stop command ends a server that hears no signal, and {port} and {model} are filled in everywhere',
+  async () => {
+    const work = mkdtempSync(join(tmpdir(), 'penstock-stop-'))
+    const stopped = join(work, 'stopped')
+    const stop = `echo "$1 $2" > ${stopped}; kill -9 $(cat ${work}/pid)`
+    const serve = scriptModel('a/b', { deaf: '' }) as { command: string[] }
+    const { agent, folder } = await begin({
+      memory_mb: 80,
+      models: [
+        {
+          ...serve,
+          command: [
+            '/bin/sh',
+            '-c',
+            `echo $$ > ${work}/pid; exec "$@"`,
+            'sh',
+            ...serve.command.map((word) => (word === 'a/b' ? '{model}' : word)),
+          ],
+          env: { NAME: '{model}' },
+          stop: ['/bin/sh', '-c', stop, 'sh', '{model}', '{port}'],
+        },
+      ],
+    })
+    expect(await said(agent, 'a/b')).toStartWith('a/b from ')
+    await agent.call('POST', `${nodeModelsPath}/${encodeURIComponent('a/b')}/unload`)
+    // The signal alone would take the whole grace of 15 s.
+    await waitUntil('it has ended', () => folder.stateOf('a/b') === 'stopped' && existsSync(stopped))
+    expect(await Bun.file(stopped).text()).toMatch(/^a\/b \d+\n$/)
+    rmSync(work, { recursive: true })
+  },
+  testLimitMs,
+)
+
+test(
+  '§37: requests are changed as the file says, and profiles are further names of one server with requests of their own',
+  async () => {
+    const request = { set: { temperature: 0.2, cache_prompt: true }, strip: ['top_p'] }
+    const profiles = [
+      { id: 'a:hot', request: { set: { temperature: 1.5 }, strip: ['cache_prompt', 'seed'] } },
+      { id: 'a:plain' },
+    ]
+    const { agent, folder } = await begin({
+      memory_mb: 80,
+      models: [scriptModel('a', { echo: '' }, { request, profiles })],
+    })
+    const sent = { temperature: 0.9, top_p: 0.5, seed: 7, max_tokens: 5 }
+    const got = async (model: string) => JSON.parse(await said(agent, model, sent)) as Record<string, unknown>
+    const base = { model: 'a', max_tokens: 5 }
+    const messages = [{ role: 'user', content: 'hi' }]
+    expect<object>(await got('a')).toEqual({ ...base, messages, temperature: 0.2, cache_prompt: true, seed: 7 })
+    expect<object>(await got('a:hot')).toEqual({ ...base, messages, temperature: 1.5 })
+    expect<object>(await got('a:plain')).toEqual({ ...base, messages, temperature: 0.2, cache_prompt: true, seed: 7 })
+    expect([...folder.running().keys()]).toEqual(['a'])
+    expect([...(await modelsOf(agent)).keys()].filter((id) => id.startsWith('a'))).toEqual(['a', 'a:hot', 'a:plain'])
+    writeFileSync(
+      join(folder.path, 'models.json'),
+      JSON.stringify({ memory_mb: 80, models: [scriptModel('a', { echo: '' }, { request })] }),
+    )
+    await waitUntil('the profiles are gone', async () => !(await modelsOf(agent)).has('a:hot'))
+  },
+  testLimitMs,
+)
+
+test(
+  '§37: the memory of the processes is measured, and told beside what the file claims',
+  async () => {
+    const { agent } = await begin({
+      memory_mb: 900,
+      models: [scriptModel('a', { 'memory-mb': '150' }, { memory_mb: 300 })],
+    })
+    expect((await modelsOf(agent)).get('a')?.resident_mb).toBeUndefined()
+    await said(agent, 'a')
+    await waitUntil('it is measured', async () => ((await modelsOf(agent)).get('a')?.resident_mb ?? 0) > 150)
+    expect((await modelsOf(agent)).get('a')).toMatchObject({ memory_mb: 300 })
+    await agent.call('POST', `${nodeModelsPath}/a/unload`)
+    await waitUntil('it is gone', async () => (await modelsOf(agent)).get('a')?.resident_mb === undefined)
+  },
+  testLimitMs,
+)
