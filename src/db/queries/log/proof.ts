@@ -73,6 +73,18 @@ const general = {
     left join ledger_entries l on l.kind = ${debit} and l.reservation_id = r.reservation_id
     where r.settled_wei is distinct from case when r.status <> 'open' then coalesce(l.amount_wei, 0) end
       or (r.status = 'settled') <> (l.entry_id is not null)`,
+  // What no index says of groups of charges (docs/decisions/0035), and what their constraints do.
+  'every entry of a reservation is there once': `
+    select min(entry_id) as subject from ledger_entries where reservation_id is not null
+    group by reservation_id, kind having count(*) > 1`,
+  'every group of charges adds up': `
+    select g.group_id as subject from charge_groups g
+    where g.charged_total <> g.shares_total + g.fees_total or not charge_group_adds_up(g)`,
+  'every share of a group is the payout that was made of it': `
+    select s.entry_id as subject from charge_shares s left join payout_rows p on p.receipt_hash = s.receipt_hash
+    where s.shares_moved and (p.entry_id, p.node_id, p.kind, p.amount_wei, p.gross_wei, p.created_at) is distinct from
+        (s.entry_id, s.node_id, s.kind, s.amount_wei, s.gross_wei, s.created_at)
+      or s.shares_moved and (p.earned_payee is distinct from s.earned_payee or p.held or p.earned_held) or not s.shares_moved and p.entry_id is not null`,
   'every batch is the sum of its payouts': `
     select b.batch_id as subject from payout_batches b
     left join (select batch_id, count(*) as payouts, sum(amount_wei) as amount from payouts group by batch_id) p

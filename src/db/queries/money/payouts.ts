@@ -2,9 +2,10 @@ import { and, desc, eq, gte, ne, sql } from 'drizzle-orm'
 import type { NodeId } from '../../../ids.ts'
 import type { Database } from '../../client.ts'
 import { kindText } from '../../kind-texts.ts'
-import { ledgerEntries, payouts, protocolFees } from '../../schema/ledger.ts'
+import { ledgerRows, type payoutRows } from '../../schema/ledger.ts'
+import { ledgerEntries, payouts, protocolFees } from '../../schema/partitioned/charges.ts'
 
-export type PayoutRow = typeof payouts.$inferSelect
+export type PayoutRow = typeof payoutRows.$inferSelect
 export type OpenSettlementStatus = Exclude<PayoutRow['settlementStatus'], 'void'>
 
 export interface SettlementGroup {
@@ -112,8 +113,8 @@ export async function treasuryTotals(db: Database, since: Date): Promise<Treasur
   const rows = await db.execute(sql`select
     (select coalesce(sum(amount_wei), 0)::text from ${ledgerEntries}
       where kind = ${debit} and created_at >= ${from}::timestamptz) as debits,
-    (select coalesce(sum(b.amount_wei), 0)::text from ${ledgerEntries} b
-      join ${ledgerEntries} l on l.kind = ${debit} and l.reservation_id = b.reservation_id
+    (select coalesce(sum(b.amount_wei), 0)::text from ${ledgerRows} b
+      join ${ledgerRows} l on l.kind = ${debit} and l.reservation_id = b.reservation_id
       where b.kind = ${refund} and l.created_at >= ${from}::timestamptz) as refunds,
     (select coalesce(sum(amount_wei), 0)::text from ${payouts}
       where settlement_status <> 'void' and created_at >= ${from}::timestamptz) as payouts,
