@@ -73,6 +73,22 @@ const ledgerLines = (where: ReturnType<typeof sql>, form: PartForm) => sql`
   from ledger_lines l
   where ${where}`
 
+/**
+ * A number up to which there are at least so many entries behind `from`, or `to`: the entries of groups come in no order that an index has,
+ * so that all that is behind `from` would be read for some.
+ */
+async function reach(db: Database, from: bigint, to: bigint, entries: number): Promise<bigint> {
+  if (to - from <= BigInt(entries)) return to
+  const after = sql`${from.toString()}::bigint`
+  const [row] = await db.execute<{ end: string }>(sql`select least(${to.toString()}::bigint,
+    (select seq from ledger_rows where seq > ${after} order by seq offset ${entries - 1} limit 1),
+    (select last_seq from (
+      select last_seq, sum(rows) over (order by last_seq) as charges from charge_groups
+      where last_seq > ${after} and first_seq > ${after} order by last_seq limit ${entries}) g
+    where charges >= ${entries} order by last_seq limit 1))::text as end`)
+  return BigInt(row?.end ?? to)
+}
+
 /** The next entries as one part; null: there are none. */
 export async function ledgerPart(
   db: Database,
@@ -81,7 +97,7 @@ export async function ledgerPart(
   limit: number,
   form: PartForm = 2,
 ): Promise<LedgerPart | null> {
-  const part = sql`${within(from, to)} order by l.seq limit ${limit}`
+  const part = sql`${within(from, await reach(db, from, to, limit))} order by l.seq limit ${limit}`
   const [row] = await db.execute<{ last: string | null; entries: number; hash: string }>(sql`
     select max(seq)::text as last, count(*)::int as entries,
       encode(sha256(convert_to(coalesce(string_agg(line, E'\n' order by seq), ''), 'UTF8')), 'hex') as hash
@@ -94,7 +110,7 @@ export async function ledgerPart(
 export async function ledgerSeqWithin(db: Database, from: bigint, to: bigint, entries: number): Promise<bigint | null> {
   const [row] = await db.execute<{ last: string | null }>(sql`
     select max(seq)::text as last from (
-      select seq from ledger_entries l where ${within(from, to)}
+      select seq from ledger_entries l where ${within(from, await reach(db, from, to, entries))}
       order by seq limit ${entries}) next`)
   return row?.last == null ? null : BigInt(row.last)
 }
