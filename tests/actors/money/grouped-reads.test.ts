@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { ledgerPart } from '../../../src/db/queries/log/sources.ts'
+import { ledgerPart, partForms } from '../../../src/db/queries/log/sources.ts'
 import { invoicePage, type LedgerEntry, ledgerPage, ledgerTotals } from '../../../src/db/queries/money/ledger.ts'
 import {
   charges,
@@ -163,4 +163,48 @@ test('§31: the log takes the same parts of the ledger, wherever it cuts, before
   expect((await groupsOf(database, id)).every(({ moved }) => moved)).toBe(true)
   expect(await parts()).toEqual(before)
   await expectSound(database)
+})
+
+test('§31: the parts of the log over a group are, letter for letter, those over the same charges as rows', async () => {
+  const id = await fundedCustomer(database, credit)
+  const odd = [0, 10_000, 1_000].flatMap((feeBps) => charges(id, 2, { feeBps }))
+  await commit(database, await reserved(database, [...odd, ...charges(id, 1, { chargedWei: 100n })]))
+  const [group] = await groupsOf(database, id)
+  const to = BigInt(group?.seq ?? 0)
+  const parts = (db: TestDatabase['db']) =>
+    Promise.all(partForms.map((form) => ledgerPart(db, to - 20n, to, 1_000, form)))
+  const before = await parts(database.db)
+  const undone = new Error('undone')
+  const asRows = database.db.transaction(async (tx) => {
+    const where = `group_last_seq = ${to}`
+    for (const statement of [
+      `create temp table entries on commit drop as select * from ledger_entries where ${where} and group_first_seq <> group_last_seq`,
+      `create temp table shares on commit drop as select * from payouts where ${where}`,
+      "create temp table fees on commit drop as select f.* from protocol_fees f join entries e using (receipt_hash) where e.kind = 'debit'",
+      "set local session_replication_role = 'replica'",
+      `delete from charge_groups where last_seq = ${to}`,
+      `insert into ledger_rows (entry_id, seq, customer_id, kind, amount_wei, balance_after_wei, reserved_after_wei, reservation_id,
+          receipt_hash, created_at) overriding system value
+        select entry_id, seq, customer_id, kind, amount_wei, balance_after_wei, reserved_after_wei, reservation_id, receipt_hash, created_at
+        from entries`,
+      `insert into payout_rows (entry_id, node_id, receipt_hash, kind, amount_wei, gross_wei, earned_payee, payee, created_at)
+        select entry_id, node_id, receipt_hash, kind, amount_wei, gross_wei, earned_payee, payee, created_at from shares`,
+      `insert into fee_rows (entry_id, receipt_hash, amount_wei, created_at) select entry_id, receipt_hash, amount_wei, created_at from fees`,
+    ])
+      await tx.execute(statement)
+    expect(await groupsOfAll(tx)).toEqual([])
+    expect(await parts(tx)).toEqual(before)
+    expect(before.map((part) => part?.entries)).toEqual([20, 20])
+    throw undone
+  })
+  expect(
+    await asRows.then(
+      () => null,
+      (error: unknown) => error,
+    ),
+  ).toBe(undone)
+
+  async function groupsOfAll(tx: TestDatabase['db']) {
+    return [...(await tx.execute(`select 1 from charge_groups where last_seq = ${to}`))]
+  }
 })
