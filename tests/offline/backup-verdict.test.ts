@@ -113,9 +113,7 @@ describe('§24: a restore ends with the verdict of the books', () => {
   test('rows that cannot be read are there with their secrets, and the command says that they were not checked', async () => {
     const bad = bench.path('no-number.sql.gz')
     copyFileSync(file, bad)
-    bench.rewrite(bad, (text) =>
-      text.replace(/(COPY public\."ledger_entries"[^\n]*\n[^\n]*\t)[^\t\n]*\n/, '$1infinity\n'),
-    )
+    bench.rewrite(bad, (text) => text.replace(/(COPY public\."ledger_rows"[^\n]*\n[^\n]*\t)[^\t\n]*\n/, '$1infinity\n'))
     const secrets = bench.path('no-number.env')
     const ended = await restored([bad, '--log-key', key, '--secrets-to', secrets])
     expect(ended).toMatchObject({ code: 1, out: '' })

@@ -111,7 +111,7 @@ test('§24: the file is readable by its owner alone, and nothing else is left be
 test('§24: the rows of requests and what PostgreSQL loses at a crash anyway are not in it', async () => {
   const tables = [...bench.textOf(file).matchAll(/^copy public\."?(\w+)"? /gim)].map(([, name = '']) => name)
   expect(tables).toEqual(
-    expect.arrayContaining(['customers', 'receipt_rows', 'receipt_groups', 'nodes', 'ledger_entries']),
+    expect.arrayContaining(['customers', 'receipt_rows', 'receipt_groups', 'nodes', 'ledger_rows', 'charge_groups']),
   )
   expect(tables.filter((name) => /^request_(?:groups|records)|^rate_|^slot_leases/.test(name))).toEqual([])
   const database = await emptyDatabase()

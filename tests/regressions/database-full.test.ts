@@ -43,7 +43,7 @@ test('what cannot be written for want of room is 503, to be tried again, and a c
   await gateway.database.sql.unsafe(`
     create function no_room() returns trigger language plpgsql as
       $$ begin raise exception 'could not extend file' using errcode = '53100'; end $$;
-    create trigger no_room before insert on ledger_entries for each row execute function no_room();`)
+    create trigger no_room before insert on ledger_rows for each row execute function no_room();`)
   const credit = () =>
     gateway.ask('POST', `/v1/admin/customers/${made.customer_id}/credits`, {
       as: 'admin',
@@ -51,6 +51,6 @@ test('what cannot be written for want of room is 503, to be tried again, and a c
     })
   const refused = await credit()
   expect([refused.status, (await json(refused)).code]).toEqual([503, 'service_unavailable'])
-  await gateway.database.sql`drop trigger no_room on ledger_entries`
+  await gateway.database.sql`drop trigger no_room on ledger_rows`
   expect((await credit()).status).toBeLessThan(300)
 })

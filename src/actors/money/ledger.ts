@@ -63,6 +63,8 @@ export interface LedgerOptions extends DatabaseAccess {
   readonly macs: ReceiptMacs
   /** A reservation without a renewal is released after this time, ms (§13). */
   readonly staleMs?: number
+  /** From so many charges of a customer in a commit on they are one row (`groupFromDefault`). */
+  readonly groupFrom?: number
 }
 
 const staleMsDefault = 15 * minuteMs
@@ -244,10 +246,12 @@ export class Ledger {
   private async commitSettlements(settlements: readonly Settlement[]): Promise<readonly SettleOutcome[]> {
     const receipts = settlements.flatMap(({ receipt }) => (receipt === null ? [] : [receipt]))
     const rows = settlements.map(({ row }) => row)
+    const { groupFrom } = this.options
     // One statement is one commit and one round trip. Only idempotency keys need a transaction around it.
-    if (settlements.every(({ completes }) => completes === null)) return settleAll(this.statements, rows, receipts)
+    if (settlements.every(({ completes }) => completes === null))
+      return settleAll(this.statements, rows, receipts, groupFrom)
     return this.db.transaction(async (tx) => {
-      const outcomes = await settleAll(tx, rows, receipts)
+      const outcomes = await settleAll(tx, rows, receipts, groupFrom)
       const completed = settlements.flatMap(({ completes }, at) =>
         completes === null || outcomes[at] !== 'settled' ? [] : [completes],
       )

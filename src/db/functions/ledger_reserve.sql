@@ -6,6 +6,8 @@
 -- nothing. Answers with what is not simply reserved, by its place from 1: `insufficient`, `conflict` (the id was used for
 -- something else, or is closed), `no_customer`.
 --
+-- The lock of the view is for the log of a gateway of the version before, as in `ledger_charge`.
+--
 -- The usual group is of one customer who has enough: then the one statement that sets the money aside also locks and looks.
 CREATE OR REPLACE FUNCTION ledger_reserve(p_ids text[], p_customers text[], p_amounts numeric[], p_entries text[], p_jobs text[],
   p_ttl_ms bigint)
@@ -15,6 +17,7 @@ DECLARE
   r record; v_now timestamptz; v_customer text; v_balance numeric; v_reserved numeric; v_refused int[] := '{}';
   v_answer text;
 BEGIN
+  LOCK TABLE ledger_entries IN ROW EXCLUSIVE MODE;
   IF p_customers[1] = ALL (p_customers) THEN
     UPDATE customers c SET reserved_wei = c.reserved_wei + s.amount
       FROM (SELECT sum(q.amount) AS amount FROM unnest(p_amounts) AS q (amount)) s
@@ -25,7 +28,7 @@ BEGIN
         INSERT INTO reservations (reservation_id, customer_id, amount_wei, private_job_id, created_at, expires_at)
           SELECT q.id, p_customers[1], q.amount, q.job, v_now, v_now + p_ttl_ms * interval '1 ms'
           FROM unnest(p_ids, p_amounts, p_jobs) AS q (id, amount, job);
-        INSERT INTO ledger_entries (entry_id, customer_id, kind, amount_wei, balance_after_wei, reserved_after_wei,
+        INSERT INTO ledger_rows (entry_id, customer_id, kind, amount_wei, balance_after_wei, reserved_after_wei,
             reservation_id, private_job_id, created_at)
           SELECT q.entry, p_customers[1], 'reserve', q.amount, v_balance, v_reserved + sum(q.amount) OVER (ORDER BY q.ord),
             q.id, q.job, v_now
@@ -75,7 +78,7 @@ BEGIN
     INSERT INTO reservations (reservation_id, customer_id, amount_wei, private_job_id, created_at, expires_at)
       SELECT q.id, q.customer, q.amount, q.job, v_now, v_now + p_ttl_ms * interval '1 ms' FROM q
   )
-  INSERT INTO ledger_entries (entry_id, customer_id, kind, amount_wei, balance_after_wei, reserved_after_wei,
+  INSERT INTO ledger_rows (entry_id, customer_id, kind, amount_wei, balance_after_wei, reserved_after_wei,
       reservation_id, private_job_id, created_at)
     SELECT q.entry, q.customer, 'reserve', q.amount, c.balance,
       c.reserved + sum(q.amount) OVER (PARTITION BY q.customer ORDER BY q.ord), q.id, q.job, v_now

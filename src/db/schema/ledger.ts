@@ -13,14 +13,15 @@ const wei = () => numeric({ precision: 78, scale: 0, mode: 'bigint' })
 
 /**
  * What happened to a customer's money, in order (§13). Append-only: a trigger refuses every change. `amount` is
- * a magnitude, whose direction the kind gives (`protocol/money/kinds.ts`).
+ * a magnitude, whose direction the kind gives (`protocol/money/kinds.ts`). Here stand the entries that are not part of a group of
+ * charges, and the view `ledger_entries` has both (docs/decisions/0035).
  */
-export const ledgerEntries = pgTable(
-  'ledger_entries',
+export const ledgerRows = pgTable(
+  'ledger_rows',
   {
     entryId: text().primaryKey(),
     /** The order in which entries were made; of one customer's it is the order of its balances. */
-    seq: bigint({ mode: 'bigint' }).generatedAlwaysAsIdentity(),
+    seq: bigint({ mode: 'bigint' }).generatedAlwaysAsIdentity({ name: 'ledger_entries_seq_seq' }),
     customerId: text()
       .$type<CustomerId>()
       .notNull()
@@ -38,12 +39,12 @@ export const ledgerEntries = pgTable(
     createdAt: createdAt(),
   },
   (t) => [
-    index().on(t.customerId, t.createdAt, t.seq),
+    index('ledger_entries_customer_id_created_at_seq_index').on(t.customerId, t.createdAt, t.seq),
     // By which the log takes them (§31).
-    uniqueIndex().on(t.seq),
+    uniqueIndex('ledger_entries_seq_index').on(t.seq),
     // A reservation is made once, and what becomes of it is written once.
-    uniqueIndex().on(t.reservationId, t.kind),
-    index().on(t.createdAt).where(sql`kind = 'debit'`),
+    uniqueIndex('ledger_entries_reservation_id_kind_index').on(t.reservationId, t.kind),
+    index('ledger_entries_created_at_index').on(t.createdAt).where(sql`kind = 'debit'`),
     // A debit is given back once (§14).
     uniqueIndex('ledger_entries_refund').on(t.receiptHash).where(sql`kind = 'refund'`),
     // What operators decided on is rare among all that requests write, and the log looks for what it lacks of it (§31).
@@ -95,14 +96,15 @@ export const reservations = pgTable(
 
 /**
  * A node's share of one debit (§14). `settlement_status` is the resting state of the payout's chart, moved with
- * its batch; `void`: an operator rejected the receipt, and it is not paid.
+ * its batch; `void`: an operator rejected the receipt, and it is not paid. Shares of groups of charges become rows when a batch takes one of
+ * them; the view `payouts` has both (docs/decisions/0035).
  */
-export const payouts = pgTable(
-  'payouts',
+export const payoutRows = pgTable(
+  'payout_rows',
   {
     entryId: text().primaryKey(),
     nodeId: text().$type<NodeId>().notNull(),
-    receiptHash: text().notNull().unique(),
+    receiptHash: text().notNull().unique('payouts_receiptHash_unique'),
     kind: text({
       enum: ['hosted_chat', 'hosted_embedding', 'hosted_rerank', 'hosted_audio', 'hosted_image', 'private_job'],
     }).notNull(),
@@ -127,9 +129,9 @@ export const payouts = pgTable(
     updatedAt: createdAt(),
   },
   (t) => [
-    index().on(t.nodeId, t.createdAt),
-    index().on(t.createdAt).where(sql`settlement_status = 'pending' and not held`),
-    index().on(t.batchId).where(sql`batch_id is not null`),
+    index('payouts_node_id_created_at_index').on(t.nodeId, t.createdAt),
+    index('payouts_created_at_index').on(t.createdAt).where(sql`settlement_status = 'pending' and not held`),
+    index('payouts_batch_id_index').on(t.batchId).where(sql`batch_id is not null`),
     check('payout_amount_positive', sql`${t.amountWei} > 0 and ${t.amountWei} <= ${t.grossWei}`),
     check('payout_batch_of_status', sql`(${t.settlementStatus} in ('pending', 'void')) = (${t.batchId} is null)`),
   ],
@@ -137,10 +139,10 @@ export const payouts = pgTable(
 
 /**
  * The operator's part of each debit. `refunded`: the receipt was rejected, and the customer has it back. `kept`: of a receipt that a
- * version without refunds rejected, where share and fee stayed with the operator.
+ * version without refunds rejected, where share and fee stayed with the operator. The view `protocol_fees` has those of groups of charges, too.
  */
-export const protocolFees = pgTable(
-  'protocol_fees',
+export const feeRows = pgTable(
+  'fee_rows',
   {
     entryId: text().primaryKey(),
     receiptHash: text().notNull(),
@@ -151,5 +153,8 @@ export const protocolFees = pgTable(
       .default('earned'),
     createdAt: createdAt(),
   },
-  (t) => [index().on(t.createdAt), check('fee_amount_positive', sql`${t.amountWei} > 0`)],
+  (t) => [
+    index('protocol_fees_created_at_index').on(t.createdAt),
+    check('fee_amount_positive', sql`${t.amountWei} > 0`),
+  ],
 )

@@ -44,6 +44,9 @@ type GeneralRule =
   | "every node's statement of its payee is as the node signed it and the log holds it"
   | 'every payee is the one that its node stated'
   | 'the ledger is as the log holds it'
+  | 'every entry of a reservation is there once'
+  | 'every group of charges adds up'
+  | 'every share of a group is the payout that was made of it'
   | 'every batch is the sum of its payouts'
   | 'every batch is as the log holds it'
   | 'every settled batch stands on the chain where the log holds it'

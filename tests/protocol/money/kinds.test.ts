@@ -83,7 +83,7 @@ test('§31: each entry of the log says what docs/protocol.md says that it does',
 
 test('§13: the SQL functions write kinds of the table, and those that nobody decides on', () => {
   const written = functionFiles()
-    .filter(({ text }) => text.includes('INTO ledger_entries'))
+    .filter(({ text }) => text.includes('INTO ledger_rows'))
     .flatMap(({ text }) =>
       [...text.matchAll(/(?:customers?\[1\]|customer|debit|release), '(\w+)', /g)].map(([, kind]) => kind),
     )

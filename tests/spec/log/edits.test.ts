@@ -48,7 +48,7 @@ const edits: readonly Edit[] = [
     '1b: the receipts of two equal debits swapped',
     ledgerRule,
     (all) =>
-      ['ledger_entries', 'reservations', 'payouts', 'protocol_fees'].flatMap((table) =>
+      ['ledger_rows', 'reservations', 'payout_rows', 'fee_rows'].flatMap((table) =>
         swapped(table, [chat(all, 3), chat(all, 4)]),
       ),
   ],
@@ -60,25 +60,25 @@ const edits: readonly Edit[] = [
   [
     '2: a pending payout moved to another node, with its receipt',
     'every receipt has the hash of its facts',
-    (all) => ['payouts', 'receipt_rows'].map((table) => `update ${table} set node_id = 'node_b' ${of(chat(all))}`),
+    (all) => ['payout_rows', 'receipt_rows'].map((table) => `update ${table} set node_id = 'node_b' ${of(chat(all))}`),
   ],
   [
     '2b: payee and earned payee of a pending payout',
     ledgerRule,
     (all) => [
-      `update payouts set payee = '0x${'de'.repeat(20)}', earned_payee = '0x${'de'.repeat(20)}' ${of(chat(all))}`,
+      `update payout_rows set payee = '0x${'de'.repeat(20)}', earned_payee = '0x${'de'.repeat(20)}' ${of(chat(all))}`,
     ],
   ],
   [
     '4b: a payout final without a batch',
     'every batch is the sum of its payouts',
-    (all) => [`update payouts set settlement_status = 'finalized', batch_id = '${all.batchId}' ${of(chat(all))}`],
+    (all) => [`update payout_rows set settlement_status = 'finalized', batch_id = '${all.batchId}' ${of(chat(all))}`],
   ],
   [
     '4c: a payout held for ever, with its receipt',
     'every payout on hold was so when it was earned',
     (all) => [
-      `update payouts set held = true ${of(chat(all))}`,
+      `update payout_rows set held = true ${of(chat(all))}`,
       `update receipt_rows set status = 'held' ${of(chat(all))}`,
     ],
   ],
@@ -86,31 +86,31 @@ const edits: readonly Edit[] = [
     '4c: the same, and said to have been so from the beginning',
     ledgerRule,
     (all) => [
-      `update payouts set held = true, earned_held = true ${of(chat(all))}`,
+      `update payout_rows set held = true, earned_held = true ${of(chat(all))}`,
       `update receipt_rows set status = 'held' ${of(chat(all))}`,
     ],
   ],
   [
     '4c: the payout alone',
     'every payout is on hold as its receipt is',
-    (all) => [`update payouts set held = true ${of(chat(all))}`],
+    (all) => [`update payout_rows set held = true ${of(chat(all))}`],
   ],
   [
     '4e: the time of a payout',
     ledgerRule,
-    (all) => [`update payouts set created_at = created_at - interval '1 day' ${of(chat(all))}`],
+    (all) => [`update payout_rows set created_at = created_at - interval '1 day' ${of(chat(all))}`],
   ],
   [
     '4f: the time of a fee',
     ledgerRule,
-    (all) => [`update protocol_fees set created_at = created_at - interval '1 day' ${of(chat(all))}`],
+    (all) => [`update fee_rows set created_at = created_at - interval '1 day' ${of(chat(all))}`],
   ],
-  ['4f: the id of a fee', ledgerRule, (all) => [`update protocol_fees set entry_id = 'fee_other' ${of(chat(all))}`]],
+  ['4f: the id of a fee', ledgerRule, (all) => [`update fee_rows set entry_id = 'fee_other' ${of(chat(all))}`]],
   [
     '4f: the time of a payout and its fee',
     ledgerRule,
     (all) =>
-      ['payouts', 'protocol_fees'].map(
+      ['payout_rows', 'fee_rows'].map(
         (table) => `update ${table} set created_at = created_at - interval '1 day' ${of(chat(all))}`,
       ),
   ],
@@ -142,7 +142,7 @@ const edits: readonly Edit[] = [
   [
     '6c: the payee of a final payout',
     'every payee is the one of its earning',
-    () => [`update payouts set payee = '0x${'de'.repeat(20)}' where settlement_status = 'finalized'`],
+    () => [`update payout_rows set payee = '0x${'de'.repeat(20)}' where settlement_status = 'finalized'`],
   ],
   [
     '7c: what a reservation has settled',
@@ -157,7 +157,7 @@ const edits: readonly Edit[] = [
   [
     '7f: gross of a payout',
     'every debit is its payout, its fee and its refund',
-    (all) => [`update payouts set gross_wei = gross_wei + 1 ${of(chat(all))}`],
+    (all) => [`update payout_rows set gross_wei = gross_wei + 1 ${of(chat(all))}`],
   ],
 ]
 
@@ -193,13 +193,13 @@ const priced = fc.record({ at: which, by: amount, way: sign, share: fc.integer({
     statements: (all) => {
       const [hash, more, node] = [chat(all, at), way * by, way * Math.min(by, share)]
       return [
-        `update ledger_entries set amount_wei = amount_wei + ${more} where kind = 'debit' and receipt_hash = '${hash}'`,
-        `update ledger_entries set amount_wei = amount_wei - ${more} where kind = 'release' and receipt_hash = '${hash}'`,
-        `update ledger_entries l set balance_after_wei = balance_after_wei - ${more},
+        `update ledger_rows set amount_wei = amount_wei + ${more} where kind = 'debit' and receipt_hash = '${hash}'`,
+        `update ledger_rows set amount_wei = amount_wei - ${more} where kind = 'release' and receipt_hash = '${hash}'`,
+        `update ledger_rows l set balance_after_wei = balance_after_wei - ${more},
           reserved_after_wei = reserved_after_wei - case when l.kind = 'debit' and l.receipt_hash = '${hash}' then ${more} else 0 end
-          where customer_id = '${all.customerId}' and seq >= (select seq from ledger_entries where kind = 'debit' and receipt_hash = '${hash}')`,
-        `update payouts set amount_wei = amount_wei + ${node}, gross_wei = gross_wei + ${more} ${of(hash)}`,
-        `update protocol_fees set amount_wei = amount_wei + ${more - node} ${of(hash)}`,
+          where customer_id = '${all.customerId}' and seq >= (select seq from ledger_rows where kind = 'debit' and receipt_hash = '${hash}')`,
+        `update payout_rows set amount_wei = amount_wei + ${node}, gross_wei = gross_wei + ${more} ${of(hash)}`,
+        `update fee_rows set amount_wei = amount_wei + ${more - node} ${of(hash)}`,
         `update reservations set settled_wei = settled_wei + ${more} ${of(hash)}`,
         `update customers set balance_wei = balance_wei - ${more} where customer_id = '${all.customerId}'`,
       ]
@@ -213,14 +213,14 @@ const dated = fc
     at: which,
     by: seconds,
     way: sign,
-    tables: fc.subarray(['ledger_entries', 'payouts', 'protocol_fees', 'receipt_rows'], { minLength: 1 }),
+    tables: fc.subarray(['ledger_rows', 'payout_rows', 'fee_rows', 'receipt_rows'], { minLength: 1 }),
   })
   .map(
     ({ at, by, way, tables }): Random => ({
       what: `chat ${at} is ${way * by} s later in ${tables}`,
       statements: (all) =>
         // Of a receipt alone a time within a day is within its bounds.
-        [...new Set([...tables, 'payouts'])].map(
+        [...new Set([...tables, 'payout_rows'])].map(
           (table) =>
             `update ${table} set created_at = created_at + interval '${way * by} seconds' ${of(chat(all, at))}`,
         ),
@@ -259,11 +259,11 @@ const facts = fc
           completedAt: isoTime(new Date(row.completed)),
         })
         const told = textHash(text)
-        const tables = ['ledger_entries', 'reservations', 'payouts', 'protocol_fees']
+        const tables = ['ledger_rows', 'reservations', 'payout_rows', 'fee_rows']
         return [
           `update receipt_rows set receipt_hash = '${told}', model_id = '${model}', completion_tokens = ${tokens},
           node_id = '${node}', signature_ed25519 = signature_ed25519 ${of(hash)}`,
-          `update payouts set node_id = '${node}' ${of(hash)}`,
+          `update payout_rows set node_id = '${node}' ${of(hash)}`,
           ...tables.map((table) => `update ${table} set receipt_hash = '${told}' ${of(hash)}`),
           `update log_entries set hash = '${told}' where hash = '${hash}'`,
         ]
@@ -278,7 +278,7 @@ const paid = fc.record({ at: which, to: fc.integer({ min: 1, max: 2 ** 31 }), no
     statements: (all) => {
       const payee = `0x${to.toString(16).padStart(40, '0')}`
       const columns = `payee = '${payee}', earned_payee = '${payee}'`
-      return [`update payouts set ${columns}${node ? ", node_id = 'node_b'" : ''} ${of(chat(all, at))}`]
+      return [`update payout_rows set ${columns}${node ? ", node_id = 'node_b'" : ''} ${of(chat(all, at))}`]
     },
   }),
 )
@@ -291,13 +291,13 @@ const deleted = fc.integer({ min: 1, max: 4 }).map(
       const hashes = all.hashes.slice(-count).map((hash) => `'${hash}'`)
       const those = `in (${hashes.join(', ')})`
       return [
-        `delete from ledger_entries where reservation_id in (select reservation_id from reservations where receipt_hash ${those})`,
-        ...['reservations', 'payouts', 'protocol_fees', 'receipt_rows'].map(
+        `delete from ledger_rows where reservation_id in (select reservation_id from reservations where receipt_hash ${those})`,
+        ...['reservations', 'payout_rows', 'fee_rows', 'receipt_rows'].map(
           (table) => `delete from ${table} where receipt_hash ${those}`,
         ),
         `update customers set balance_wei = balance_wei + ${1_000 * count} where customer_id = '${all.customerId}'`,
         `update payout_batches b set payout_count = p.count, total_amount_wei = p.total
-          from (select count(*) as count, sum(amount_wei) as total from payouts where batch_id is not null) p`,
+          from (select count(*) as count, sum(amount_wei) as total from payout_rows where batch_id is not null) p`,
       ]
     },
   }),
@@ -307,7 +307,7 @@ const held = fc.record({ at: fc.integer({ min: 3, max: 4 }), early: fc.boolean()
   ({ at, early, both }): Random => ({
     what: `chat ${at} is on hold${early ? ' from the beginning' : ''}${both ? ', and its receipt' : ''}`,
     statements: (all) => [
-      `update payouts set held = true, earned_held = ${early} ${of(chat(all, at))}`,
+      `update payout_rows set held = true, earned_held = ${early} ${of(chat(all, at))}`,
       ...(both ? [`update receipt_rows set status = 'held' ${of(chat(all, at))}`] : []),
     ],
   }),
@@ -318,7 +318,7 @@ const credited = fc.record({ by: amount, way: sign, events: fc.boolean() }).map(
   ({ by, way, events }): Random => ({
     what: `a credit is ${way * by} larger`,
     statements: ({ idleCustomerId: id }) => [
-      `update ledger_entries set amount_wei = amount_wei + ${way * by}, balance_after_wei = balance_after_wei + ${way * by} where customer_id = '${id}'`,
+      `update ledger_rows set amount_wei = amount_wei + ${way * by}, balance_after_wei = balance_after_wei + ${way * by} where customer_id = '${id}'`,
       `update customers set balance_wei = balance_wei + ${way * by} where customer_id = '${id}'`,
       ...(events
         ? [

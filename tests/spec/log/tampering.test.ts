@@ -42,11 +42,11 @@ const last = (kind: string) => `(select entry_id from ledger_entries where kind 
 const raise = (customer: string, wei: number) =>
   `update customers set balance_wei = balance_wei + ${wei} where customer_id = '${customer}'`
 const after = (customer: string, wei: number) =>
-  `update ledger_entries set balance_after_wei = balance_after_wei + ${wei} where customer_id = '${customer}'`
+  `update ledger_rows set balance_after_wei = balance_after_wei + ${wei} where customer_id = '${customer}'`
 const firstHash = ({ hashes }: Books) => hashes[4] ?? ''
 const wholeChat = (hash: string) => [
-  `delete from ledger_entries where reservation_id = (select reservation_id from reservations where receipt_hash = '${hash}')`,
-  ...['reservations', 'payouts', 'protocol_fees', 'receipt_rows'].map(
+  `delete from ledger_rows where reservation_id = (select reservation_id from reservations where receipt_hash = '${hash}')`,
+  ...['reservations', 'payout_rows', 'fee_rows', 'receipt_rows'].map(
     (table) => `delete from ${table} where receipt_hash = '${hash}'`,
   ),
 ]
@@ -60,13 +60,13 @@ const consistent: readonly Edit[] = [
     ({ idleCustomerId: id }) => [
       raise(id, 1000),
       after(id, 1000),
-      `update ledger_entries set amount_wei = amount_wei + 1000 where customer_id = '${id}'`,
+      `update ledger_rows set amount_wei = amount_wei + 1000 where customer_id = '${id}'`,
     ],
   ],
   [
     'newest credit deleted with its balance',
     ledgerRule,
-    ({ idleCustomerId: id }) => [raise(id, -777), `delete from ledger_entries where customer_id = '${id}'`],
+    ({ idleCustomerId: id }) => [raise(id, -777), `delete from ledger_rows where customer_id = '${id}'`],
   ],
   [
     'a whole chat deleted',
@@ -77,57 +77,57 @@ const consistent: readonly Edit[] = [
     'consistent overcharge',
     ledgerRule,
     (all) => [
-      `update ledger_entries set amount_wei = amount_wei + 10, balance_after_wei = balance_after_wei - 10 where kind = 'debit' and receipt_hash = '${firstHash(all)}'`,
-      `update ledger_entries set amount_wei = amount_wei - 10, balance_after_wei = balance_after_wei - 10 where kind = 'release' and receipt_hash = '${firstHash(all)}'`,
-      `update payouts set amount_wei = amount_wei + 9, gross_wei = gross_wei + 10 where receipt_hash = '${firstHash(all)}'`,
-      `update protocol_fees set amount_wei = amount_wei + 1 where receipt_hash = '${firstHash(all)}'`,
+      `update ledger_rows set amount_wei = amount_wei + 10, balance_after_wei = balance_after_wei - 10 where kind = 'debit' and receipt_hash = '${firstHash(all)}'`,
+      `update ledger_rows set amount_wei = amount_wei - 10, balance_after_wei = balance_after_wei - 10 where kind = 'release' and receipt_hash = '${firstHash(all)}'`,
+      `update payout_rows set amount_wei = amount_wei + 9, gross_wei = gross_wei + 10 where receipt_hash = '${firstHash(all)}'`,
+      `update fee_rows set amount_wei = amount_wei + 1 where receipt_hash = '${firstHash(all)}'`,
       raise(all.customerId, -10),
     ],
   ],
   [
     'debit back-dated',
     ledgerRule,
-    () => [`update ledger_entries set created_at = created_at - interval '40 days' where entry_id = ${last('debit')}`],
+    () => [`update ledger_rows set created_at = created_at - interval '40 days' where entry_id = ${last('debit')}`],
   ],
   [
     'newest entries re-dated',
     ledgerRule,
     () => [
-      "update ledger_entries set created_at = created_at + interval '1 hour' where seq > (select max(seq) - 3 from ledger_entries)",
+      "update ledger_rows set created_at = created_at + interval '1 hour' where seq > (select max(seq) - 3 from ledger_entries)",
     ],
   ],
   [
     'credit reason changed',
     'every credit is as the log holds it',
-    () => ["update ledger_entries set reason = 'a gift' where kind = 'admin_credit'"],
+    () => ["update ledger_rows set reason = 'a gift' where kind = 'admin_credit'"],
   ],
   [
     'payout moved to another node',
     'every payout is for the node of its receipt',
-    (all) => [`update payouts set node_id = 'node_b' where receipt_hash = '${firstHash(all)}'`],
+    (all) => [`update payout_rows set node_id = 'node_b' where receipt_hash = '${firstHash(all)}'`],
   ],
   [
     '±1 wei between payouts',
     'every debit is its payout, its fee and its refund',
     ({ hashes }) => [
-      `update payouts set amount_wei = amount_wei + 1 where receipt_hash = '${hashes[3]}'`,
-      `update payouts set amount_wei = amount_wei - 1 where receipt_hash = '${hashes[4]}'`,
+      `update payout_rows set amount_wei = amount_wei + 1 where receipt_hash = '${hashes[3]}'`,
+      `update payout_rows set amount_wei = amount_wei - 1 where receipt_hash = '${hashes[4]}'`,
     ],
   ],
   [
     '±1 wei between payout and fee',
     ledgerRule,
     (all) => [
-      `update payouts set amount_wei = amount_wei - 1 where receipt_hash = '${firstHash(all)}'`,
-      `update protocol_fees set amount_wei = amount_wei + 1 where receipt_hash = '${firstHash(all)}'`,
+      `update payout_rows set amount_wei = amount_wei - 1 where receipt_hash = '${firstHash(all)}'`,
+      `update fee_rows set amount_wei = amount_wei + 1 where receipt_hash = '${firstHash(all)}'`,
     ],
   ],
   [
     'whole payout turned into fee',
     ledgerRule,
     (all) => [
-      `update protocol_fees set amount_wei = 1000 where receipt_hash = '${firstHash(all)}'`,
-      `delete from payouts where receipt_hash = '${firstHash(all)}'`,
+      `update fee_rows set amount_wei = 1000 where receipt_hash = '${firstHash(all)}'`,
+      `delete from payout_rows where receipt_hash = '${firstHash(all)}'`,
     ],
   ],
   [
@@ -154,7 +154,7 @@ const consistent: readonly Edit[] = [
     'credit-only customer deleted',
     ledgerRule,
     ({ idleCustomerId: id }) => [
-      `delete from ledger_entries where customer_id = '${id}'`,
+      `delete from ledger_rows where customer_id = '${id}'`,
       `delete from customers where customer_id = '${id}'`,
     ],
   ],
@@ -168,19 +168,19 @@ const consistent: readonly Edit[] = [
     'every refund is the debit of a rejected receipt',
     ({ customerId }) => [
       raise(customerId, 50),
-      "update ledger_entries set amount_wei = amount_wei + 50, balance_after_wei = balance_after_wei + 50 where kind = 'refund'",
+      "update ledger_rows set amount_wei = amount_wei + 50, balance_after_wei = balance_after_wei + 50 where kind = 'refund'",
     ],
   ],
   [
     'a receipt that stands given back by hand',
     'every refund is the debit of a rejected receipt',
     (all) => [
-      `insert into ledger_entries (entry_id, customer_id, kind, amount_wei, balance_after_wei, reserved_after_wei, reservation_id,
+      `insert into ledger_rows (entry_id, customer_id, kind, amount_wei, balance_after_wei, reserved_after_wei, reservation_id,
         receipt_hash) select 'led_gift', l.customer_id, 'refund', l.amount_wei, c.balance_wei + l.amount_wei, 0, l.reservation_id,
         l.receipt_hash from ledger_entries l join customers c using (customer_id)
         where l.kind = 'debit' and l.receipt_hash = '${firstHash(all)}'`,
-      `update payouts set settlement_status = 'void' where receipt_hash = '${firstHash(all)}'`,
-      `update protocol_fees set status = 'refunded' where receipt_hash = '${firstHash(all)}'`,
+      `update payout_rows set settlement_status = 'void' where receipt_hash = '${firstHash(all)}'`,
+      `update fee_rows set status = 'refunded' where receipt_hash = '${firstHash(all)}'`,
       raise(all.customerId, 1000),
     ],
   ],
@@ -190,7 +190,7 @@ const consistent: readonly Edit[] = [
     ({ customerId, idleCustomerId: id }) => [
       raise(customerId, -1000),
       raise(id, 1000),
-      `update ledger_entries set customer_id = '${id}', balance_after_wei = 1777 where kind = 'refund'`,
+      `update ledger_rows set customer_id = '${id}', balance_after_wei = 1777 where kind = 'refund'`,
     ],
   ],
   [
@@ -198,8 +198,8 @@ const consistent: readonly Edit[] = [
     'every rejected receipt was given back',
     ({ customerId, refundedHash: hash }) => [
       raise(customerId, -1000),
-      "delete from ledger_entries where kind = 'refund'",
-      `update protocol_fees set status = 'earned', amount_wei = 1000 where receipt_hash = '${hash}'`,
+      "delete from ledger_rows where kind = 'refund'",
+      `update fee_rows set status = 'earned', amount_wei = 1000 where receipt_hash = '${hash}'`,
     ],
   ],
   [
@@ -207,15 +207,15 @@ const consistent: readonly Edit[] = [
     'every refund is the debit of a rejected receipt',
     ({ customerId, refundedHash: hash }) => [
       raise(customerId, -500),
-      "update ledger_entries set amount_wei = 500, balance_after_wei = balance_after_wei - 500 where kind = 'refund'",
-      `update protocol_fees set status = 'earned', amount_wei = 500 where receipt_hash = '${hash}'`,
+      "update ledger_rows set amount_wei = 500, balance_after_wei = balance_after_wei - 500 where kind = 'refund'",
+      `update fee_rows set status = 'earned', amount_wei = 500 where receipt_hash = '${hash}'`,
     ],
   ],
   [
     'a refunded share that is to be paid out as well',
     'every debit is its payout, its fee and its refund',
     ({ refundedHash: hash }) => [
-      `update payouts set settlement_status = 'pending', held = false where receipt_hash = '${hash}'`,
+      `update payout_rows set settlement_status = 'pending', held = false where receipt_hash = '${hash}'`,
     ],
   ],
   [
@@ -226,7 +226,7 @@ const consistent: readonly Edit[] = [
   [
     'a refund re-dated',
     'every refund is as the log holds it',
-    () => ["update ledger_entries set created_at = created_at + interval '1 hour' where kind = 'refund'"],
+    () => ["update ledger_rows set created_at = created_at + interval '1 hour' where kind = 'refund'"],
   ],
   [
     'a refund without its approval event',
@@ -238,18 +238,18 @@ const consistent: readonly Edit[] = [
     'every admin debit is as the log holds it',
     ({ debitedCustomerId: id }) => [
       raise(id, -100),
-      "update ledger_entries set amount_wei = amount_wei + 100, balance_after_wei = balance_after_wei - 100 where kind = 'admin_debit'",
+      "update ledger_rows set amount_wei = amount_wei + 100, balance_after_wei = balance_after_wei - 100 where kind = 'admin_debit'",
     ],
   ],
   [
     'another reason for an admin debit',
     'every admin debit is as the log holds it',
-    () => ["update ledger_entries set reason = 'by wish' where kind = 'admin_debit'"],
+    () => ["update ledger_rows set reason = 'by wish' where kind = 'admin_debit'"],
   ],
   [
     'an admin debit deleted with its balance',
     ledgerRule,
-    ({ debitedCustomerId: id }) => [raise(id, 200), "delete from ledger_entries where kind = 'admin_debit'"],
+    ({ debitedCustomerId: id }) => [raise(id, 200), "delete from ledger_rows where kind = 'admin_debit'"],
   ],
   [
     'an admin debit without its approval event',
@@ -259,7 +259,7 @@ const consistent: readonly Edit[] = [
   [
     'a payee changed after the earning',
     'every payee is the one of its earning',
-    () => ["update payouts set payee = '0x000000000000000000000000000000000000dead'"],
+    () => ["update payout_rows set payee = '0x000000000000000000000000000000000000dead'"],
   ],
 ]
 
@@ -273,27 +273,27 @@ const unbalanced: readonly Edit[] = [
   [
     'a credit raised',
     'every balance is the sum of its entries',
-    () => ["update ledger_entries set amount_wei = amount_wei + 5 where kind = 'admin_credit'"],
+    () => ["update ledger_rows set amount_wei = amount_wei + 5 where kind = 'admin_credit'"],
   ],
   [
     'an admin debit raised',
     'every balance is the sum of its entries',
-    () => ["update ledger_entries set amount_wei = amount_wei + 5 where kind = 'admin_debit'"],
+    () => ["update ledger_rows set amount_wei = amount_wei + 5 where kind = 'admin_debit'"],
   ],
   [
     'a payout lost',
     'debits = payouts + fees + refunds',
-    (all) => [`delete from payouts where receipt_hash = '${firstHash(all)}'`],
+    (all) => [`delete from payout_rows where receipt_hash = '${firstHash(all)}'`],
   ],
   [
     'a fee lost',
     'debits = payouts + fees + refunds',
-    (all) => [`delete from protocol_fees where receipt_hash = '${firstHash(all)}'`],
+    (all) => [`delete from fee_rows where receipt_hash = '${firstHash(all)}'`],
   ],
   [
     'a debit lost',
     'every entry follows from the one before',
-    () => [`delete from ledger_entries where entry_id = ${last('debit')}`],
+    () => [`delete from ledger_rows where entry_id = ${last('debit')}`],
   ],
   [
     'a reserve without a reservation',
@@ -304,7 +304,7 @@ const unbalanced: readonly Edit[] = [
     'a balance between two entries',
     'every entry follows from the one before',
     () => [
-      "update ledger_entries set balance_after_wei = balance_after_wei + 1 where kind = 'reserve' and seq = (select min(seq) from ledger_entries where kind = 'reserve')",
+      "update ledger_rows set balance_after_wei = balance_after_wei + 1 where kind = 'reserve' and seq = (select min(seq) from ledger_entries where kind = 'reserve')",
     ],
   ],
 ]
@@ -351,7 +351,7 @@ const inTheLog: readonly Edit[] = [
     'the batch changed with its payouts',
     'every batch is as the log holds it',
     () => [
-      'update payouts set amount_wei = amount_wei + 1, gross_wei = gross_wei + 1 where batch_id is not null',
+      'update payout_rows set amount_wei = amount_wei + 1, gross_wei = gross_wei + 1 where batch_id is not null',
       'update payout_batches set total_amount_wei = total_amount_wei + payout_count',
     ],
   ],

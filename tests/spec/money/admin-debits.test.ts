@@ -190,7 +190,7 @@ describe('§13, §23: credit that an operator takes back', () => {
   // The connection dies at the statement itself: nothing of what was written before it may stay.
   test.each([
     ['customers', 'update'],
-    ['ledger_entries', 'insert'],
+    ['ledger_rows', 'insert'],
     ['admin_approval_events', 'insert'],
   ])('§16: a crash at its change of %s leaves nothing, and the next try does all of it', async (table, verb) => {
     const { id } = await credited('1000')
@@ -288,13 +288,13 @@ test('§31: a gateway of a version before takes the part of the ledger and leave
       await tx`select pg_advisory_xact_lock(7413, 80)`
       for (const what of ['credits', 'debits']) await ask(`/${String(id)}/${what}`, { amount_wei: '5' })
       await tx`set local session_replication_role = 'replica'`
-      await tx`update ledger_entries set kind = 'not known yet', reservation_id = 'none' where kind = 'admin_debit'`
+      await tx`update ledger_rows set kind = 'not known yet', reservation_id = 'none' where kind = 'admin_debit'`
     })
     await caughtUp(1)
     expect(await logged()).toEqual(['credit'])
     await sql.begin(async (tx) => {
       await tx`set local session_replication_role = 'replica'`
-      await tx`update ledger_entries set kind = 'admin_debit', reservation_id = null where kind = 'not known yet'`
+      await tx`update ledger_rows set kind = 'admin_debit', reservation_id = null where kind = 'not known yet'`
     })
     await caughtUp(2)
     expect(await logged()).toEqual(['credit', 'admin_debit'])

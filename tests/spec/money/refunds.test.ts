@@ -214,10 +214,10 @@ describe('§14: a rejected receipt gives the debit back', () => {
   // The connection dies at the statement itself: nothing of what was written before it may stay.
   test.each([
     ['receipt_rows', 'update'],
-    ['payouts', 'update'],
-    ['protocol_fees', 'update'],
+    ['payout_rows', 'update'],
+    ['fee_rows', 'update'],
     ['customers', 'update'],
-    ['ledger_entries', 'insert'],
+    ['ledger_rows', 'insert'],
     ['admin_approval_events', 'insert'],
   ])('a crash at its change of %s leaves nothing, and the next try does all of it', async (table, verb) => {
     const { id } = await payer()

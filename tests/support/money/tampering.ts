@@ -13,10 +13,11 @@ const tables = [
   'customers',
   'receipt_rows',
   'receipt_groups',
-  'ledger_entries',
+  'ledger_rows',
+  'charge_groups',
   'reservations',
-  'payouts',
-  'protocol_fees',
+  'payout_rows',
+  'fee_rows',
   'payout_batches',
   'log_entries',
   'log_receipts',
@@ -26,7 +27,7 @@ const tables = [
   'admin_approval_events',
   'audit_chains',
 ] as const
-const identity = new Set(['receipt_rows', 'ledger_entries'])
+const identity = new Set(['receipt_rows', 'ledger_rows'])
 
 export interface Books {
   readonly customerId: string

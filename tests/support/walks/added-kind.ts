@@ -43,7 +43,7 @@ const openapi = JSON.stringify(await json(await gateway.ask('GET', '/openapi.jso
 
 await sql.begin(async (tx) => {
   await tx`set local session_replication_role = 'replica'`
-  await tx`update ledger_entries set reason = 'by wish' where entry_id = 'led_gift'`
+  await tx`update ledger_rows set reason = 'by wish' where entry_id = 'led_gift'`
 })
 process.stdout.write(
   JSON.stringify({

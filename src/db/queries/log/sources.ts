@@ -2,7 +2,8 @@ import { sql } from 'drizzle-orm'
 import type { LoggedKind } from '../../../protocol/money/kinds.ts'
 import { type LoggedEntry, loggedName } from '../../../protocol/money/logged.ts'
 import type { Database } from '../../client.ts'
-import { kindText, kindTexts } from '../../kind-texts.ts'
+import { kindTexts } from '../../kind-texts.ts'
+import { groupsEnd } from '../money/ledger.ts'
 import { newestReceiptSeq } from '../money/receipt-ranges.ts'
 
 /**
@@ -22,14 +23,15 @@ async function writersNow(db: Database): Promise<readonly string[]> {
     select distinct virtualtransaction as writer from pg_locks
     where locktype = 'relation' and granted and mode = 'RowExclusiveLock'
       and database = (select oid from pg_database where datname = current_database())
-      and relation in ('receipts'::regclass, 'receipt_rows'::regclass, 'receipt_groups'::regclass, 'ledger_entries'::regclass)`)
+      and relation in ('receipts'::regclass, 'receipt_rows'::regclass, 'receipt_groups'::regclass, 'ledger_entries'::regclass,
+        'ledger_rows'::regclass, 'charge_groups'::regclass)`)
   return rows.map(({ writer }) => writer)
 }
 
 export async function readFence(db: Database): Promise<Fence> {
   const [row] = await db.execute<{ receipts: string; ledger: string }>(sql`
     select ${newestReceiptSeq}::text as receipts,
-      coalesce((select max(seq) from ledger_entries), 0)::text as ledger`)
+      greatest((select max(seq) from ledger_rows), (select max(last_seq) from charge_groups), 0)::text as ledger`)
   // Only then: a transaction that drew a smaller number and is not among them has committed.
   const writers = await writersNow(db)
   return { receiptsTo: BigInt(row?.receipts ?? '0'), ledgerTo: BigInt(row?.ledger ?? '0'), writers }
@@ -57,7 +59,7 @@ export type PartForm = 1 | 2
 export const partForms: readonly PartForm[] = [2, 1]
 
 /** Since the second form: whether the payout was held when it was earned, and the fee. */
-const lateColumns = sql`, p.earned_held, f.entry_id, f.amount_wei::text, ${millis('f.created_at')}`
+const lateColumns = sql`, l.earned_held, l.fee_id, l.fee_wei::text, ${millis('l.fee_at')}`
 
 /**
  * A line for each entry: every column, and of a debit the payout and the fee that were earned by it. What changes later (where a
@@ -66,12 +68,26 @@ const lateColumns = sql`, p.earned_held, f.entry_id, f.amount_wei::text, ${milli
 const ledgerLines = (where: ReturnType<typeof sql>, form: PartForm) => sql`
   select l.seq, json_build_array(l.seq, l.entry_id, l.customer_id, l.kind, l.amount_wei::text, l.balance_after_wei::text,
       l.reserved_after_wei::text, l.reservation_id, l.private_job_id, l.receipt_hash, l.reason, ${millis('l.created_at')},
-      p.entry_id, p.node_id, p.kind, p.amount_wei::text, p.gross_wei::text, p.earned_payee, ${millis('p.created_at')}
-      ${form === 1 ? sql`` : lateColumns}
-    )::text as line
-  from ledger_entries l left join payouts p on l.kind = ${sql.raw(kindText('debit'))} and p.receipt_hash = l.receipt_hash
-  ${form === 1 ? sql`` : sql`left join protocol_fees f on f.created_at = p.created_at and f.receipt_hash = p.receipt_hash`}
+      l.payout_id, l.payout_node_id, l.payout_kind, l.payout_wei::text, l.payout_gross_wei::text, l.earned_payee,
+      ${millis('l.payout_at')}${form === 1 ? sql`` : lateColumns})::text as line
+  from ledger_lines l
   where ${where}`
+
+/**
+ * A number up to which there are at least so many entries behind `from`, or `to`: the entries of groups come in no order that an index has,
+ * so that all that is behind `from` would be read for some.
+ */
+async function reach(db: Database, from: bigint, to: bigint, entries: number): Promise<bigint> {
+  if (to - from <= BigInt(entries)) return to
+  const after = sql`${from.toString()}::bigint`
+  const [row] = await db.execute<{ end: string }>(sql`select least(${to.toString()}::bigint,
+    (select seq from ledger_rows where seq > ${after} order by seq offset ${entries - 1} limit 1),
+    (select last_seq from (
+      select last_seq, sum(rows) over (order by last_seq) as charges from charge_groups
+      where last_seq > ${after} and first_seq > ${after} order by last_seq limit ${entries}) g
+    where charges >= ${entries} order by last_seq limit 1))::text as end`)
+  return BigInt(row?.end ?? to)
+}
 
 /** The next entries as one part; null: there are none. */
 export async function ledgerPart(
@@ -81,7 +97,7 @@ export async function ledgerPart(
   limit: number,
   form: PartForm = 2,
 ): Promise<LedgerPart | null> {
-  const part = sql`${within(from, to)} order by l.seq limit ${limit}`
+  const part = sql`${within(from, await reach(db, from, to, limit))} order by l.seq limit ${limit}`
   const [row] = await db.execute<{ last: string | null; entries: number; hash: string }>(sql`
     select max(seq)::text as last, count(*)::int as entries,
       encode(sha256(convert_to(coalesce(string_agg(line, E'\n' order by seq), ''), 'UTF8')), 'hex') as hash
@@ -94,7 +110,7 @@ export async function ledgerPart(
 export async function ledgerSeqWithin(db: Database, from: bigint, to: bigint, entries: number): Promise<bigint | null> {
   const [row] = await db.execute<{ last: string | null }>(sql`
     select max(seq)::text as last from (
-      select seq from ledger_entries where seq > ${from.toString()}::bigint and seq <= ${to.toString()}::bigint
+      select seq from ledger_entries l where ${within(from, await reach(db, from, to, entries))}
       order by seq limit ${entries}) next`)
   return row?.last == null ? null : BigInt(row.last)
 }
@@ -110,7 +126,9 @@ async function loggedEntries(db: Database, where: ReturnType<typeof sql>): Promi
 
 const isOneOf = (kinds: readonly LoggedKind[]) => sql.raw(`l.kind in ${kindTexts(kinds)}`)
 const within = (from: bigint, to: bigint) =>
-  sql`l.seq > ${from.toString()}::bigint and l.seq <= ${to.toString()}::bigint`
+  sql`l.seq > ${from.toString()}::bigint and l.seq <= ${to.toString()}::bigint
+    and l.group_last_seq > ${from.toString()}::bigint and l.group_first_seq <= ${to.toString()}::bigint
+    and l.group_last_seq < ${groupsEnd(to)}`
 
 /** Of a part of the ledger, in its order. */
 export const loggedWithin = (

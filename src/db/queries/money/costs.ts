@@ -2,7 +2,7 @@ import { and, count, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
 import { kindText } from '../../kind-texts.ts'
 import { customers } from '../../schema/accounts.ts'
-import { ledgerEntries } from '../../schema/ledger.ts'
+import { ledgerEntries } from '../../schema/partitioned/charges.ts'
 import { receiptRows } from '../../schema/work.ts'
 import { isRefundOf, refundOf } from './ledger.ts'
 
@@ -77,7 +77,7 @@ export async function keyCosts(db: Database, { from, to }: CostRange, limit: num
       lateral (select g.minute + e.at_ms * interval '1 millisecond' as at, coalesce(e.key, g.shared[4]) as key,
         coalesce(e.cost, g.shared[20]::numeric) as cost, coalesce(e.prompt, g.shared[15]::integer) as prompt,
         coalesce(e.completion, g.shared[16]::integer) as completion, coalesce(e.receipt, g.shared[21]) as receipt) r
-      left join ledger_entries b on b.kind = ${sql.raw(kindText('refund'))} and b.receipt_hash = r.receipt
+      left join ledger_rows b on b.kind = ${sql.raw(kindText('refund'))} and b.receipt_hash = r.receipt
     where g.minute >= date_trunc('minute', ${first}::timestamptz) and g.minute < ${end}::timestamptz
       and (g.cost_wei is not null or g.shared[20] is not null)
       and r.at >= ${first}::timestamptz and r.at < ${end}::timestamptz and r.cost > 0

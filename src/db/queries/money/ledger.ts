@@ -1,4 +1,4 @@
-import { and, desc, eq, gte, lt, sql } from 'drizzle-orm'
+import { and, desc, eq, getViewSelectedFields, gte, lt, type SQL, sql } from 'drizzle-orm'
 import { alias, type PgColumn } from 'drizzle-orm/pg-core'
 import type { CustomerId } from '../../../ids.ts'
 import type { OperatorKind } from '../../../protocol/money/kinds.ts'
@@ -9,11 +9,15 @@ import type { Database } from '../../client.ts'
 import { kindText } from '../../kind-texts.ts'
 import type { Executor } from '../../prepared.ts'
 import { customers } from '../../schema/accounts.ts'
-import { ledgerEntries } from '../../schema/ledger.ts'
+import { ledgerRows } from '../../schema/ledger.ts'
+import { ledgerEntries } from '../../schema/partitioned/charges.ts'
 import { receiptRows } from '../../schema/work.ts'
 import { type MarkedReceipt, receiptColumns } from './receipts.ts'
 
-export type LedgerEntry = typeof ledgerEntries.$inferSelect
+export type LedgerEntry = typeof ledgerRows.$inferSelect
+
+/** From so many charges of one customer in a commit on they are one row: fewer are as cheap as rows, and dearer to read in groups. */
+export const groupFromDefault = 4
 
 export interface ReserveRow {
   readonly id: string
@@ -72,20 +76,21 @@ export async function reserveAll(
   return inOrder<ReserveOutcome>(rows.length, 'reserved', answer)
 }
 
-/** One statement and one commit for all charges with their receipts. Ids must differ. */
+/** One statement and one commit for all charges with their receipts. Ids must differ. `groupFrom`: as `groupFromDefault`. */
 export async function settleAll(
   db: Executor,
   rows: readonly SettleRow[],
   receipts: readonly MarkedReceipt[] = [],
+  groupFrom: number = groupFromDefault,
 ): Promise<readonly SettleOutcome[]> {
   const written = receipts.length === 0 ? null : JSON.stringify(receiptColumns(receipts))
-  const answer = await db.execute(sql`select place, outcome from ledger_settle(
+  const answer = await db.execute(sql`select place, outcome from ledger_charge(
     ${texts(rows.map(({ id }) => id))}, ${amounts(rows.map(({ chargedWei }) => chargedWei))},
     ${amounts(rows.map(({ shareWei }) => shareWei))}, ${amounts(rows.map(({ feeWei }) => feeWei))},
     ${texts(rows.map(({ receiptHash }) => receiptHash))}, ${texts(rows.map(({ node }) => node))},
     ${texts(rows.map(({ kind }) => kind))}, ${flags(rows.map(({ held }) => held))},
     ${texts(rows.map(({ debit }) => debit))}, ${texts(rows.map(({ release }) => release))},
-    ${texts(rows.map(({ payout }) => payout))}, ${texts(rows.map(({ fee }) => fee))}, ${written}::text::json)`)
+    ${texts(rows.map(({ payout }) => payout))}, ${texts(rows.map(({ fee }) => fee))}, ${written}::text::json, ${groupFrom}::int)`)
   return inOrder<SettleOutcome>(rows.length, 'settled', answer)
 }
 
@@ -105,9 +110,18 @@ export async function staleReservations(db: Database, limit: number): Promise<re
   return (rows as unknown as readonly { id: string }[]).map(({ id }) => id)
 }
 
+/** One that an operator made; of others nobody knows the id before. */
 export async function ledgerEntry(db: Database, entryId: string): Promise<LedgerEntry | null> {
-  const [row] = await db.select().from(ledgerEntries).where(eq(ledgerEntries.entryId, entryId))
+  const [row] = await db.select().from(ledgerRows).where(eq(ledgerRows.entryId, entryId))
   return row ?? null
+}
+
+/**
+ * Before an entry's seq is drawn: by this lock the log knows who may still commit a smaller one (`readFence`). It is the view's, which
+ * gateways of the version before know.
+ */
+export async function lockLedger(tx: Database): Promise<void> {
+  await tx.execute(sql`lock table ledger_entries in row exclusive mode`)
 }
 
 /**
@@ -129,8 +143,9 @@ export async function insertOperatorEntry(
     .where(eq(customers.customerId, customerId))
     .returning({ balanceAfterWei: customers.balanceWei, reservedAfterWei: customers.reservedWei })
   if (after === undefined) throw new Error('a balance was not changed')
+  await lockLedger(tx)
   const [row] = await tx
-    .insert(ledgerEntries)
+    .insert(ledgerRows)
     .values({ ...entry, ...after, customerId, createdAt: sql`clock_timestamp()` })
     .returning()
   if (row === undefined) throw new Error('an entry was not inserted')
@@ -150,11 +165,14 @@ export interface LedgerRange {
   readonly to: Date | null
 }
 
-const inRange = ({ customerId, from, to }: LedgerRange) =>
+const inRange = (
+  { customerId, from, to }: LedgerRange,
+  of: Pick<typeof ledgerEntries | typeof ledgerRows, 'customerId' | 'createdAt'> = ledgerEntries,
+) =>
   and(
-    eq(ledgerEntries.customerId, customerId as CustomerId),
-    gte(ledgerEntries.createdAt, from),
-    ...(to === null ? [] : [lt(ledgerEntries.createdAt, to)]),
+    eq(of.customerId, customerId as CustomerId),
+    gte(of.createdAt, from),
+    ...(to === null ? [] : [lt(of.createdAt, to)]),
   )
 
 export async function ledgerTotals(db: Database, range: LedgerRange): Promise<readonly KindTotal[]> {
@@ -171,6 +189,37 @@ export async function ledgerTotals(db: Database, range: LedgerRange): Promise<re
   return totals.map(({ amount, ...total }) => ({ ...total, amountWei: BigInt(amount) }))
 }
 
+const { groupFirstSeq: _first, groupLastSeq: _last, ...entryFields } = getViewSelectedFields(ledgerEntries)
+
+/** A group's numbers lie closer together than this: the constraint `charge_groups_whole`. */
+const chargeSeqsMax = 1_000_000n
+const seqMax = 2n ** 63n - 1n
+
+/** Behind every group that has an entry up to this one, whatever number somebody claims. */
+export function groupsEnd(seq: bigint): SQL {
+  const end = seq + chargeSeqsMax
+  return sql`${(end < seqMax ? end : seqMax).toString()}::bigint`
+}
+
+/**
+ * Of the entries of a range those behind `after`, with groups left out that a page of so many does not reach: the newest groups before
+ * `after` that have as many charges together. A customer's groups do not overlap.
+ */
+function onPage({ customerId, from, to }: LedgerRange, after: bigint | null, limit: number): SQL {
+  const before = after === null ? sql`true` : sql`g.last_seq < ${after.toString()}::bigint`
+  const until = to === null ? sql`true` : sql`g.created_at < ${to.toISOString()}::timestamptz`
+  const floor = sql`coalesce((select n.first_seq from (
+      select g.first_seq, g.last_seq, sum(g.rows) over (order by g.last_seq desc) as charges from charge_groups g
+      where g.customer_id = ${customerId} and ${before} and g.created_at >= ${from.toISOString()}::timestamptz and ${until}
+      order by g.last_seq desc limit ${limit}) n
+    where n.charges >= ${limit} order by n.last_seq desc limit 1), 0)`
+  const reached = sql`${ledgerEntries.groupLastSeq} >= ${floor}`
+  if (after === null) return reached
+  const end = sql`${after.toString()}::bigint`
+  return sql`${reached} and ${ledgerEntries.seq} < ${end} and ${ledgerEntries.groupFirstSeq} < ${end}
+    and ${ledgerEntries.groupLastSeq} < ${groupsEnd(after)}`
+}
+
 /** Newest first, from behind the entry of place `after` (§13). */
 export async function ledgerPage(
   db: Database,
@@ -179,15 +228,15 @@ export async function ledgerPage(
   limit: number,
 ): Promise<readonly LedgerEntry[]> {
   return db
-    .select()
+    .select(entryFields)
     .from(ledgerEntries)
-    .where(and(inRange(range), ...(after === null ? [] : [lt(ledgerEntries.seq, after)])))
+    .where(and(inRange(range), onPage(range, after, limit)))
     .orderBy(desc(ledgerEntries.seq))
     .limit(limit)
 }
 
-/** What was given back of a debit, beside it. */
-export const refundOf = alias(ledgerEntries, 'refund_of')
+/** What was given back of a debit, beside it. Neither a refund nor a debit that was given back is part of a group. */
+export const refundOf = alias(ledgerRows, 'refund_of')
 export const isRefundOf = (receiptHash: PgColumn) =>
   and(sql`${refundOf.kind} = ${sql.raw(kindText('refund'))}`, eq(refundOf.receiptHash, receiptHash))
 
@@ -197,9 +246,9 @@ const refundedWei = sql<string>`coalesce(${refundOf.amountWei}, 0)::text`
 export async function refundedTotal(db: Database, range: LedgerRange): Promise<string> {
   const [row] = await db
     .select({ wei: sql<string>`coalesce(sum(${refundOf.amountWei}), 0)::text` })
-    .from(ledgerEntries)
-    .innerJoin(refundOf, isRefundOf(ledgerEntries.receiptHash))
-    .where(and(inRange(range), eq(ledgerEntries.kind, 'debit')))
+    .from(ledgerRows)
+    .innerJoin(refundOf, isRefundOf(ledgerRows.receiptHash))
+    .where(and(inRange(range, ledgerRows), eq(ledgerRows.kind, 'debit')))
   return row?.wei ?? '0'
 }
 
@@ -244,9 +293,7 @@ export async function invoicePage(
     .from(ledgerEntries)
     .leftJoin(receiptRows, eq(receiptRows.receiptHash, ledgerEntries.receiptHash))
     .leftJoin(refundOf, isRefundOf(ledgerEntries.receiptHash))
-    .where(
-      and(inRange(range), eq(ledgerEntries.kind, 'debit'), ...(after === null ? [] : [lt(ledgerEntries.seq, after)])),
-    )
+    .where(and(inRange(range), eq(ledgerEntries.kind, 'debit'), onPage(range, after, limit)))
     .orderBy(desc(ledgerEntries.seq))
     .limit(limit)
 }

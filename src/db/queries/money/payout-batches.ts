@@ -1,6 +1,6 @@
 import { and, asc, count, eq, inArray, ne, notInArray, sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
-import { payouts } from '../../schema/ledger.ts'
+import { payoutRows } from '../../schema/ledger.ts'
 import { payoutBatches } from '../../schema/settlement.ts'
 import { receiptRows } from '../../schema/work.ts'
 
@@ -22,6 +22,8 @@ export interface PayablePayout {
   readonly payee: string | null
   readonly amountWei: bigint
   readonly createdAt: Date
+  /** The seq of the group of charges that has the share still; null: it is a row. */
+  readonly groupLastSeq: bigint | null
 }
 
 /** Only one gateway builds batches at a time (§14). The lock is held until the transaction ends. */
@@ -37,7 +39,8 @@ export async function lockNonces(tx: Database): Promise<void> {
 /** Payouts that are pending and not on hold, oldest first. Those without an address come last with `payee: null`. */
 export async function payablePayouts(db: Database, limit: number): Promise<readonly PayablePayout[]> {
   const rows = await db.execute(sql`
-    select p.entry_id, p.receipt_hash, coalesce(p.earned_payee, n.payout_address) as payee, p.amount_wei::text as amount, p.created_at
+    select p.entry_id, p.receipt_hash, coalesce(p.earned_payee, n.payout_address) as payee, p.amount_wei::text as amount, p.created_at,
+      p.group_last_seq::text as group_seq
     from payouts p left join nodes n on n.node_id = p.node_id
     where p.settlement_status = 'pending' and not p.held
     order by coalesce(p.earned_payee, n.payout_address) is null, p.created_at, p.entry_id limit ${limit}`)
@@ -48,6 +51,7 @@ export async function payablePayouts(db: Database, limit: number): Promise<reado
       payee: string | null
       amount: string
       created_at: string
+      group_seq: string | null
     }[]
   ).map((row) => ({
     entryId: row.entry_id,
@@ -55,10 +59,11 @@ export async function payablePayouts(db: Database, limit: number): Promise<reado
     payee: row.payee,
     amountWei: BigInt(row.amount),
     createdAt: new Date(row.created_at),
+    groupLastSeq: row.group_seq === null ? null : BigInt(row.group_seq),
   }))
 }
 
-/** Inserts the batch and moves its payouts and receipts into it. */
+/** Inserts the batch and moves its payouts and receipts into it. Shares in groups become rows first, with all of their groups. */
 export async function insertBatch(
   tx: Database,
   batch: { readonly batchId: string; readonly merkleRoot: string; readonly totalAmountWei: bigint },
@@ -70,11 +75,13 @@ export async function insertBatch(
     .returning()
   if (row === undefined) throw new Error('a batch was not inserted')
   const chosen = JSON.stringify(members.map(({ entryId, payee }) => ({ id: entryId, payee })))
-  await tx.execute(sql`update payouts p set settlement_status = 'batched', batch_id = ${batch.batchId}, payee = q.payee,
+  const groups = new Set(members.flatMap(({ groupLastSeq: seq }) => (seq === null ? [] : [seq])))
+  if (groups.size > 0) await tx.execute(sql`select charge_shares_move(${`{${[...groups].join(',')}}`}::text::bigint[])`)
+  await tx.execute(sql`update payout_rows p set settlement_status = 'batched', batch_id = ${batch.batchId}, payee = q.payee,
       updated_at = now()
     from json_to_recordset(${chosen}::text::json) as q (id text, payee text) where p.entry_id = q.id`)
   await tx.execute(sql`update receipt_rows r set status = 'batched', batch_id = ${batch.batchId}
-    from payouts p where p.batch_id = ${batch.batchId} and r.receipt_hash = p.receipt_hash`)
+    from payout_rows p where p.batch_id = ${batch.batchId} and r.receipt_hash = p.receipt_hash`)
   return row
 }
 
@@ -98,15 +105,15 @@ export async function batchMembers(
 > {
   const rows = await db
     .select({
-      entryId: payouts.entryId,
-      receiptHash: payouts.receiptHash,
-      nodeId: payouts.nodeId,
-      payee: payouts.payee,
-      amountWei: payouts.amountWei,
+      entryId: payoutRows.entryId,
+      receiptHash: payoutRows.receiptHash,
+      nodeId: payoutRows.nodeId,
+      payee: payoutRows.payee,
+      amountWei: payoutRows.amountWei,
     })
-    .from(payouts)
-    .where(eq(payouts.batchId, batchId))
-    .orderBy(asc(payouts.entryId))
+    .from(payoutRows)
+    .where(eq(payoutRows.batchId, batchId))
+    .orderBy(asc(payoutRows.entryId))
   return rows.map(({ payee, ...row }) => ({ ...row, payee: payee ?? '' }))
 }
 
@@ -175,9 +182,9 @@ export async function movePayouts(
 ): Promise<void> {
   const settledAt = status === 'finalized' ? sql`now()` : null
   await tx
-    .update(payouts)
+    .update(payoutRows)
     .set({ settlementStatus: status, settledAt, updatedAt: sql`now()` })
-    .where(eq(payouts.batchId, batchId))
+    .where(eq(payoutRows.batchId, batchId))
   if (status !== 'finalized') return
   await tx.update(receiptRows).set({ status: 'finalized' }).where(eq(receiptRows.batchId, batchId))
 }

@@ -1,10 +1,11 @@
-import { and, desc, eq, gte, ne, sql } from 'drizzle-orm'
+import { and, desc, eq, gte, inArray, ne, type SQL, sql } from 'drizzle-orm'
 import type { NodeId } from '../../../ids.ts'
 import type { Database } from '../../client.ts'
 import { kindText } from '../../kind-texts.ts'
-import { ledgerEntries, payouts, protocolFees } from '../../schema/ledger.ts'
+import { feeRows, ledgerRows, payoutRows } from '../../schema/ledger.ts'
+import { payouts, protocolFees } from '../../schema/partitioned/charges.ts'
 
-export type PayoutRow = typeof payouts.$inferSelect
+export type PayoutRow = typeof payoutRows.$inferSelect
 export type OpenSettlementStatus = Exclude<PayoutRow['settlementStatus'], 'void'>
 
 export interface SettlementGroup {
@@ -83,26 +84,52 @@ export interface FeeRow {
   readonly createdAt: Date
 }
 
+/** The newest so many groups that have a fee have as many fees: nothing of before the oldest of these is read. */
+const sinceGroup = (limit: number): SQL =>
+  sql`coalesce((select min(g.created_at) from (select created_at from charge_groups where fees_total > 0
+    order by created_at desc limit ${limit}) g having count(*) >= ${limit}), '-infinity')`
+
 /** Newest first, but for those that were given back. */
 export async function recentFees(db: Database, since: Date, limit: number): Promise<readonly FeeRow[]> {
-  const rows = await db
-    .select({
-      entryId: protocolFees.entryId,
-      privateJobId: protocolFees.privateJobId,
-      receiptHash: protocolFees.receiptHash,
-      amountWei: protocolFees.amountWei,
-      status: payouts.settlementStatus,
-      createdAt: protocolFees.createdAt,
-    })
+  const fees = await db
+    .select()
     .from(protocolFees)
-    .leftJoin(payouts, eq(payouts.receiptHash, protocolFees.receiptHash))
-    .where(and(ne(protocolFees.status, 'refunded'), gte(protocolFees.createdAt, since)))
+    .where(
+      and(
+        ne(protocolFees.status, 'refunded'),
+        gte(protocolFees.createdAt, since),
+        sql`${protocolFees.createdAt} >= ${sinceGroup(limit)}`,
+      ),
+    )
     .orderBy(desc(protocolFees.createdAt), desc(protocolFees.entryId))
     .limit(limit)
-  return rows.map(({ status, ...row }) => ({
-    ...row,
-    settlementStatus: status === null || status === 'void' ? 'finalized' : status,
-  }))
+  const oldest = fees.at(-1)
+  if (oldest === undefined) return []
+  // Share and fee of a charge are of one moment.
+  const found = await db
+    .select({ receiptHash: payouts.receiptHash, status: payouts.settlementStatus })
+    .from(payouts)
+    .where(
+      and(
+        inArray(
+          payouts.receiptHash,
+          fees.map(({ receiptHash }) => receiptHash),
+        ),
+        gte(payouts.createdAt, oldest.createdAt),
+      ),
+    )
+  const statuses = new Map(found.map(({ receiptHash, status }) => [receiptHash, status]))
+  return fees.map(({ entryId, privateJobId, receiptHash, amountWei, createdAt }) => {
+    const status = statuses.get(receiptHash) ?? 'void'
+    return {
+      entryId,
+      privateJobId,
+      receiptHash,
+      amountWei,
+      createdAt,
+      settlementStatus: status === 'void' ? 'finalized' : status,
+    }
+  })
 }
 
 export interface TreasuryTotals {
@@ -118,15 +145,17 @@ const [debit, refund] = [sql.raw(kindText('debit')), sql.raw(kindText('refund'))
 /** One statement: debits = payouts + fees + refunds at every moment, and in every window. */
 export async function treasuryTotals(db: Database, since: Date): Promise<TreasuryTotals> {
   const from = since.toISOString()
+  const ofGroups = (total: string, more = 'true') =>
+    sql`(select coalesce(sum(${sql.raw(total)}), 0) from charge_groups where created_at >= ${from}::timestamptz and ${sql.raw(more)})`
   const rows = await db.execute(sql`select
-    (select coalesce(sum(amount_wei), 0)::text from ${ledgerEntries}
+    (select (coalesce(sum(amount_wei), 0) + ${ofGroups('charged_total')})::text from ${ledgerRows}
       where kind = ${debit} and created_at >= ${from}::timestamptz) as debits,
-    (select coalesce(sum(b.amount_wei), 0)::text from ${ledgerEntries} b
-      join ${ledgerEntries} l on l.kind = ${debit} and l.reservation_id = b.reservation_id
+    (select coalesce(sum(b.amount_wei), 0)::text from ${ledgerRows} b
+      join ${ledgerRows} l on l.kind = ${debit} and l.reservation_id = b.reservation_id
       where b.kind = ${refund} and l.created_at >= ${from}::timestamptz) as refunds,
-    (select coalesce(sum(amount_wei), 0)::text from ${payouts}
+    (select (coalesce(sum(amount_wei), 0) + ${ofGroups('shares_total', 'not shares_moved')})::text from ${payoutRows}
       where settlement_status <> 'void' and created_at >= ${from}::timestamptz) as payouts,
-    (select coalesce(sum(amount_wei), 0)::text from ${protocolFees}
+    (select (coalesce(sum(amount_wei), 0) + ${ofGroups('fees_total')})::text from ${feeRows}
       where status <> 'refunded' and created_at >= ${from}::timestamptz) as fees`)
   const [row] = rows as unknown as readonly { debits: string; refunds: string; payouts: string; fees: string }[]
   return {

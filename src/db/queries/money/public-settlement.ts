@@ -121,6 +121,8 @@ export async function listBatches(db: Database, limit: number): Promise<readonly
 }
 
 export async function latestFinalizedPayout(db: Database): Promise<Date | null> {
-  const rows = await db.execute(sql`select max(settled_at) as at from payouts where settlement_status = 'finalized'`)
+  const rows = await db.execute(
+    sql`select max(settled_at) as at from payout_rows where settlement_status = 'finalized'`,
+  )
   return dateOf((rows as unknown as readonly { at: string | null }[])[0]?.at)
 }

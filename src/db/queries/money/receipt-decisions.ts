@@ -3,8 +3,9 @@ import type { CustomerId } from '../../../ids.ts'
 import type { Database } from '../../client.ts'
 import { kindText } from '../../kind-texts.ts'
 import { customers } from '../../schema/accounts.ts'
-import { ledgerEntries, payouts, protocolFees } from '../../schema/ledger.ts'
+import { feeRows, ledgerRows, payoutRows } from '../../schema/ledger.ts'
 import { receiptRows } from '../../schema/work.ts'
+import { lockLedger } from './ledger.ts'
 
 /** `not_held`: it is not on hold, or was given back before. `batched`, `no_debit`: somebody has changed the rows by hand. */
 type Refused = 'unknown' | 'not_held' | 'batched' | 'no_debit'
@@ -28,9 +29,9 @@ async function lockReceipt(tx: Database, receiptHash: string, open: readonly str
   if (receipt === undefined) return 'unknown'
   if (!open.includes(receipt.status)) return 'not_held'
   const [payout] = await tx
-    .select({ status: payouts.settlementStatus, batchId: payouts.batchId })
-    .from(payouts)
-    .where(eq(payouts.receiptHash, receiptHash))
+    .select({ status: payoutRows.settlementStatus, batchId: payoutRows.batchId })
+    .from(payoutRows)
+    .where(eq(payoutRows.receiptHash, receiptHash))
     .for('update')
   // Of a receipt on hold none ever is: what is on its way to the chain cannot be taken back.
   const batched = payout !== undefined && (payout.batchId !== null || !['pending', 'void'].includes(payout.status))
@@ -42,9 +43,9 @@ const setStatus = (tx: Database, receiptHash: string, status: 'accepted' | 'reje
 
 const setPayout = (tx: Database, receiptHash: string, change: { held: false } | { settlementStatus: 'void' }) =>
   tx
-    .update(payouts)
+    .update(payoutRows)
     .set({ ...change, updatedAt: sql`now()` })
-    .where(eq(payouts.receiptHash, receiptHash))
+    .where(eq(payoutRows.receiptHash, receiptHash))
 
 async function releaseReceipt(tx: Database, receiptHash: string): Promise<bigint | Refused> {
   const receipt = await lockReceipt(tx, receiptHash, ['held'])
@@ -67,23 +68,23 @@ async function rejectReceipt(tx: Database, receiptHash: string, entryId: string)
   await setStatus(tx, receiptHash, 'rejected')
   await setPayout(tx, receiptHash, { settlementStatus: 'void' })
   await tx
-    .update(protocolFees)
+    .update(feeRows)
     .set({ status: 'refunded' })
-    .where(and(eq(protocolFees.receiptHash, receiptHash), since(protocolFees.createdAt, receipt.createdAt)))
+    .where(and(eq(feeRows.receiptHash, receiptHash), since(feeRows.createdAt, receipt.createdAt)))
   await insertRefund(tx, debit, receiptHash, entryId)
   return debit.amountWei
 }
 
 async function wasRefunded(tx: Database, receiptHash: string): Promise<boolean> {
   const rows = await tx
-    .select({ entryId: ledgerEntries.entryId })
-    .from(ledgerEntries)
-    .where(and(sql.raw(`kind = ${kindText('refund')}`), eq(ledgerEntries.receiptHash, receiptHash)))
+    .select({ entryId: ledgerRows.entryId })
+    .from(ledgerRows)
+    .where(and(sql.raw(`kind = ${kindText('refund')}`), eq(ledgerRows.receiptHash, receiptHash)))
   return rows.length > 0
 }
 
 /**
- * No index leads from a receipt to its debit and its fee: each would cost every charge. They were written with the receipt or after it,
+ * What may be decided on is never part of a group of charges. No index leads from a receipt to its debit and its fee: each would cost every charge. They were written with the receipt or after it,
  * and a day is more than a server's clock is ever put back.
  */
 const since = (column: Column, at: Date) => sql`${column} >= ${at.toISOString()}::timestamptz - interval '1 day'`
@@ -95,21 +96,21 @@ async function debitOf(
 ): Promise<Debit | null> {
   const [debit] = await tx
     .select({
-      customerId: ledgerEntries.customerId,
-      reservationId: ledgerEntries.reservationId,
-      privateJobId: ledgerEntries.privateJobId,
-      amountWei: ledgerEntries.amountWei,
+      customerId: ledgerRows.customerId,
+      reservationId: ledgerRows.reservationId,
+      privateJobId: ledgerRows.privateJobId,
+      amountWei: ledgerRows.amountWei,
     })
-    .from(ledgerEntries)
+    .from(ledgerRows)
     .where(
       and(
-        eq(ledgerEntries.customerId, customerId),
-        eq(ledgerEntries.kind, 'debit'),
-        eq(ledgerEntries.receiptHash, receiptHash),
-        since(ledgerEntries.createdAt, createdAt),
+        eq(ledgerRows.customerId, customerId),
+        eq(ledgerRows.kind, 'debit'),
+        eq(ledgerRows.receiptHash, receiptHash),
+        since(ledgerRows.createdAt, createdAt),
       ),
     )
-    .orderBy(ledgerEntries.createdAt, ledgerEntries.seq)
+    .orderBy(ledgerRows.createdAt, ledgerRows.seq)
     .limit(1)
   const reservationId = debit?.reservationId ?? null
   return debit === undefined || reservationId === null ? null : { ...debit, reservationId }
@@ -123,7 +124,8 @@ async function insertRefund(tx: Database, debit: Debit, receiptHash: string, ent
     .where(eq(customers.customerId, debit.customerId))
     .returning({ balanceWei: customers.balanceWei, reservedWei: customers.reservedWei })
   if (after === undefined) throw new Error('a customer was not refunded')
-  await tx.insert(ledgerEntries).values({
+  await lockLedger(tx)
+  await tx.insert(ledgerRows).values({
     ...debit,
     entryId,
     kind: 'refund',

@@ -1,0 +1,18 @@
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { HistoryWorld, histories } from '../../support/money/histories.ts'
+
+test('§13: whatever two gateways do at once, with connections killed at any statement: Σ is zero at every moment, nobody is overdrawn, E11 is a model', async () => {
+  const world = await HistoryWorld.open()
+  try {
+    await fc.assert(
+      fc.asyncProperty(histories, (history) => world.play(history)),
+      { numRuns: 25, endOnFailure: true },
+    )
+  } finally {
+    await world.close()
+  }
+  // Else nothing was put to the test.
+  const { groups, charged, kills, batches, refunds, tooLate } = world.seen
+  expect(Math.min(groups, charged, kills, batches, refunds, tooLate)).toBeGreaterThan(0)
+})
