@@ -28,7 +28,7 @@ beforeAll(async () => {
   gateway = await startTestGateway()
   customer = await gateway.customer()
   node = startAgentNode()
-  for (const { url } of node.nodes) await gateway.node(url, { customerId: customer.customerId })
+  await gateway.node(node.url, { customerId: customer.customerId })
 })
 afterAll(async () => {
   node.stop()

@@ -6,8 +6,8 @@ import { nodeChunk, type ScriptedCall, type ScriptedNode, startScriptedNode } fr
 
 /**
  * The compiler holds every event of many streams, as a literal, against the types that the SDKs publish: a member that is
- * missing, of another type or not theirs is an error. Two are taken out first: `svc`, which is ours, and `store`, which
- * OpenAI's servers answer (and §28 wants answered) though the types do not have it.
+ * missing, of another type or not theirs is an error. Taken out first are `svc`, which is ours, and what the schema of Open Responses
+ * wants and OpenAI's servers answer though the types do not have it: `store`, both penalties, and the null usage of a running response.
  */
 
 const root = resolve(import.meta.dir, '../..')
@@ -127,10 +127,10 @@ const dialects = [
   },
 ] as const
 
-const beyondTypes: ReadonlySet<string> = new Set(['svc', 'store'])
+const beyondTypes: ReadonlySet<string> = new Set(['svc', 'store', 'presence_penalty', 'frequency_penalty'])
 const literal = (data: unknown) =>
   JSON.stringify(data, (name, value: unknown) => {
-    if (beyondTypes.has(name)) return undefined
+    if (beyondTypes.has(name) || (name === 'usage' && value === null)) return undefined
     const isResponse = (value as { object?: string } | null)?.object === 'response'
     // The SDK itself adds the member, and its types say that it is there.
     return isResponse ? { output_text: '', ...(value as object) } : value

@@ -1,4 +1,4 @@
-import { nodeChunk, type ScriptedCall, type ScriptedNode, startScriptedNode } from '../nodes/scripted-node.ts'
+import { nodeChunk, type ScriptedCall, startScriptedNode } from '../nodes/scripted-node.ts'
 
 const usage = { prompt_tokens: 9, completion_tokens: 2, total_tokens: 11 }
 /** Stands in no task: an agent that tells it has read the file that it wrote. */
@@ -56,10 +56,6 @@ function replyOf({ messages, tools = [] }: Sent, path: string): Reply {
   return { text: results.at(-1)?.includes(written) === true ? answered : `The file was not read: ${results.at(-1)}` }
 }
 
-/** An agent without tools writes a file by naming it and quoting all of it, and reads it by sending it. */
-const edited = ({ messages }: Sent): Reply =>
-  JSON.stringify(messages).includes(written) ? { text: answered } : { text: `note.txt\n\`\`\`\n${written}\n\`\`\`\n` }
-
 async function respond(call: ScriptedCall, { text, tool, input }: Reply): Promise<void> {
   const called = {
     index: 0,
@@ -83,26 +79,22 @@ async function respond(call: ScriptedCall, { text, tool, input }: Reply): Promis
 }
 
 export interface AgentNode {
-  readonly nodes: readonly ScriptedNode[]
+  readonly url: string
   /** Before a run: where its file will be. */
   begin(path: string): void
   stop(): void
 }
 
-/** Model `m` writes and reads the file by the agent's own tools; model `edits` by its text alone. */
+/** Its model `m` writes and reads the file by the agent's own tools. */
 export function startAgentNode(): AgentNode {
-  const [calls, edits] = [startScriptedNode('m'), startScriptedNode('edits')]
+  const node = startScriptedNode('m')
   let path = ''
-  calls.answer((call) => respond(call, replyOf(call.body as unknown as Sent, path)))
-  edits.answer((call) => respond(call, edited(call.body as unknown as Sent)))
+  node.answer((call) => respond(call, replyOf(call.body as unknown as Sent, path)))
   return {
-    nodes: [calls, edits],
+    url: node.url,
     begin: (given) => {
       path = given
     },
-    stop: () => {
-      calls.stop()
-      edits.stop()
-    },
+    stop: () => node.stop(),
   }
 }

@@ -114,16 +114,6 @@ models:
   },
   {
     ...pypi,
-    requirement: 'aider-chat==0.86.2',
-    program: 'aider',
-    env: ({ url, key }) => ({ OPENAI_API_KEY: key, OPENAI_API_BASE: `${url}/v1` }),
-    starts: ['Write the greeting into note.txt.', 'What does note.txt say?'].map((message) => [
-      ...['--model', 'openai/edits', '--edit-format', 'whole', '--no-git', '--yes-always', '--no-check-update'],
-      ...['--analytics-disable', '--no-show-model-warnings', '--no-pretty', '--message', message, 'note.txt'],
-    ]),
-  },
-  {
-    ...pypi,
     requirement: 'llm==0.36',
     program: 'llm',
     env: ({ home }) => ({ LLM_USER_PATH: `${home}/llm` }),
