@@ -261,6 +261,7 @@ test('keys: the key is shown once, works, is rotated and revoked', async () => {
   ).toMatchObject({
     name: 'ci 2',
     model_policy: { allowed_models: ['llama*'] },
+    node_scope: null,
     expires_at: '2998-01-01T00:00:00.000Z',
   })
   const rotated = await cli.json<{ key_id: string; gateway_key: string }>(

@@ -25,12 +25,11 @@ export const updateKey = defineAction({
   },
   command: {
     words: 'keys set',
-    about: 'Change the name or the end of a key, or the nodes that it may use',
+    about: 'Change the name or the end of a key',
     operands: [keyOperand],
     options: {
       name: { kind: 'text', value: 'NAME', about: 'The name that lists show' },
       'expires-at': { kind: 'text', value: 'TIME', about: 'When the key expires, e.g. 2027-01-01T00:00:00Z' },
-      node: { kind: 'texts', value: 'NODE_ID', about: 'A node that the key may use', is: 'node_scope' },
     },
     after: 'list',
     prints: printedKey,
