@@ -124,9 +124,9 @@ suite(`charges through a rolling upgrade from ${release.commit.slice(0, 8)}${lac
       await checkout.json(['payouts', 'create'], admin(gateway))
       await Promise.all([onOld.more(30), onToday.more(30)])
     }
-    // As the release reads them: its check of every row takes minutes on views of groups.
-    expect(await adminGet(asAdmin(first), '/v1/admin/ledger/proof')).toMatchObject(sound)
-    expect(await today.json(['audit', 'books'], admin(second))).toMatchObject(sound)
+    // While charges come the sums alone: the check of every row follows when they have ended.
+    for (const gateway of [first, second])
+      expect(await adminGet(asAdmin(gateway), '/v1/admin/ledger/proof')).toMatchObject(sound)
     await onOld.stop()
     await first.stop()
     await onToday.more(100)

@@ -16,7 +16,7 @@ test('§13: the books of a ledger are proven however long that takes', async () 
   try {
     let books: Promise<Books> | null = null
     await database.sql.begin(async (tx) => {
-      await tx`lock table ledger_entries in access exclusive mode`
+      await tx`lock table ledger_rows in access exclusive mode`
       books = readBooks(impatient.db)
       // A failure shows below; here nobody waits for it yet.
       books.catch(() => {})

@@ -24,7 +24,7 @@ async function standing(): Promise<number> {
 async function reportsAskedAtOnce<T>(path: string): Promise<readonly T[]> {
   let asked: Promise<T>[] = []
   await gateway.database.sql.begin(async (tx) => {
-    await tx`lock table protocol_fees in access exclusive mode`
+    await tx`lock table fee_rows in access exclusive mode`
     asked = Array.from({ length: asks }, () => gateway.admin<T>('GET', path))
     await waitUntil('a scan stands', async () => (await standing()) > 0)
     // What is asked on later connections has been answered: those before it have come in.
