@@ -17,6 +17,7 @@ import { connect } from './commands/inference/connect.ts'
 import { jobs } from './commands/inference/jobs.ts'
 import { models } from './commands/inference/models.ts'
 import { monitor } from './commands/monitor/monitor.ts'
+import { seal } from './commands/inference/seal.ts'
 import { node } from './commands/nodes/node.ts'
 import { nodes } from './commands/nodes/nodes.ts'
 import { receipts } from './commands/proofs/receipts.ts'
@@ -36,6 +37,7 @@ const written: readonly Verb[] = [
   doctor,
   chat,
   connect,
+  seal,
   jobs,
   models,
   plan,

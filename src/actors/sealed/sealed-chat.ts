@@ -65,14 +65,18 @@ async function run(exchange: Exchange, sealed: SealedRequest['sealed']): Promise
   }
 }
 
-const clearHeaders = ({ command }: Exchange, { callId, route }: Attempt, enc: string, most: number | null) => ({
+const clearHeaders = (
+  { enc, clientModel }: SealedRequest['sealed'],
+  { callId, route }: Attempt,
+  most: number | null,
+) => ({
   'content-type': 'application/octet-stream',
   [encapsulatedKeyHeader]: enc,
   [headers.nodeRequestId]: callId,
   [headers.runtimeId]: route.runtimeId,
   [headers.modelId]: route.modelId,
   [headers.nodeClass]: route.nodeClass,
-  [headers.sealedModel]: command.body.model,
+  [headers.sealedModel]: clientModel,
   [headers.upstreamModel]: route.upstreamModelId,
   ...(most === null ? {} : { [headers.maxTokens]: String(most) }),
 })
@@ -82,12 +86,13 @@ type Tried = Omit<SealedAnswer, 'headers'> | { readonly failure: AttemptFailure 
 async function trySealed(
   exchange: Exchange,
   route: Route,
-  { bytes, enc }: SealedRequest['sealed'],
+  sealed: SealedRequest['sealed'],
   most: number | null,
 ): Promise<Tried> {
   const ended = exchange.ended()
   if (ended !== null) return { failure: ended }
   const { command } = exchange
+  const { bytes, enc } = sealed
   const binding = new SealedBinding(enc, bytes)
   exchange.binding = binding
   const attempt = exchange.begin(route, false)
@@ -96,7 +101,7 @@ async function trySealed(
     if (transport === null) return { failure: attempt.failedByCause('node_lost') }
     const response = await transport.fetch(sealedPath + command.operation.path, {
       method: 'POST',
-      headers: clearHeaders(exchange, attempt, enc, most),
+      headers: clearHeaders(sealed, attempt, most),
       body: bytes,
       signal: attempt.signal,
       // A second time its encapsulated key would be refused.

@@ -3,6 +3,7 @@ import { type SealedNodeRow, sealedNodesOf } from '../../db/queries/pool/sealed-
 import { Problem } from '../../errors.ts'
 import type { NodeId } from '../../ids.ts'
 import { placementRefusal } from '../../machines/refusals/placement-refusal.ts'
+import { meantModel } from '../../machines/rules/eligibility.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { RoutingTable } from '../../machines/rules/routing.ts'
 import { publicKeyOf } from '../../protocol/sealed/sealed-key.ts'
@@ -35,8 +36,9 @@ function requestFor({ router }: SealedNodesPort, access: Access, modelId: string
 }
 
 /** The nodes in the order in which requests would try them; throws the refusal where there is none. */
-function nodesInOrder(port: SealedNodesPort, access: Access, modelId: string): readonly NodeId[] {
+function nodesInOrder(port: SealedNodesPort, access: Access, name: string): readonly NodeId[] {
   const table = port.router.table()
+  const modelId = table.latest.has(name) ? meantModel({ table, access, name, ownOnly: true }) : name
   const asked = requestFor(port, access, modelId, 'chat')
   const chats = place(table, asked)
   const isEmbedding = chats.kind === 'refused' && chats.code === 'modality_not_supported'

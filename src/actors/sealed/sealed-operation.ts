@@ -13,6 +13,8 @@ export interface SealedRequest extends InferenceRequest {
     readonly bytes: Uint8Array
     /** The encapsulated key, hex. */
     readonly enc: string
+    /** As the client wrote it; `model` is the one that it means. */
+    readonly clientModel: string
   }
 }
 

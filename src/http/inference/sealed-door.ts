@@ -8,6 +8,7 @@ import type { ChatSample } from '../../actors/telemetry/metrics.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { modelIdPattern } from '../../ids.ts'
+import { meantModel } from '../../machines/rules/eligibility.ts'
 import { encapsulatedKeyHeader, keyMismatchType, readHex32, responseNonceHeader } from '../../protocol/sealed/ehbp.ts'
 import { readBytes } from '../../protocol/sealed/read-bytes.ts'
 import type { PeerDirectory } from '../frame/client-address.ts'
@@ -55,7 +56,7 @@ export class SealedDoor implements InferencePlace {
       const access = await inferenceAccess(this.context, request, line.address)
       line.access = access
       if (!gateway.memory.admits(access.customerId)) throw gateway.memory.refusal()
-      const body = bodyOf(request)
+      const body = this.named(access, bodyOf(request))
       const { SVC_CHAT_BODY_BYTES_MAX: bytesMax } = gateway.config
       const bytes = await connections.arriving(request, readBytes(request, bytesMax))
       if (bytes.length === 0) throw new Problem('invalid_request', { detail: 'The body is empty' })
@@ -70,6 +71,13 @@ export class SealedDoor implements InferencePlace {
     } catch (error) {
       return this.refuse(request, line, error)
     }
+  }
+
+  /** With the name in place that its client means (§28). */
+  private named(access: Access, body: SealedRequest): SealedRequest {
+    const table = this.context.gateway.router.table()
+    if (!table.latest.has(body.model)) return body
+    return { ...body, model: meantModel({ table, access, name: body.model, ownOnly: true }) }
   }
 
   private commandOf(
@@ -161,7 +169,7 @@ function bodyOf({ headers: sent }: Request): SealedRequest {
   return {
     model,
     ...(tokens === null ? {} : { max_tokens: Number(tokens) }),
-    sealed: { enc, bytes: new Uint8Array() },
+    sealed: { enc, clientModel: model, bytes: new Uint8Array() },
   }
 }
 
