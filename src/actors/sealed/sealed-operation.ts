@@ -1,10 +1,12 @@
 import { Problem } from '../../errors.ts'
+import type { Envelope } from '../../protocol/json/problem-response.ts'
 import { sealedNodesPath } from '../../protocol/wire/inference/sealed.ts'
 import { chat } from '../operations/chat.ts'
 import { completions } from '../operations/completions.ts'
 import { embeddings } from '../operations/embeddings.ts'
 import { messages } from '../operations/messages.ts'
 import type { InferenceRequest, Operation } from '../operations/operation.ts'
+import { routeOf } from '../operations/registry.ts'
 import { responses } from '../operations/responses.ts'
 
 /** A request of which the gateway knows what its headers say, and its size. */
@@ -60,3 +62,7 @@ export const sealedOperations: readonly Operation<SealedRequest>[] = [
   responses,
   messages,
 ].map((operation) => sealedOf(operation as Operation))
+
+/** Whose shape an error below `sealedNodesPath` has, outside of the seal. */
+export const sealedEnvelope = (route: string): Envelope =>
+  sealedOperations.find((operation) => routeOf(operation) === route)?.envelope ?? 'openai'

@@ -138,8 +138,7 @@ export class SealedDoor implements InferencePlace {
       line.refused(422, 'invalid_request')
       return keyMismatch(this.context.base, line.requestId)
     }
-    const { envelope } = this.sealed
-    const place = { requestId: line.requestId, route: this.route, sent: request.headers, envelope }
+    const place = { requestId: line.requestId, route: this.route, sent: request.headers }
     const { response, problem } = respondToFailure(this.context, error, place)
     line.refused(response.status, problem?.code ?? null)
     return response

@@ -1,6 +1,7 @@
 import { Elysia } from 'elysia'
 import { basePaths, operations, pathsOf } from '../../actors/operations/registry.ts'
 import { tokenEnvelope } from '../../actors/operations/token-paths.ts'
+import { sealedEnvelope } from '../../actors/sealed/sealed-operation.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { pathOf } from '../../listener/request-target.ts'
@@ -11,6 +12,7 @@ import {
   envelopeResponse,
   problemResponse,
 } from '../../protocol/json/problem-response.ts'
+import { sealedNodesPath } from '../../protocol/wire/inference/sealed.ts'
 import { beginExchange, endExchange, type HttpContext, type HttpExchange } from '../frame/context.ts'
 import { namedPreflight, preflightHeaders } from '../frame/cors.ts'
 import { withCredentialKind } from '../frame/credential.ts'
@@ -28,6 +30,7 @@ const modelPaths: readonly string[] = basePaths.flatMap((base) => [base + models
 /** Asked only where something failed. null: RFC 9457. */
 function envelopeOf(route: string): Envelope | null {
   if (modelPaths.includes(route)) return 'openai'
+  if (route.startsWith(sealedNodesPath)) return sealedEnvelope(route)
   return tokenEnvelope(route) ?? operations.find((operation) => pathsOf(operation).includes(route))?.envelope ?? null
 }
 
