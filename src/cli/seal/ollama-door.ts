@@ -4,7 +4,6 @@ import { type ReadingOwner, StreamReading } from '../../actors/operations/readin
 import { ollamaOperations } from '../../actors/operations/registry.ts'
 import { Problem } from '../../errors.ts'
 import type { RuntimeId } from '../../ids.ts'
-import type { ServingRoute } from '../../machines/rules/routing.ts'
 import type { AnswerMetadata, ChunkIdentity, SettledEnd } from '../../protocol/chat/chunk-reader.ts'
 import { boundedText, foreignJson } from '../../protocol/json/foreign-json.ts'
 import { doorHeaders } from './refusals.ts'
@@ -13,7 +12,7 @@ import { doorHeaders } from './refusals.ts'
 export const spokenVersion = '0.13.0'
 const answerBytesMax = 64 * 1024 * 1024
 /** A node's answer was written for this door, whatever stands behind the agent. */
-const route: ServingRoute = {
+const route: Parameters<Operation['readWhole']>[2] = {
   runtimeId: 'rt_sealed' as RuntimeId,
   runtimeKind: 'other',
   ranking: null,

@@ -2,10 +2,10 @@ import { isLoopback } from '../../../host/loopback.ts'
 import { portInUse } from '../../../host/port-holder.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { CliFailure, UsageFault } from '../../frame/failure.ts'
+import { listenAddress } from '../../frame/listen-address.ts'
 import { untilSignal } from '../../frame/until-signal.ts'
 import { PinBook } from '../../seal/pin-book.ts'
 import { type SealDoorOptions, startSealDoor } from '../../seal/seal-door.ts'
-import { listenAddress } from '../gateway/fake-node.ts'
 
 const fingerprintPattern = /^SHA256:[A-Za-z0-9_-]{43}$/
 const listenDefault = '127.0.0.1:7272'
