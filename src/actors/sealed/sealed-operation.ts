@@ -63,6 +63,6 @@ export const sealedOperations: readonly Operation<SealedRequest>[] = [
   messages,
 ].map((operation) => sealedOf(operation as Operation))
 
-/** Whose shape an error below `sealedNodesPath` has, outside of the seal. */
-export const sealedEnvelope = (route: string): Envelope =>
-  sealedOperations.find((operation) => routeOf(operation) === route)?.envelope ?? 'openai'
+/** Whose shape an error has that a sealed operation meets outside of the seal; null: it is none. */
+export const sealedEnvelope = (route: string): Envelope | null =>
+  sealedOperations.find((operation) => routeOf(operation) === route)?.envelope ?? null

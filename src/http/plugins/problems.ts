@@ -30,9 +30,14 @@ const modelPaths: readonly string[] = basePaths.flatMap((base) => [base + models
 /** Asked only where something failed. null: RFC 9457. */
 function envelopeOf(route: string): Envelope | null {
   if (modelPaths.includes(route)) return 'openai'
-  if (route.startsWith(sealedNodesPath)) return sealedEnvelope(route)
+  const sealed = sealedEnvelope(route)
+  if (sealed !== null) return sealed
   return tokenEnvelope(route) ?? operations.find((operation) => pathsOf(operation).includes(route))?.envelope ?? null
 }
+
+/** What a page of a named origin may call (§28). */
+const isForPages = ({ speaks }: HttpContext, template: string): boolean =>
+  (speaks ?? envelopeOf(template)) !== null || template.startsWith(sealedNodesPath)
 
 interface FailurePlace {
   readonly requestId: string
@@ -92,9 +97,7 @@ function unhandled(context: HttpContext, table: RouteTable, request: Request, ex
       headers: {
         ...context.base,
         ...preflightHeaders(found.template, config.SVC_MARKETPLACE_SEGMENT),
-        ...((context.speaks ?? envelopeOf(found.template)) === null
-          ? {}
-          : namedPreflight(config.SVC_CORS_ORIGINS, request)),
+        ...(isForPages(context, found.template) ? namedPreflight(config.SVC_CORS_ORIGINS, request) : {}),
         allow,
         'cache-control': 'no-store',
         [headers.requestId]: exchange.requestId,

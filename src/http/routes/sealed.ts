@@ -1,19 +1,24 @@
-import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Access } from '../../actors/accounts/access.ts'
 import { sealedKeyConfig, sealedNodes } from '../../actors/sealed/sealed-nodes.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
+import { modelIdPattern } from '../../ids.ts'
 import { encapsulatedKeyHeader, keyConfigPath, keyConfigType } from '../../protocol/sealed/ehbp.ts'
 import { SealedNodeList, sealedNodesPath } from '../../protocol/wire/inference/sealed.ts'
+import { text } from '../../protocol/wire/query.ts'
 import { nodeParams } from '../frame/admin-input.ts'
 import type { HttpContext, HttpExchange } from '../frame/context.ts'
 import { namedOrigin } from '../frame/cors.ts'
+import { asks } from '../frame/query.ts'
 import { describe } from '../frame/route-table.ts'
 import { inferenceAccess } from '../inference/inference-access.ts'
 import { sealedDoors } from '../inference/sealed-door.ts'
 import { requestId } from '../plugins/request-id.ts'
 
+const query = {
+  model: text(modelIdPattern.source, 'the id of a model', 'The model that the sealed request will name'),
+}
 const tags = ['Sealed inference (extension)']
 const security = [{ GatewayKey: [] }]
 
@@ -63,7 +68,7 @@ const sealedReads = (context: HttpContext) => {
         data: [...(await sealedNodes(gateway, await asker(context, asked), asked.query.model))],
       }),
       {
-        query: Type.Object({ model: Type.String({ minLength: 1, maxLength: 128 }) }),
+        ...asks(query),
         response: { 200: SealedNodeList },
         detail: {
           ...describe({

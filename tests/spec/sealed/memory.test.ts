@@ -79,4 +79,4 @@ test('§38: a marker in prompt and answer stands nowhere in gateway, log and dat
   const told = marker('prompt')
   const unsealed = await asked(new OpenAI(options), told)
   expect(unsealed.during).toBeGreaterThan(0)
-}, 120_000)
+})

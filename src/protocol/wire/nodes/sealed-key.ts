@@ -13,6 +13,7 @@ export const SealedKey = Type.Object(
     }),
     key_config: formed('^[A-Za-z0-9_-]{55}$', '41 bytes as base64url, which is 55 characters', {
       description: 'One `key_config` of RFC 9458, base64url: DHKEM(X25519), HKDF-SHA256, AES-256-GCM',
+      examples: ['AAAg_iFNCP__6WET-eyAUS5nZ6y8I6IrK3hImE6ksYlsgwoABAABAAI'],
     }),
     not_before: instant,
     not_after: instant,
