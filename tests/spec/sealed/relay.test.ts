@@ -225,6 +225,7 @@ describe('§38: the gateway', () => {
     }
     const { key } = pool.customer
     expect(await code(policed.key, pool.direct.nodeId)).toEqual([403, 'node_pin_forbidden'])
+    expect(await code(key, '%7E')).toEqual([404, 'node_not_found'])
     expect(await code(key, pool.direct.nodeId, { [headers.sealedModel]: '' })).toEqual([400, 'invalid_parameter'])
     expect(await code(key, pool.direct.nodeId, { 'ehbp-encapsulated-key': 'zz' })).toEqual([400, 'invalid_parameter'])
     expect(await code(key, pool.direct.nodeId, { [headers.maxTokens]: '0' })).toEqual([400, 'invalid_parameter'])
