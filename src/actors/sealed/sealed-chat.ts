@@ -115,6 +115,7 @@ async function trySealed(
       response.discard()
       return { failure: attempt.failedByContent('') }
     }
+    forgetBytes(exchange, sealed)
     const relay = new SealedRelay({ exchange, attempt, transport, binding, response })
     relay.begin()
     const retryAfter = response.headers.get('retry-after')
@@ -123,6 +124,14 @@ async function trySealed(
     if (error instanceof KeyMismatch) throw error
     return { failure: attempt.failedBy(error) }
   }
+}
+
+/** The answer has begun: what may still be asked of the request is its size. */
+function forgetBytes(exchange: Exchange, sealed: SealedRequest['sealed']): void {
+  exchange.prompt()
+  const { model } = exchange.command.body
+  const rest: SealedRequest = { model, sealed: { ...sealed, bytes: new Uint8Array() } }
+  exchange.command.body = rest
 }
 
 /** A node that could not or would not open the request. Its words are told in the gateway's own. */

@@ -5,7 +5,7 @@ import { encapsulatedKeyHeader, keyMismatchType, responseNonceHeader } from '../
 import { framed } from '../../protocol/sealed/frames.ts'
 import { sealBody } from '../../protocol/sealed/hpke.ts'
 import { paddedJson } from '../../protocol/sealed/padding.ts'
-import { sealedNodesPath, sealedOperationPaths } from '../../protocol/wire/inference/sealed.ts'
+import { type SealedNode, sealedNodesPath, sealedOperationPaths } from '../../protocol/wire/inference/sealed.ts'
 import { openAnswer } from './opened-answer.ts'
 import { SealedError } from './sealed-error.ts'
 import { askNodes, type Pins, type TrustedNode, trustedNodes } from './sealed-nodes.ts'
@@ -36,6 +36,10 @@ const passedHeaders = ['authorization', 'x-api-key', names.session] as const
 /** Another node may do better, and this one has done nothing yet. */
 const isElsewhere = (status: number) => status === 429 || status === 502 || status === 503
 
+/** How long a gateway's list of nodes is used again, ms, and for how many models and keys. */
+const nodesKeptMs = 10_000
+const listsMax = 64
+
 interface Sealable {
   readonly path: string
   readonly model: string
@@ -52,6 +56,8 @@ export function sealedFetch(options: SealedFetchOptions): typeof fetch {
 class Sealing {
   private readonly gateway: string
   private readonly pins: Pins
+  /** Newest last. */
+  private readonly lists = new Map<string, { readonly nodes: readonly SealedNode[]; readonly atMs: number }>()
 
   constructor(private readonly options: SealedFetchOptions) {
     const { trust } = options
@@ -67,7 +73,7 @@ class Sealing {
       if (value !== null) headers.set(name, value)
     }
     for (let refreshed = false; ; refreshed = true) {
-      const nodes = await this.nodes(asked.model, headers, request.signal)
+      const nodes = await this.nodes(asked.model, headers, request.signal, refreshed)
       const response = await this.firstOf(nodes, asked, headers, request.signal)
       if (response !== 'key_mismatch') return response
       // The keys have changed since they were asked for. Twice in a row they have not.
@@ -79,10 +85,25 @@ class Sealing {
     return (this.options.fetch ?? fetch)(url, { ...init, cache: 'no-store', redirect: 'error' })
   }
 
-  private async nodes(model: string, headers: Headers, signal: AbortSignal): Promise<readonly TrustedNode[]> {
+  /** Those that are trusted now, of a list that is not old. `anew`: the gateway is asked in any case. */
+  private async nodes(
+    model: string,
+    headers: Headers,
+    signal: AbortSignal,
+    anew: boolean,
+  ): Promise<readonly TrustedNode[]> {
+    const nowMs = (this.options.now ?? Date.now)()
+    const key = JSON.stringify([model, headers.get('authorization'), headers.get('x-api-key')])
+    const kept = this.lists.get(key)
+    if (!anew && kept !== undefined && nowMs - kept.atMs < nodesKeptMs)
+      return trustedNodes(kept.nodes, this.pins, nowMs)
     const url = `${this.gateway}${sealedNodesPath}?model=${encodeURIComponent(model)}`
     const nodes = await askNodes(await this.send(url, { headers, signal }))
-    return trustedNodes(nodes, this.pins, (this.options.now ?? Date.now)())
+    this.lists.delete(key)
+    const [oldest] = this.lists.keys()
+    if (this.lists.size >= listsMax && oldest !== undefined) this.lists.delete(oldest)
+    this.lists.set(key, { nodes, atMs: nowMs })
+    return trustedNodes(nodes, this.pins, nowMs)
   }
 
   /** The answer of the first node that begins one. */
@@ -97,6 +118,8 @@ class Sealing {
       const response = await this.ask(node, asked, headers, signal)
       const isLast = at === nodes.length - 1
       if (response === 'key_mismatch' || isLast || !isElsewhere(response.status)) return response
+      // The order of the list does not hold any more.
+      this.lists.clear()
       await response.body?.cancel()
     }
     throw new SealedError('no_node')

@@ -1,12 +1,16 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import Anthropic from '@anthropic-ai/sdk'
 import { Identity, Transport } from 'ehbp'
 import OpenAI from 'openai'
 import { headers } from '../../../src/brand.ts'
 import { SealedError, sealedFetch } from '../../../src/client/sealed/sealed-fetch.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { keyConfigPath } from '../../../src/protocol/sealed/ehbp.ts'
 import type { SealedNodeList } from '../../../src/protocol/wire/inference/sealed.ts'
 import type { TestGateway } from '../../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent } from '../../support/nodes/agents.ts'
 import { type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
 import { waitFor, waitUntil } from '../../support/run/wait-until.ts'
 
@@ -149,6 +153,39 @@ describe('§38: sealedFetch', () => {
       server.clearFaults()
     }
     expect(new Set(asked).size).toBe(2)
+  })
+
+  test('a key that was replaced meanwhile is asked for anew, once', async () => {
+    const { gateway, customer } = pool
+    const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
+    const server = startFakeNode({ models: ['m-r'], answer: { chunks: 3 } })
+    let agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [server.url] })
+    const { fingerprint, folder } = agent.node
+    let lists = 0
+    const counted = (url: string, init: RequestInit) => {
+      if (url.includes('?model=')) lists++
+      return fetch(url, init)
+    }
+    const seal = sealedFetch({ gateway: gateway.url, trust: [fingerprint], fetch: counted })
+    const ask = async () => {
+      const body = JSON.stringify({ model: 'm-r', messages })
+      const response = await seal(`${gateway.url}/v1/chat/completions`, { method: 'POST', headers: bearer(), body })
+      return ((await response.json()) as Answer).choices[0]?.message.content
+    }
+    const keyIds = async () => {
+      const response = await fetch(`${nodesUrl(gateway)}?model=m-r`, { headers: bearer() })
+      return response.ok ? JSON.stringify(((await response.json()) as SealedNodeList).data[0]?.keys) : ''
+    }
+    await waitUntil('the node is ready', async () => (await keyIds()) !== '')
+    expect([await ask(), await ask(), lists]).toEqual([text, text, 1])
+    const before = await keyIds()
+    await agent.node.stop()
+    rmSync(join(folder, 'sealed-keys.json'))
+    agent = await agent.restart()
+    await waitUntil('the new key is offered', async () => ![before, ''].includes(await keyIds()))
+    expect([await ask(), lists]).toEqual([text, 2])
+    await agent.remove()
+    server.stop()
   })
 
   test('nothing goes to a node that is not trusted, and nothing in the clear', async () => {
