@@ -10,6 +10,7 @@ import { emptyFrame, framed } from '../../../src/protocol/sealed/frames.ts'
 import { padme } from '../../../src/protocol/sealed/padding.ts'
 import { relayed, sealed, sealedKeysOf } from '../../support/clients/sealed-call.ts'
 import { type LoneAgent, startLoneAgent } from '../../support/nodes/lone-agent.ts'
+import { patientTimes } from '../../support/pools/sealed-pool.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const messages = [{ role: 'user', content: 'hello there' }]
@@ -19,7 +20,11 @@ let agent: LoneAgent
 
 beforeAll(async () => {
   server = startFakeNode({ models: ['m-1'], speaks: 'llama.cpp', slots: 3 })
-  agent = await startLoneAgent({ runtimes: [server.url], sealedTimes: { keepAliveMs: 50, headMs: 50 } })
+  agent = await startLoneAgent({
+    runtimes: [server.url],
+    runtimeTimes: patientTimes,
+    sealedTimes: { keepAliveMs: 50, headMs: 50 },
+  })
 })
 afterEach(() => server.clearFaults())
 afterAll(async () => {

@@ -10,6 +10,7 @@ import { type GatewayProcess, spawnGateway } from '../../support/gateways/gatewa
 import { everyRow } from '../../support/leaks/every-row.ts'
 import { countInMemory } from '../../support/leaks/process-memory.ts'
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
+import { patientTimes } from '../../support/pools/sealed-pool.ts'
 
 /** Made while the test runs: no program has them in its own text. */
 const marker = (name: string) => `${name}-${crypto.randomUUID()}`
@@ -37,7 +38,7 @@ beforeAll(async () => {
   server = startFakeNode({ models: ['m-1'], name: `${answered} `, answer: { chunks: 8 } })
   customer = await gateway.customer()
   const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
-  agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [server.url] })
+  agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [server.url], runtimeTimes: patientTimes })
   await untilState(gateway, agent.nodeId, 'ready')
 })
 afterAll(async () => {

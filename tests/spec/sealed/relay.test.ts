@@ -11,7 +11,7 @@ import { keyConfigPath } from '../../../src/protocol/sealed/ehbp.ts'
 import type { SealedNodeList } from '../../../src/protocol/wire/inference/sealed.ts'
 import type { TestGateway } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent } from '../../support/nodes/agents.ts'
-import { type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { patientTimes, type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
 import { waitFor, waitUntil } from '../../support/run/wait-until.ts'
 
 const messages = [{ role: 'user' as const, content: 'hello there' }]
@@ -159,7 +159,7 @@ describe('§38: sealedFetch', () => {
     const { gateway, customer } = pool
     const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
     const server = startFakeNode({ models: ['m-r'], answer: { chunks: 3 } })
-    let agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [server.url] })
+    let agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [server.url], runtimeTimes: patientTimes })
     const { fingerprint, folder } = agent.node
     let lists = 0
     const counted = (url: string, init: RequestInit) => {

@@ -23,6 +23,9 @@ export interface SealedPoolOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
+/** A model server that a busy machine keeps waiting is still well. */
+export const patientTimes = { pollMs: 200, pollTimeoutMs: 15_000, connectTimeoutMs: 15_000 }
+
 export async function startSealedPool(options: SealedPoolOptions = {}): Promise<SealedPool> {
   const env = { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', ...options.env }
   const gateway = await startPeerGateway({ env })
@@ -41,7 +44,14 @@ export async function startSealedPool(options: SealedPoolOptions = {}): Promise<
     const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId, {
       endpointUrlAllowed: true,
     })
-    const agent = { gatewayUrl: gateway.url, token, runtimes: [server.url], ...options.agent, ...more }
+    const agent = {
+      gatewayUrl: gateway.url,
+      token,
+      runtimes: [server.url],
+      runtimeTimes: patientTimes,
+      ...options.agent,
+      ...more,
+    }
     const made = await startAgent(agent)
     await untilState(gateway, made.nodeId, 'ready')
     await untilState(second, made.nodeId, 'ready')
