@@ -7,8 +7,8 @@ import { keyBytes, requestLabel, responseLabel } from './ehbp.ts'
  * `crypto.subtle`; they refuse points of low order.
  */
 const suite = new CipherSuite(KEM_DHKEM_X25519_HKDF_SHA256, KDF_HKDF_SHA256, AEAD_AES_256_GCM)
-const info = new TextEncoder().encode(requestLabel)
-const exportLabel = new TextEncoder().encode(responseLabel)
+export const requestInfo = new TextEncoder().encode(requestLabel)
+export const exportLabel = new TextEncoder().encode(responseLabel)
 
 /** A request that was sealed or opened: from `secret` and `enc` follow the keys of its answer. */
 export interface SharedSecret {
@@ -24,32 +24,11 @@ export interface SealedBody extends SharedSecret {
 /** Seals the pieces of one request. Rejects for what is no public key. */
 export async function sealBody(publicKey: Uint8Array, pieces: readonly Uint8Array[]): Promise<SealedBody> {
   const key = await suite.DeserializePublicKey(publicKey)
-  const { encapsulatedSecret: enc, ctx } = await suite.SetupSender(key, { info })
+  const { encapsulatedSecret: enc, ctx } = await suite.SetupSender(key, { info: requestInfo })
   const frames: Uint8Array[] = []
   // The frames are numbered by the context: one after the other.
   for (const piece of pieces) frames.push(await ctx.Seal(piece))
   return { enc, frames, secret: await ctx.Export(exportLabel, keyBytes) }
-}
-
-export interface OpenedBody extends SharedSecret {
-  readonly pieces: readonly Uint8Array[]
-}
-
-/** null: not sealed for this key, or changed on its way. Which of both is not told, to nobody. */
-export async function openBody(
-  secretKey: Uint8Array,
-  enc: Uint8Array,
-  frames: readonly Uint8Array[],
-): Promise<OpenedBody | null> {
-  try {
-    const key = await suite.DeserializePrivateKey(secretKey, false)
-    const ctx = await suite.SetupRecipient(key, enc, { info })
-    const pieces: Uint8Array[] = []
-    for (const frame of frames) pieces.push(await ctx.Open(frame))
-    return { enc, pieces, secret: await ctx.Export(exportLabel, keyBytes) }
-  } catch {
-    return null
-  }
 }
 
 /** A fresh pair, as raw bytes. */
