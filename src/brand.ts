@@ -24,6 +24,10 @@ export const headers = {
   runtimeId: `x-${brand}-runtime-id`,
   modelId: `x-${brand}-model-id`,
   nodeClass: `x-${brand}-node-class`,
+  /** Of sealed inference in the clear (§38): the model and the bound that the client names, and to the agent the node's own name of the model. */
+  sealedModel: `x-${brand}-model`,
+  maxTokens: `x-${brand}-max-tokens`,
+  upstreamModel: `x-${brand}-upstream-model`,
   /** The client's own, which binds a receipt to its request (§31). With it go to an agent the salt and the request's commitment. */
   clientNonce: `x-${brand}-nonce`,
   receiptSalt: `x-${brand}-receipt-salt`,

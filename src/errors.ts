@@ -108,6 +108,7 @@ export const problemKinds = {
     title: 'Key or account keep prompts from the nodes that serve this model',
     shouldRetry: false,
   },
+  sealed_only: { status: 403, title: 'This key may only send sealed requests', shouldRetry: false },
   own_nodes_only: { status: 403, title: 'Only your own nodes may serve this request', shouldRetry: false },
   model_not_found: { status: 404, title: 'No such model', shouldRetry: false },
   runtime_not_found: { status: 404, title: 'No such runtime' },
@@ -115,6 +116,7 @@ export const problemKinds = {
   concurrency_limited: { status: 429, title: 'Too many requests at once', shouldRetry: true },
   capacity_exhausted: { status: 429, title: 'Every node that serves this model is full', shouldRetry: true },
   daily_token_quota_exceeded: { status: 429, title: 'The daily token quota is used up', shouldRetry: false },
+  node_unavailable: { status: 503, title: 'The node cannot be asked now', shouldRetry: true },
   upstream_error: { status: 502, title: 'The node failed', shouldRetry: true },
   // A repetition would run every expert anew (§21, 3).
   mixture_quorum_not_met: { status: 503, title: 'Too few experts answered', shouldRetry: false },

@@ -24,7 +24,7 @@ const layers: Readonly<Record<string, Layer>> = {
   money: { imports: ['vocabulary'], packages: [] },
   protocol: {
     imports: ['vocabulary', 'money'],
-    packages: ['@noble/', '@sinclair/typebox', 'hash-wasm', 'js-sha3', 'node:crypto'],
+    packages: ['@noble/', '@panva/hpke-noble', '@sinclair/typebox', 'hash-wasm', 'hpke', 'js-sha3', 'node:crypto'],
     reserved: callsOut,
   },
   machines: { imports: ['vocabulary', 'money', 'protocol'], packages: ['xstate'], reserved: impure },
@@ -39,8 +39,15 @@ const layers: Readonly<Record<string, Layer>> = {
   transport: { imports: ['vocabulary'], packages: ['node:', 'bun'] },
   polling: { imports: ['vocabulary', 'transport', 'runtimes'], packages: [] },
   runtimes: { imports: ['vocabulary', 'protocol'], packages: ['@sinclair/typebox', 'minisearch', 'node:', 'bun'] },
+  // What each kind of inference is, for gateways and agents alike.
+  operations: {
+    imports: ['vocabulary', 'protocol', 'machines', 'runtimes'],
+    types: ['polling'],
+    packages: ['@sinclair/typebox'],
+    reserved: callsOut,
+  },
   actors: {
-    imports: ['vocabulary', 'money', 'protocol', 'transport', 'polling', 'machines', 'db', 'runtimes'],
+    imports: ['vocabulary', 'money', 'protocol', 'operations', 'transport', 'polling', 'machines', 'db', 'runtimes'],
     packages: ['xstate', 'elkjs', 'prom-client', 'postgres', 'viem', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
   // What runs in the gateway reaches an action through its context, so that command line and console can read actions, too.
@@ -51,19 +58,32 @@ const layers: Readonly<Record<string, Layer>> = {
     reserved: impure,
   },
   http: {
-    imports: ['vocabulary', 'money', 'protocol', 'listener', 'transport', 'machines', 'actors', 'actions', 'db'],
+    imports: [
+      ...[
+        'vocabulary',
+        'money',
+        'protocol',
+        'listener',
+        'transport',
+        'machines',
+        'operations',
+        'actors',
+        'actions',
+        'db',
+      ],
+    ],
     types: ['runtimes'],
     packages: ['elysia', '@elysiajs/', '@sinclair/typebox', 'prom-client', 'swagger-ui-dist', 'node:', 'bun'],
     reserved: new RegExp(`${callsOut.source}|${writesRows.source}`),
   },
   processes: {
-    imports: ['vocabulary', 'protocol', 'listener', 'actors', 'actions', 'http', 'db'],
+    imports: ['vocabulary', 'protocol', 'listener', 'operations', 'actors', 'actions', 'http', 'db'],
     types: ['transport'],
     packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'],
     reserved: callsOut,
   },
   node: {
-    imports: ['vocabulary', 'protocol', 'machines', 'listener', 'transport', 'polling', 'runtimes'],
+    imports: ['vocabulary', 'protocol', 'machines', 'operations', 'listener', 'transport', 'polling', 'runtimes'],
     packages: ['elysia', 'xstate', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
   'fake-node': { imports: ['vocabulary', 'protocol'], packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'] },
@@ -81,7 +101,7 @@ const layers: Readonly<Record<string, Layer>> = {
   // What works on a gateway's storage beside the gateway, or without it.
   offline: { imports: ['vocabulary', 'protocol', 'polling', 'machines', 'db', 'actors'], packages: ['node:', 'bun'] },
   cli: {
-    imports: ['vocabulary', 'money', 'protocol', 'actions', 'client', 'guides'],
+    imports: ['vocabulary', 'money', 'protocol', 'operations', 'actions', 'client', 'guides'],
     packages: ['@sinclair/typebox', 'node:', 'bun'],
   },
 }
@@ -121,6 +141,7 @@ function layerOf(file: string): string {
   const [, first = '', second] = file.split('/')
   if (first === 'settings' || first === 'host') return 'vocabulary'
   if (file.startsWith('src/protocol/money/')) return 'money'
+  if (file.startsWith('src/actors/operations/')) return 'operations'
   return second === undefined ? (first === 'main.ts' ? 'main' : 'vocabulary') : first
 }
 

@@ -16,6 +16,7 @@ import { chat } from './commands/inference/chat-verb.ts'
 import { connect } from './commands/inference/connect.ts'
 import { jobs } from './commands/inference/jobs.ts'
 import { models } from './commands/inference/models.ts'
+import { seal } from './commands/inference/seal.ts'
 import { monitor } from './commands/monitor/monitor.ts'
 import { node } from './commands/nodes/node.ts'
 import { nodes } from './commands/nodes/nodes.ts'
@@ -36,6 +37,7 @@ const written: readonly Verb[] = [
   doctor,
   chat,
   connect,
+  seal,
   jobs,
   models,
   plan,

@@ -1,9 +1,9 @@
 import { ed25519 } from '@noble/curves/ed25519.js'
-import { sha256 } from '@noble/hashes/sha2.js'
 import { utf8ToBytes } from '@noble/hashes/utils.js'
 import { canonicalJson } from '../protocol/json/canonical-json.ts'
-import { decodeBase64Url, encodeBase64Url } from '../protocol/signing/base64.ts'
+import { decodeBase64Url } from '../protocol/signing/base64.ts'
 import { transportKeyId } from '../protocol/signing/envelope.ts'
+import { identityFingerprint } from '../protocol/signing/identity-fingerprint.ts'
 import type { NodeKeys } from '../protocol/wire/inference/job.ts'
 import type { TransportKey } from '../protocol/wire/nodes/agent.ts'
 
@@ -24,12 +24,6 @@ export class NodeKeyError extends Error {
 }
 
 const keyBytes = 32
-
-/** `SHA256:` and the base64url of the hash of an Ed25519 public key, as the node prints it; null for what is no key. */
-export function identityFingerprint(publicKey: string): string | null {
-  const raw = decodeBase64Url(publicKey)
-  return raw?.length === keyBytes ? `SHA256:${encodeBase64Url(sha256(raw))}` : null
-}
 
 /**
  * The node's newest key in use, once identity and signatures hold. `fingerprint`: pinned out of band, because the gateway

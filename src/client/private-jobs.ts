@@ -8,7 +8,17 @@ import { chooseKey } from './node-keys.ts'
 
 // What the client throws and what its caller compares: this module is the package's `./client`.
 export { EnvelopeError } from '../protocol/signing/envelope-sealing.ts'
-export { identityFingerprint, NodeKeyError } from './node-keys.ts'
+export { identityFingerprint } from '../protocol/signing/identity-fingerprint.ts'
+export { NodeKeyError } from './node-keys.ts'
+// A fetch that seals, for clients of every dialect.
+export {
+  type Pins,
+  SealedError,
+  type SealedFault,
+  type SealedFetchOptions,
+  sealedFetch,
+  type TrustedNode,
+} from './sealed/sealed-fetch.ts'
 
 /**
  * Private jobs from a customer's own program or web page: seal, submit, wait, open. Prompt and answer are in the clear

@@ -34,6 +34,7 @@ import { pricingRoutes } from './routes/pricing.ts'
 import { privateJobRoutes } from './routes/private-jobs.ts'
 import { publicLogRoutes } from './routes/public-log.ts'
 import { publicPayoutRoutes } from './routes/public-payouts.ts'
+import { sealedRoutes } from './routes/sealed.ts'
 import { settlementRoutes } from './routes/settlement.ts'
 import { tokenCountRoutes } from './routes/tokens/token-counts.ts'
 import { tokenizeRoutes } from './routes/tokens/tokenize.ts'
@@ -70,6 +71,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .wrap(wrap as never)
     .use(problems(context, table))
     .use(inferenceRoutes(doors))
+    .use(sealedRoutes(context))
     .use(tokenCountRoutes(context))
     .use(tokenizeRoutes(context))
     .use(modelRoutes(context))

@@ -26,11 +26,21 @@ import { baseHeaders, clientClosedStatus, toldByAgent } from './rerank/answers.t
 import type { Reranker } from './rerank/rerank.ts'
 import { rerankRoutes } from './rerank/rerank-routes.ts'
 import { answerModelWish, modelWishBytesMax } from './runtimes/model-routes.ts'
+import {
+  answerSealed,
+  answerSealedUsage,
+  nodeSealedRoute,
+  nodeSealedUsageRoute,
+  type SealedRouteParts,
+} from './sealed/sealed-routes.ts'
 import { answerTokens } from './tokens/token-routes.ts'
 import type { Witness } from './witness/witness.ts'
 import { answerWitness } from './witness/witness-routes.ts'
 
-export interface NodeAppParts extends Omit<ChatRouteParts, 'connections'>, StatusParts {
+export interface NodeAppParts
+  extends Omit<ChatRouteParts, 'connections'>,
+    Omit<SealedRouteParts, 'connections'>,
+    StatusParts {
   readonly reranker: Reranker
   readonly commands: Commands
   readonly witness: Witness
@@ -65,6 +75,8 @@ const forGatewayAlone: ReadonlySet<string> = new Set([
   nodeStatusPath,
   nodeCommandRoute,
   nodeTokensPath,
+  nodeSealedRoute,
+  nodeSealedUsageRoute,
   witnessPath,
   ...Object.values(modelWishRoutes),
 ])
@@ -241,6 +253,14 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
       nodeTokensPath,
       ({ request }) => answered(parts, nodeTokensPath, request, asProblem, () => answerTokens(open, request)),
       { parse: 'none' },
+    )
+    .post(
+      nodeSealedRoute,
+      ({ request }) => answered(parts, nodeSealedRoute, request, asProblem, () => answerSealed(open, request)),
+      { parse: 'none' },
+    )
+    .get(nodeSealedUsageRoute, ({ request }) =>
+      answered(parts, nodeSealedUsageRoute, request, asProblem, () => answerSealedUsage(open, request)),
     )
     .use(
       rerankRoutes({

@@ -27,6 +27,8 @@ import {
   type RuntimeSet,
   startRuntimes,
 } from './runtimes/runtime-set.ts'
+import { loadSealedKeys, type SealedKeyTimes } from './sealed/sealed-keys.ts'
+import type { SealedTimes } from './sealed/sealed-stream.ts'
 import { type ServerTimes, serverTimes } from './servers/model-server.ts'
 import { type ModelServers, startModelServers } from './servers/model-servers.ts'
 import { loadModels, type ModelsFile } from './servers/models-file.ts'
@@ -55,6 +57,8 @@ export interface NodeOptions extends JoinOptions {
   /** How long running work may take at the stop, ms. */
   readonly graceMs?: number
   readonly serverTimes?: Partial<ServerTimes>
+  readonly sealedTimes?: SealedTimes
+  readonly sealedKeyTimes?: SealedKeyTimes
   /** Keys of logs that the owner has this node witness, as `name+hash+base64`, beside the one of the enrolment. */
   readonly logKeys?: readonly string[]
   /** How long the hashes of the receipts that this node signs are kept. */
@@ -187,6 +191,11 @@ async function open(options: NodeOptions, { folder, models, place, unlock }: Ope
   const { log, hostname } = options
   const identity = loadIdentity(folder)
   const transportKeys = loadTransportKeys({ folder, identity: identity.key })
+  const sealedKeys = await loadSealedKeys({
+    folder,
+    identity: identity.key,
+    ...(options.sealedKeyTimes === undefined ? {} : { times: options.sealedKeyTimes }),
+  })
   const given = options.serverTimes === undefined ? {} : { times: options.serverTimes }
   const servers = models === null ? null : await startModelServers({ file: models, folder, log, ...given })
   const builtIn = () => ({
@@ -212,6 +221,8 @@ async function open(options: NodeOptions, { folder, models, place, unlock }: Ope
       folder,
       identity,
       transportKeys,
+      sealedKeys,
+      sealedTimes: options.sealedTimes,
       runtimes,
       place,
       budgetMb,
@@ -314,7 +325,12 @@ async function stopOrderly(started: Started, tunnel: NodeTunnel | null): Promise
   // From here on the tunnel accepts nothing new. It closes after its last stream.
   // The gateway repeats a job that is cut here with a new attempt. The key of the cut one stays used.
   await served.commands.stop()
-  await Promise.all([served.chat.stop(graceMs), served.reranker.stop(graceMs), tunnel?.stop(graceMs + lastBytesMs)])
+  await Promise.all([
+    served.chat.stop(graceMs),
+    served.sealed.stop(graceMs),
+    served.reranker.stop(graceMs),
+    tunnel?.stop(graceMs + lastBytesMs),
+  ])
   await closing.quiet(lastBytesMs)
   await close(started)
 }

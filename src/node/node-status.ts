@@ -6,6 +6,7 @@ import { isoTime } from '../time.ts'
 import type { TransportKeys } from './commands/transport-keys.ts'
 import { agentRuntime } from './runtimes/local-runtime.ts'
 import type { RuntimeSet } from './runtimes/runtime-set.ts'
+import type { SealedKeys } from './sealed/sealed-keys.ts'
 
 export interface StatusParts {
   readonly identity: SigningKey
@@ -13,6 +14,7 @@ export interface StatusParts {
   readonly transportKeys: TransportKeys
   /** By device, what the models of the agent's own servers may take; null: it runs none. */
   readonly budgetMb: () => DeviceMb | null
+  readonly sealedKeys: SealedKeys
   /** The agent takes nothing new any more. */
   readonly stopping: () => boolean
 }
@@ -31,6 +33,7 @@ export function nodeStatus(parts: StatusParts, nodeId: string, nonce: string): N
       .map((runtime) => agentRuntime(runtime, stopping)),
     ...(budgetMb === null ? {} : { memory_mb: budgetMb }),
     transport_keys: [...parts.transportKeys.published()],
+    sealed_keys: [...parts.sealedKeys.published()],
   }
   return { ...unsigned, signature_ed25519: identity.sign(statusMessage(nodeId, nonce, unsigned)) }
 }

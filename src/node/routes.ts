@@ -16,6 +16,10 @@ import { type KeptReceipts, openKeptReceipts } from './receipts/kept-receipts.ts
 import { createReceiptSigner } from './receipts/receipt-signer.ts'
 import { Reranker } from './rerank/rerank.ts'
 import type { RuntimeSet } from './runtimes/runtime-set.ts'
+import { openReplays } from './sealed/replays.ts'
+import { SealedInference } from './sealed/sealed-inference.ts'
+import type { SealedKeys } from './sealed/sealed-keys.ts'
+import type { SealedTimes } from './sealed/sealed-stream.ts'
 import { createWitness } from './witness/witness.ts'
 import { openWitnessMemory, type WitnessMemory } from './witness/witness-memory.ts'
 
@@ -23,6 +27,8 @@ export interface RoutesOptions {
   readonly folder: PrivateFolder
   readonly identity: Identity
   readonly transportKeys: TransportKeys
+  readonly sealedKeys: SealedKeys
+  readonly sealedTimes: SealedTimes | undefined
   readonly runtimes: RuntimeSet
   readonly place: Place
   readonly budgetMb: StatusParts['budgetMb']
@@ -34,6 +40,7 @@ export interface RoutesOptions {
 export interface Served {
   readonly routes: NodeApp
   readonly chat: NodeChat
+  readonly sealed: SealedInference
   readonly reranker: Reranker
   readonly commands: Commands
   /** The logs that this node witnesses. */
@@ -54,7 +61,7 @@ function membershipOf({ membership }: Place): Membership {
 
 /** The agent's routes over all that they need. */
 export function createRoutes(options: RoutesOptions): Served {
-  const { folder, identity, transportKeys, runtimes, place, budgetMb, log } = options
+  const { folder, identity, transportKeys, sealedKeys, sealedTimes: times, runtimes, place, budgetMb, log } = options
   let stopping = false
   const chat = new NodeChat(runtimes)
   const reranker = new Reranker({ runtimes: () => runtimes.list() })
@@ -66,6 +73,13 @@ export function createRoutes(options: RoutesOptions): Served {
   })
   const kept = openKeptReceipts({ folder, log, days: options.days })
   const sign = createReceiptSigner(identity.key, kept)
+  const sealed = new SealedInference({
+    runtimes,
+    sign,
+    // The log does not hold what a node signs of an answer that did not go out whole.
+    signBroken: createReceiptSigner(identity.key, { add: () => {} }),
+    ...(times === undefined ? {} : { times }),
+  })
   const commands = new Commands({
     store: openCommandStore(join(folder.path, 'commands')),
     worker: {
@@ -87,6 +101,9 @@ export function createRoutes(options: RoutesOptions): Served {
     sign,
     transportKeys,
     budgetMb,
+    sealedKeys,
+    sealed,
+    replays: openReplays({ folder }),
     runtimes,
     chat,
     credentials,
@@ -99,6 +116,7 @@ export function createRoutes(options: RoutesOptions): Served {
   return {
     routes,
     chat,
+    sealed,
     reranker,
     commands,
     witnessed,

@@ -39,10 +39,12 @@ export interface NodeRequest {
   readonly isolationKey?: string
 }
 
-/** One text, or its pieces in order: a long text need not be copied to be joined. */
-export type RequestBody = string | readonly string[]
+/** One text, or its pieces in order: a long text need not be copied to be joined. Or bytes that are no text. */
+export type RequestBody = string | readonly string[] | Uint8Array
 
-export const bodyText = (body: RequestBody): string => (typeof body === 'string' ? body : body.join(''))
+/** In one piece, for what hashes or copies it. */
+export const wholeBody = (body: RequestBody): string | Uint8Array =>
+  typeof body === 'string' || body instanceof Uint8Array ? body : body.join('')
 
 /** A body that comes while it is sent. */
 export interface BodyStream {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { listenAddress } from '../../src/cli/commands/gateway/fake-node.ts'
 import { type Action, action, isSingle } from '../../src/cli/frame/action.ts'
 import { UsageFault } from '../../src/cli/frame/failure.ts'
 import { actionHelp } from '../../src/cli/frame/help.ts'
+import { listenAddress } from '../../src/cli/frame/listen-address.ts'
 import { parseInput } from '../../src/cli/frame/parse.ts'
 import { verbs } from '../../src/cli/registry.ts'
 

@@ -69,7 +69,9 @@ test('what the client throws can be told apart by those who import it', async ()
     'GatewayAnswerError',
     'GatewayError',
     'NodeKeyError',
+    'SealedError',
     'createPrivateJobs',
     'identityFingerprint',
+    'sealedFetch',
   ])
 })

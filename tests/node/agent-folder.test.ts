@@ -152,6 +152,8 @@ test('§22: the folder is closed to others, and holds nothing of what was asked 
     'identity.json',
     'local-token.json',
     'runtimes.json',
+    'sealed-keys.json',
+    'sealed-replays.bin',
     'transport-keys.json',
   ])
   for (const name of names) {

@@ -139,7 +139,7 @@ describe('§26: what another gateway must prove', () => {
   test('the right one is admitted once', async () => {
     const { admit } = await door()
     const proof = proofFor('body')
-    const answer = await admit({ ...asked, proof })('body', signal)
+    const answer = await admit({ ...asked, proof })(Buffer.from('body'), signal)
     expect([answer.status, await answer.text(100)]).toEqual([200, 'body'])
     expect(code(() => admit({ ...asked, proof }))).toBe('invalid_credentials')
     expect(code(() => admit({ ...asked, proof: proofFor('body') }))).toBe('admitted')
@@ -179,7 +179,7 @@ describe('§26: what another gateway must prove', () => {
   test('another body than was signed goes nowhere', async () => {
     const { admit } = await door()
     const passage = admit({ ...asked, proof: proofFor('body') })
-    expect(await passage('other', signal).catch((error: unknown) => error)).toMatchObject({
+    expect(await passage(Buffer.from('other'), signal).catch((error: unknown) => error)).toMatchObject({
       code: 'invalid_credentials',
     })
   })

@@ -13,17 +13,25 @@ import {
   nodeStatusPath,
   type TransportKey,
 } from '../../protocol/wire/nodes/agent.ts'
+import type { SealedKey } from '../../protocol/wire/nodes/sealed-key.ts'
 import type { RuntimeModel } from '../../runtimes/runtime.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
-import { isOwnTransportKey } from './transport-keys.ts'
+import { isOwnSealedKey, isOwnTransportKey } from './transport-keys.ts'
 
 export interface AgentProbeOptions {
   /** The transport that signs requests. */
   readonly transport: NodeTransport
   readonly nodeId: NodeId
   readonly identity: VerifyKey
-  /** Hears the transport keys of each good status that the node itself has signed. */
-  readonly published: (keys: readonly TransportKey[]) => void
+  /** Hears the keys of each good status that the node itself has signed. */
+  readonly published: (keys: PublishedKeys) => void
+}
+
+export interface PublishedKeys {
+  /** To which private jobs are sealed. */
+  readonly transport: readonly TransportKey[]
+  /** To which sealed inference is. */
+  readonly sealed: readonly SealedKey[]
 }
 
 const checkStatus = TypeCompiler.Compile(NodeStatus)
@@ -108,7 +116,10 @@ export function createAgentProbe(options: AgentProbeOptions): Probe {
       if (!isSigned(value, nonce, options)) return { kind: 'failed', code: 'signature_invalid' }
       const status = withoutOddModels(value)
       if (!checkStatus.Check(status)) return { kind: 'failed', code: 'malformed' }
-      published(status.transport_keys.filter((key) => isOwnTransportKey(key, identity)))
+      published({
+        transport: status.transport_keys.filter((key) => isOwnTransportKey(key, identity)),
+        sealed: (status.sealed_keys ?? []).filter((key) => isOwnSealedKey(key, identity)),
+      })
       return { kind: 'answered', reports: status.runtimes.map((runtime) => reportOf(runtime, status)) }
     })
 }

@@ -29,9 +29,9 @@ export function createNodeKeys({ db, access, proofs, router }: NodeKeysOptions):
     if (!gatewayKey.startsWith(tokenPrefixes.gateway)) return false
     const known = await access.gatewayKey(gatewayKey)
     if (known === null || known.customerId !== node.customerId || known.accountStatus !== 'active') return false
-    const { nodeScope, routeTiers, allows } = known.policy
+    const { nodeScope, routeTiers, allows, sealedOnly } = known.policy
     const inScope = nodeScope === null || nodeScope.has(node.nodeId)
     const inTier = routeTiers === null || routeTiers.has(node.nodeClass)
-    return inScope && inTier && allows(router.namesOf(model))
+    return !sealedOnly && inScope && inTier && allows(router.namesOf(model))
   }
 }

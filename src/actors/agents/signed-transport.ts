@@ -1,5 +1,5 @@
 import { headers } from '../../brand.ts'
-import { bodyText, type NodeTransport } from '../../transport/transport.ts'
+import { type NodeTransport, wholeBody } from '../../transport/transport.ts'
 import type { RouterIdentity } from './router-identity.ts'
 
 /**
@@ -10,9 +10,9 @@ export function createSignedTransport(inner: NodeTransport, nodeId: string, rout
   return {
     fetch: (path, init) => {
       const { method, body } = init
-      const text = body === undefined ? null : bodyText(body)
-      const signature = router.stamp({ nodeId, method, path, body: text })
-      const said = text === null ? {} : { body: text }
+      const whole = body === undefined ? null : wholeBody(body)
+      const signature = router.stamp({ nodeId, method, path, body: whole })
+      const said = whole === null ? {} : { body: whole }
       return inner.fetch(path, { ...init, ...said, headers: { ...init.headers, [headers.routerSignature]: signature } })
     },
     close: () => inner.close(),

@@ -28,6 +28,8 @@ import { tryWhole } from './whole-call.ts'
 export interface Chat {
   /** Resolves as soon as the status is certain. Refusals and failures before the first byte reject with a `Problem`. */
   complete(command: ChatCommand): Promise<ChatAnswer>
+  /** The same for another way to an answer, which ends the exchange once it has begun one. */
+  during<T>(command: ChatCommand, work: (exchange: Exchange) => Promise<T>): Promise<T>
   /** Requests that have not ended. */
   readonly open: number
   /** Ends what is still running: streams with an error event, the rest with 503. */
@@ -36,7 +38,7 @@ export interface Chat {
 
 const noHeaders = {}
 /** Refusals that need no node: by the account, and by the policy's `max_tokens`. */
-function checkPolicy(command: ChatCommand): void {
+export function checkPolicy(command: ChatCommand): void {
   const { access } = command
   if (access.accountStatus !== 'active') throw new Problem('account_suspended')
   const asked = outputAsked(command)
@@ -52,7 +54,7 @@ function tooManyCalls(calls: number, perMinute: number): Problem {
 }
 
 /** Takes what the account's limits ask for, null: without a wait; a request that no node may serve is refused before it takes anything. */
-function admit(
+export function admit(
   exchange: Exchange,
   request: PlacementRequest,
   ceiling: number | null,
@@ -203,25 +205,27 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
 
 export function createChat(port: ChatPort): Chat {
   const open = new Roster<'openPlace', Exchange>('openPlace')
-  return {
-    complete: async (command) => {
-      const exchange = new Exchange(port, command, port.router.table(), open)
-      open.add(exchange)
-      command.signal.addEventListener('abort', exchange)
-      try {
-        return await run(exchange)
-      } catch (error) {
-        exchange.relay?.abandon()
-        // Whatever broke, the slot is free again; where it was free already, this does nothing.
-        exchange.attempt?.release({ kind: 'neutral' })
-        if (command.signal.aborted) exchange.finish(499, null, null, null)
-        else {
-          const { status, code } = problemFor(error)
-          exchange.finish(status, code, null, null)
-        }
-        throw error
+  const during = async <T>(command: ChatCommand, work: (exchange: Exchange) => Promise<T>): Promise<T> => {
+    const exchange = new Exchange(port, command, port.router.table(), open)
+    open.add(exchange)
+    command.signal.addEventListener('abort', exchange)
+    try {
+      return await work(exchange)
+    } catch (error) {
+      exchange.relay?.abandon()
+      // Whatever broke, the slot is free again; where it was free already, this does nothing.
+      exchange.attempt?.release({ kind: 'neutral' })
+      if (command.signal.aborted) exchange.finish(499, null, null, null)
+      else {
+        const { status, code } = problemFor(error)
+        exchange.finish(status, code, null, null)
       }
-    },
+      throw error
+    }
+  }
+  return {
+    complete: (command) => during(command, run),
+    during,
     get open() {
       return open.size
     },

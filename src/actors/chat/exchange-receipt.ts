@@ -1,8 +1,9 @@
 import type { NewReceipt } from '../../db/queries/money/receipts.ts'
 import type { Route } from '../../machines/rules/routing.ts'
+import type { AnswerMetadata } from '../../protocol/chat/chunk-reader.ts'
 import type { PublicChoice } from '../../protocol/chat/completion.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
-import type { Binding } from '../../protocol/receipts/binding.ts'
+import type { ReceiptBinding } from '../../protocol/receipts/binding.ts'
 import { besideReceipt, readNodeReceipt } from '../../protocol/receipts/node-receipt.ts'
 import { type Receipt, receiptText, textHash } from '../../protocol/receipts/receipt.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
@@ -34,7 +35,7 @@ export interface Conclusion {
 
 interface Asked {
   readonly command: ChatCommand
-  readonly binding: Binding | null
+  readonly binding: ReceiptBinding | null
 }
 
 function factsOf(
@@ -103,7 +104,7 @@ function own(facts: Receipt, customerId: string, nodeReceipt: string | null): Ne
 /** `svc` of one answer that several calls gave, under the request's own id. `told`: what the calls say, in their order. */
 export function metadataOf(
   { command }: { readonly command: ChatCommand },
-  told: readonly ChatMetadata[],
+  told: readonly AnswerMetadata[],
 ): ChatMetadata {
   const { receipt: _, ...first } = told[0] as ChatMetadata
   const receipts = told.flatMap(({ receipt }) => receipt ?? [])
@@ -113,7 +114,7 @@ export function metadataOf(
     request_id: command.requestId,
     ...(told.some(({ usage_estimated: estimated }) => estimated === true) ? { usage_estimated: true } : {}),
     ...(told.some(({ external }) => external === true) ? { external: true } : {}),
-    receipt_hashes: told.map(({ receipt_hash: hash }) => hash),
+    receipt_hashes: told.flatMap(({ receipt_hash: hash }) => hash ?? []),
     ...(receipts.length === 0 ? {} : { receipts }),
   }
 }

@@ -8,7 +8,7 @@ import type { ChunkIdentity } from '../../protocol/chat/chunk-reader.ts'
 import { type PromptEstimate, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
-import { Binding } from '../../protocol/receipts/binding.ts'
+import { Binding, type ReceiptBinding } from '../../protocol/receipts/binding.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import type { Roster } from '../../roster.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
@@ -37,7 +37,7 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
   private estimate: PromptEstimate | null = null
   private finishedOnce = false
   /** null: the client wants no bound receipt. */
-  readonly binding: Binding | null
+  binding: ReceiptBinding | null
   admission: Admission | null = null
   /** Tokens of the day's quota that were reserved. */
   reserved = 0

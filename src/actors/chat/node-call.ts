@@ -2,14 +2,14 @@ import { headers } from '../../brand.ts'
 import { noConfidences } from '../../confidences.ts'
 import { saysWhy } from '../../protocol/chat/node-refusal.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
-import type { Binding } from '../../protocol/receipts/binding.ts'
+import type { ReceiptBinding } from '../../protocol/receipts/binding.ts'
 import { errorText } from '../../transport/error-text.ts'
 import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from '../../transport/transport.ts'
 import type { Attempt, AttemptFailure } from '../relay/attempt.ts'
 import type { Exchange } from './exchange.ts'
 
 /** For its own receipt v2; an agent of a version before does not know them, and signs v1. */
-const bindingHeaders = ({ clientNonce, saltText, requestCommitment }: Binding) => ({
+const bindingHeaders = ({ clientNonce, saltText, requestCommitment }: ReceiptBinding) => ({
   [headers.clientNonce]: clientNonce,
   [headers.receiptSalt]: saltText,
   [headers.requestCommitment]: requestCommitment,

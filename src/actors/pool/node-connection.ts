@@ -1,15 +1,14 @@
-import { saveTransportKeys } from '../../db/queries/pool/pool.ts'
+import { type NodeRow, saveSealedKeys, saveTransportKeys } from '../../db/queries/pool/pool.ts'
 import { failureName } from '../../log.ts'
 import { createNodeWatch, type NodeWatch, type PollResult, type Probe } from '../../polling/node-watch.ts'
 import { createRuntimeProbe } from '../../polling/runtime-probe.ts'
 import { canonicalJson } from '../../protocol/json/canonical-json.ts'
 import { toBase64url } from '../../protocol/signing/base64url.ts'
 import { type VerifyKey, verifyKey } from '../../protocol/signing/ed25519.ts'
-import type { TransportKey } from '../../protocol/wire/nodes/agent.ts'
 import { runtimeModules } from '../../runtimes/registry.ts'
 import { createDirectTransport, nodeBaseUrl } from '../../transport/http1/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
-import { createAgentProbe } from '../agents/agent-probe.ts'
+import { createAgentProbe, type PublishedKeys } from '../agents/agent-probe.ts'
 import { createSignedTransport } from '../agents/signed-transport.ts'
 import type { NodeView } from './node-view.ts'
 import type { PoolNode } from './pool-node.ts'
@@ -83,16 +82,24 @@ function toAgent(node: PoolNode, options: RouterOptions): NodeConnection | null 
 
 function agentProbe(node: PoolNode, transport: NodeTransport, identity: VerifyKey, options: RouterOptions): Probe {
   const { nodeId } = node.row
-  const published = (keys: readonly TransportKey[]) => {
-    if (canonicalJson(keys) === canonicalJson(node.row.transportKeys ?? [])) return
-    saveTransportKeys(options.db, nodeId, keys).then(
+  const stored = (saving: Promise<void>, keys: Pick<NodeRow, 'transportKeys'> | Pick<NodeRow, 'sealedKeys'>) => {
+    saving.then(
       () => {
-        node.row = { ...node.row, transportKeys: keys }
+        node.row = { ...node.row, ...keys }
       },
       (error: unknown) => {
         options.log.warn('transport_keys_not_stored', { node_id: nodeId, failure: failureName(error) })
       },
     )
+  }
+  const published = ({ transport: transportKeys, sealed: sealedKeys }: PublishedKeys) => {
+    const { row } = node
+    if (canonicalJson(transportKeys) !== canonicalJson(row.transportKeys ?? [])) {
+      stored(saveTransportKeys(options.db, nodeId, transportKeys), { transportKeys })
+    }
+    if (canonicalJson(sealedKeys) !== canonicalJson(row.sealedKeys ?? [])) {
+      stored(saveSealedKeys(options.db, nodeId, sealedKeys), { sealedKeys })
+    }
   }
   const probe = createAgentProbe({ transport, nodeId, identity, published })
   return async (bounded) => {

@@ -21,7 +21,7 @@ export interface PeerDoor {
 type Asked = Omit<PeerRequest, 'bodyHash' | 'replicaId'>
 
 /** Rejects with `TransportError` and, for another body than was signed, `invalid_credentials`. */
-export type Passage = (body: string, signal: CancelSignal) => Promise<NodeResponse>
+export type Passage = (body: Uint8Array, signal: CancelSignal) => Promise<NodeResponse>
 
 export interface PeerDoorOptions {
   readonly secret: string | null

@@ -4,12 +4,12 @@ import { type AnswerHead, type OpenHead, readAnswerHead } from '../../protocol/t
 import { sha256Hex } from '../../secrets.ts'
 import { createDirectTransport } from '../../transport/http1/direct.ts'
 import {
-  bodyText,
   type NodeRequest,
   type NodeResponse,
   type NodeTransport,
   TransportError,
   type TransportFailure,
+  wholeBody,
 } from '../../transport/transport.ts'
 import { peerProof } from './peer-proof.ts'
 import type { TunnelOwner } from './tunnel-owners.ts'
@@ -63,7 +63,7 @@ export function createPeers({ secret, connectTimeoutMs, now = Date.now }: PeersO
     fetch: async (owner, nodeId, path, init) => {
       if (secret === null) throw new TransportError('closed')
       const { method, signal, once = false, isolationKey = '' } = init
-      const body = bodyText(init.body ?? '')
+      const body = wholeBody(init.body ?? '')
       const head = encodeHead({ method, path, headers: init.headers ?? {} })
       const to = { replicaId: owner.replicaId, method: 'POST', path: peerPath + nodeId }
       const proof = peerProof(secret, { ...to, head, bodyHash: sha256Hex(body) }, now())

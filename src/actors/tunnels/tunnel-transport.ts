@@ -5,12 +5,12 @@ import { Body, collectText, decoded } from '../../transport/body.ts'
 import {
   type BodyFlow,
   type BodySink,
-  bodyText,
   type NodeRequest,
   type NodeResponse,
   type NodeTransport,
   TransportError,
   type TransportFailure,
+  wholeBody,
 } from '../../transport/transport.ts'
 
 /**
@@ -36,7 +36,8 @@ export function createTunnelTransport(session: () => TunnelSession | null): Node
 function send(tunnel: TunnelSession, path: string, init: NodeRequest): Promise<NodeResponse> {
   const { method, headers = {}, body, signal } = init
   return new Promise((resolve, reject) => {
-    const bytes = body === undefined || body === '' ? null : Buffer.from(bodyText(body))
+    const whole = body === undefined ? '' : wholeBody(body)
+    const bytes = whole.length === 0 ? null : typeof whole === 'string' ? Buffer.from(whole) : whole
     let call: TunnelCall | null = null
     tunnel.together(() => {
       const stream = tunnel.open({ method, path, headers: lowerCase(headers) }, (opened) => {

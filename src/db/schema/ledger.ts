@@ -106,7 +106,15 @@ export const payoutRows = pgTable(
     nodeId: text().$type<NodeId>().notNull(),
     receiptHash: text().notNull().unique('payouts_receiptHash_unique'),
     kind: text({
-      enum: ['hosted_chat', 'hosted_embedding', 'hosted_rerank', 'hosted_audio', 'hosted_image', 'private_job'],
+      enum: [
+        'hosted_chat',
+        'hosted_embedding',
+        'hosted_rerank',
+        'hosted_audio',
+        'hosted_image',
+        'hosted_sealed',
+        'private_job',
+      ],
     }).notNull(),
     privateJobId: text(),
     amountWei: wei().notNull(),

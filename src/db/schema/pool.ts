@@ -15,6 +15,7 @@ import type { CustomerId, EnrollmentTokenId, NodeId, ProfileId, RuntimeId } from
 import type { TransportKey } from '../../protocol/wire/nodes/agent.ts'
 import type { NodeAlarm } from '../../protocol/wire/nodes/alarms.ts'
 import type { Modality, ServedWork } from '../../protocol/wire/nodes/kinds-of-work.ts'
+import type { SealedKey } from '../../protocol/wire/nodes/sealed-key.ts'
 import { bytea, createdAt, instant, revision } from '../columns.ts'
 import { customers } from './accounts.ts'
 
@@ -36,6 +37,8 @@ export const nodes = pgTable(
     identityKey: bytea(),
     /** As the agent published them last, verified (§10). */
     transportKeys: jsonb().$type<readonly TransportKey[]>(),
+    /** To which sealed inference is sealed, in the same way (§38); null: its agent has none. */
+    sealedKeys: jsonb().$type<readonly SealedKey[]>(),
     visibility: text({ enum: ['private', 'public'] }).notNull(),
     privacyClass: text({ enum: ['public', 'trusted', 'private'] }).notNull(),
     nodeClass: text().notNull(),

@@ -9,7 +9,15 @@ export const receiptFacts = () => ({
   requestId: text().notNull(),
   jobId: text(),
   kind: text({
-    enum: ['hosted_chat', 'hosted_embedding', 'hosted_rerank', 'hosted_audio', 'hosted_image', 'private_job'],
+    enum: [
+      'hosted_chat',
+      'hosted_embedding',
+      'hosted_rerank',
+      'hosted_audio',
+      'hosted_image',
+      'hosted_sealed',
+      'private_job',
+    ],
   }).notNull(),
   nodeId: text().$type<NodeId>().notNull(),
   nodeClass: text().notNull(),

@@ -40,6 +40,10 @@ export const helpAccess = {
       means: 'The model is there, but only on nodes to which the key or its account sends no prompts.',
       next: "The message says whose bound it is: the key's, the account's, or both. Ask the operator to change `min_privacy_class` (or `allow_external`), or connect a node of your own.",
     },
+    sealed_only: {
+      means: 'The key was made for sealed requests alone, and this one was not sealed.',
+      next: 'Send it through `./penstock seal`, or take another key.',
+    },
     own_nodes_only: {
       means: 'A mixture uses your own nodes alone, and too many of its models are on nodes of other people only.',
       next: 'Connect a node of your own that serves the model, or choose models that `GET /v1/models` lists as `svc.own`.',

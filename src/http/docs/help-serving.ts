@@ -41,6 +41,10 @@ export const helpServing = {
       means: 'The model is known, and no node can serve it now.',
       next: 'Check that a node with the model is running. An operator sees the reason in the console, or with `./penstock explain REQUEST_ID`.',
     },
+    node_unavailable: {
+      means: 'The node to which the request is sealed did not begin to answer. Nobody but it could read the request.',
+      next: 'Seal the request for another node, as `./penstock seal` does by itself, or try again.',
+    },
     upstream_error: {
       means: 'A node failed before it answered, and no other node could take over.',
       next: 'Try again. If it happens often, an operator finds the node in the console.',

@@ -1,4 +1,5 @@
 import { headers } from '../../brand.ts'
+import { responseNonceHeader } from '../../protocol/sealed/ehbp.ts'
 
 /** Every web page may read the public GETs of the specification, and nothing else (§1). */
 export const corsHeaders = {
@@ -41,7 +42,7 @@ export function namedOrigin(origins: readonly string[], request: Request): Recor
   if (origin === null || !origins.includes(origin)) return null
   return {
     'access-control-allow-origin': origin,
-    'access-control-expose-headers': `${corsHeaders['access-control-expose-headers']}, request-id, ratelimit`,
+    'access-control-expose-headers': `${corsHeaders['access-control-expose-headers']}, request-id, ratelimit, ${responseNonceHeader}`,
     vary: 'Origin',
   }
 }

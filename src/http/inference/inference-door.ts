@@ -82,6 +82,7 @@ export class InferenceDoor implements InferencePlace {
       const found = inferenceAccess(context, request, line.address)
       const access = found instanceof Promise ? await found : found
       line.access = access
+      if (access.policy.sealedOnly) throw new Problem('sealed_only')
       // Before its body is read: of what this customer has asked for already, more is kept than fits.
       if (!gateway.memory.admits(access.customerId)) throw gateway.memory.refusal()
       if (this.operation.form !== undefined) return await this.answerForm(request, line, access, this.operation.form)

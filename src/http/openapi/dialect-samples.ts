@@ -1,10 +1,20 @@
+import { keyConfigPath } from '../../protocol/sealed/ehbp.ts'
+import { sealedNodesPath, sealedOperationPaths } from '../../protocol/wire/inference/sealed.ts'
+
 const usage = { input_tokens: 9, output_tokens: 2 }
 
 const text = { text: 'Hello from the workshop.' }
 const picture = { created: 1_795_190_400, data: [{ b64_json: '(base64)' }] }
 
+/** What is sealed has no form here. */
+const sealedAnswers = Object.fromEntries(
+  sealedOperationPaths.map((path) => [`${sealedNodesPath}/{node_id}${path}`, '(frames)']),
+)
+
 /** Answers whose format other vendors define, so we have no schema for them; a string means bytes. */
 export const dialectAnswers: Readonly<Record<string, object | string>> = {
+  ...sealedAnswers,
+  [`${sealedNodesPath}/{node_id}${keyConfigPath}`]: '(41 bytes)',
   '/v1/api/audio/transcriptions': text,
   '/v1/api/audio/translations': text,
   '/v1/api/audio/speech': '(audio)',

@@ -1,6 +1,7 @@
 import { Elysia } from 'elysia'
 import { basePaths, operations, pathsOf } from '../../actors/operations/registry.ts'
 import { tokenEnvelope } from '../../actors/operations/token-paths.ts'
+import { sealedEnvelope } from '../../actors/sealed/sealed-operation.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { pathOf } from '../../listener/request-target.ts'
@@ -11,6 +12,7 @@ import {
   envelopeResponse,
   problemResponse,
 } from '../../protocol/json/problem-response.ts'
+import { sealedNodesPath } from '../../protocol/wire/inference/sealed.ts'
 import { beginExchange, endExchange, type HttpContext, type HttpExchange } from '../frame/context.ts'
 import { namedPreflight, preflightHeaders } from '../frame/cors.ts'
 import { withCredentialKind } from '../frame/credential.ts'
@@ -28,8 +30,14 @@ const modelPaths: readonly string[] = basePaths.flatMap((base) => [base + models
 /** Asked only where something failed. null: RFC 9457. */
 function envelopeOf(route: string): Envelope | null {
   if (modelPaths.includes(route)) return 'openai'
+  const sealed = sealedEnvelope(route)
+  if (sealed !== null) return sealed
   return tokenEnvelope(route) ?? operations.find((operation) => pathsOf(operation).includes(route))?.envelope ?? null
 }
+
+/** What a page of a named origin may call (§28). */
+const isForPages = ({ speaks }: HttpContext, template: string): boolean =>
+  (speaks ?? envelopeOf(template)) !== null || template.startsWith(sealedNodesPath)
 
 interface FailurePlace {
   readonly requestId: string
@@ -89,9 +97,7 @@ function unhandled(context: HttpContext, table: RouteTable, request: Request, ex
       headers: {
         ...context.base,
         ...preflightHeaders(found.template, config.SVC_MARKETPLACE_SEGMENT),
-        ...((context.speaks ?? envelopeOf(found.template)) === null
-          ? {}
-          : namedPreflight(config.SVC_CORS_ORIGINS, request)),
+        ...(isForPages(context, found.template) ? namedPreflight(config.SVC_CORS_ORIGINS, request) : {}),
         allow,
         'cache-control': 'no-store',
         [headers.requestId]: exchange.requestId,

@@ -3,6 +3,7 @@ import type { Passage } from '../../actors/tunnels/peer-door.ts'
 import { encodeHead, peerPath } from '../../actors/tunnels/peer-transport.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
+import { responseNonceHeader } from '../../protocol/sealed/ehbp.ts'
 import { ClientStream } from '../../transport/client-stream.ts'
 import { type NodeResponse, TransportError } from '../../transport/transport.ts'
 import type { HttpContext } from '../frame/context.ts'
@@ -14,12 +15,12 @@ const bodyBytesMax = 128 * 1024 * 1024
 /** How many bytes may wait for the other gateway before the node is held back. */
 const bufferedBytesMax = 64 * 1024
 /** The only headers of a node that a gateway reads. */
-const passedHeaders = ['content-type', 'retry-after'] as const
+const passedHeaders = ['content-type', 'retry-after', responseNonceHeader] as const
 
-async function bodyOf(request: Request): Promise<string> {
+async function bodyOf(request: Request): Promise<Uint8Array> {
   const length = Number(request.headers.get('content-length') ?? Number.NaN)
   if (!(length <= bodyBytesMax)) throw new Problem('payload_too_large')
-  return request.text()
+  return request.bytes()
 }
 
 /** Keeps the answer only in memory, and at most `bufferedBytesMax` of it. */

@@ -22,6 +22,8 @@ export interface EffectivePolicy {
   readonly bounds: { readonly account: PolicyBounds; readonly key: PolicyBounds | null }
   /** In the line for a slot: 0 to 9, higher ones first. */
   readonly priority: number
+  /** Nothing but sealed requests may be sent with this key (§38). */
+  readonly sealedOnly: boolean
   /** Node classes; null for all. */
   readonly routeTiers: ReadonlySet<string> | null
   /** Node ids; null for all. */
@@ -108,6 +110,7 @@ export function mergePolicies(account: GatewayPolicy | null, key: KeyRules | nul
     external: held.every(({ external }) => external),
     bounds,
     priority: keyPolicy?.priority ?? priorityDefault,
+    sealedOnly: keyPolicy?.sealed_only === true,
     routeTiers: intersect(tiers(account?.route_tiers), tiers(keyPolicy?.route_tiers)),
     nodeScope: intersect(scope(account?.node_scope), scope(key?.nodeScope)),
     maxTokensPerRequest: smaller(account?.max_tokens_per_request, keyPolicy?.max_tokens_per_request),

@@ -2,13 +2,13 @@ import type { BodyFlow } from '../../transport/transport.ts'
 
 /**
  * The caller's end of an agent's stream, which Bun's server reads, or the tunnel: writes go out at once. If more than
- * `queueMax` UTF-16 units are unread, the runtime is paused until the caller reads again.
+ * `queueMax` are unread, bytes or the UTF-16 units of texts, the runtime is paused until the caller reads again.
  */
-export class CallerStream implements UnderlyingDefaultSource<string> {
-  readonly stream: ReadableStream<string>
+export class CallerStream<T extends string | Uint8Array = string> implements UnderlyingDefaultSource<T> {
+  readonly stream: ReadableStream<T>
   /** The runtime's body that fills this stream. */
   source: BodyFlow | null = null
-  private out: ReadableStreamDefaultController<string> | null = null
+  private out: ReadableStreamDefaultController<T> | null = null
   private held = false
 
   /** `gone`: the caller left. */
@@ -16,11 +16,11 @@ export class CallerStream implements UnderlyingDefaultSource<string> {
     queueMax: number,
     private readonly gone: () => void,
   ) {
-    const size = (text: string | undefined) => text?.length ?? 0
-    this.stream = new ReadableStream<string>(this, { highWaterMark: queueMax, size })
+    const size = (text: T | undefined) => text?.length ?? 0
+    this.stream = new ReadableStream<T>(this, { highWaterMark: queueMax, size })
   }
 
-  start(controller: ReadableStreamDefaultController<string>): void {
+  start(controller: ReadableStreamDefaultController<T>): void {
     this.out = controller
   }
 
@@ -29,7 +29,7 @@ export class CallerStream implements UnderlyingDefaultSource<string> {
     this.gone()
   }
 
-  write(text: string): void {
+  write(text: T): void {
     const { out } = this
     if (out === null) return
     try {

@@ -191,8 +191,8 @@ export class WatchedRuntime implements LocalRuntime {
   }
 }
 
-/** The agent itself has no route for the rest. */
-const isServedHere = (model: RuntimeModel) => ['chat', 'rerank'].includes(modalityOf(model))
+/** The agent itself has no route for the rest; embeddings it has sealed alone. */
+const isServedHere = (model: RuntimeModel) => ['chat', 'rerank', 'embedding'].includes(modalityOf(model))
 
 /** The facts of a model whose server the agent itself runs. */
 const servedModel = ({ serverState, loadingSinceMs, memoryMb, evicts, ...model }: RuntimeModel) => ({

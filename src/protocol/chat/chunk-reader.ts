@@ -65,9 +65,13 @@ export function isErrorBody(value: Json): boolean {
   return (value.error !== undefined && value.error !== null) || value.object === 'error'
 }
 
+/** Of a sealed answer the receipt comes after its last byte, and the seal tells the node's own name of the model. */
+export type AnswerMetadata = Omit<ChatMetadata, 'receipt_hash'> &
+  Partial<Pick<ChatMetadata, 'receipt_hash'>> & { readonly upstream_model?: string }
+
 export interface SettledEnd {
   readonly usage: TokenUsage
-  readonly metadata: ChatMetadata
+  readonly metadata: AnswerMetadata
 }
 
 /** A comment: no client takes it for an event. */

@@ -2,10 +2,16 @@ import { timingsOf } from '../dialects/members/server-reports.ts'
 import { foreignJson } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 import { jsonString } from '../json/json-text.ts'
-import type { ChatMetadata } from '../wire/inference/chat.ts'
 import { choicesMax, toolCallsMax } from './answer-bounds.ts'
 import { answerEnd } from './answer-end.ts'
-import { type ChunkIdentity, isErrorBody, knownFinishReason, readCachedTokens, readUsage } from './chunk-reader.ts'
+import {
+  type AnswerMetadata,
+  type ChunkIdentity,
+  isErrorBody,
+  knownFinishReason,
+  readCachedTokens,
+  readUsage,
+} from './chunk-reader.ts'
 import { outputWeight } from './token-estimate.ts'
 import type { TokenUsage } from './token-usage.ts'
 
@@ -70,7 +76,7 @@ export function completionText(
   { id, created, model }: ChunkIdentity,
   choices: readonly PublicChoice[],
   usage: TokenUsage,
-  metadata: ChatMetadata,
+  metadata: AnswerMetadata,
   /** What `reportMembers` made. */
   reports = '',
 ): string {

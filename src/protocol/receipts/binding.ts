@@ -9,7 +9,16 @@ export interface BoundFacts {
   readonly requestCommitment: string
   /** null: the answer did not arrive whole, or has no canonical form. */
   readonly responseCommitment: string | null
-  readonly upstreamModelCommitment: string
+  /** null: of a sealed request, where nothing salts it. */
+  readonly upstreamModelCommitment: string | null
+}
+
+/** What binds a receipt to one request. `facts`: as `Binding` has it. */
+export interface ReceiptBinding {
+  readonly clientNonce: string
+  readonly saltText: string
+  readonly requestCommitment: string
+  facts(upstreamModelId: string, choices: readonly object[] | null): BoundFacts
 }
 
 /** `X-SVC-Nonce`. */
@@ -58,7 +67,7 @@ export function readSalt(text: string): Uint8Array | null {
 }
 
 /** The salt of one request, and what it has committed to so far. The salt goes to the client, and to the node that answers. */
-export class Binding {
+export class Binding implements ReceiptBinding {
   constructor(
     readonly clientNonce: string,
     readonly salt: Uint8Array,

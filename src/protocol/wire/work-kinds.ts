@@ -1,5 +1,12 @@
 /** Work that a request waits for, by what it was. */
-export const hostedKinds = ['hosted_chat', 'hosted_embedding', 'hosted_rerank', 'hosted_audio', 'hosted_image'] as const
+export const hostedKinds = [
+  'hosted_chat',
+  'hosted_embedding',
+  'hosted_rerank',
+  'hosted_audio',
+  'hosted_image',
+  'hosted_sealed',
+] as const
 export type HostedKind = (typeof hostedKinds)[number]
 /** What receipts, debits and payouts are about. */
 export const workKinds = [...hostedKinds, 'private_job'] as const

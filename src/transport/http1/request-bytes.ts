@@ -1,4 +1,4 @@
-import type { RequestBody } from '../transport.ts'
+import { type RequestBody, wholeBody } from '../transport.ts'
 
 /** Requests of up to this many UTF-16 units are encoded into one reused buffer. */
 const reusedUnitsMax = 320 * 1024
@@ -8,7 +8,9 @@ const headBytesMax = 8 * 1024
 const scratch = Buffer.allocUnsafeSlow(headBytesMax + reusedUnitsMax * utf8BytesPerUnitMax)
 
 const lengthOf = (body: RequestBody) =>
-  typeof body === 'string' ? body.length : body.reduce((sum, piece) => sum + piece.length, 0)
+  typeof body === 'string' || body instanceof Uint8Array
+    ? body.length
+    : body.reduce((sum, piece) => sum + piece.length, 0)
 
 /** A request as bytes: `bytes[start, end)`. Valid until the next one is encoded. */
 export interface RequestBytes {
@@ -21,6 +23,10 @@ const view: RequestBytes = { bytes: scratch, start: 0, end: 0 }
 
 function encodeBody(body: RequestBody, at: number): number {
   if (typeof body === 'string') return at + scratch.write(body, at, 'utf8')
+  if (body instanceof Uint8Array) {
+    scratch.set(body, at)
+    return at + body.length
+  }
   let end = at
   for (const piece of body) end += scratch.write(piece, end, 'utf8')
   return end
@@ -42,8 +48,12 @@ export function encodeRequest(head: string, body: RequestBody | undefined): Requ
 }
 
 function encodeLarge(head: string, body: RequestBody | undefined): RequestBytes {
-  const text = body === undefined ? '' : typeof body === 'string' ? body : body.join('')
-  const length = body === undefined ? '' : `content-length: ${Buffer.byteLength(text)}\r\n`
-  const bytes = Buffer.from(`${head}${length}\r\n${text}`)
+  const whole = body === undefined ? '' : wholeBody(body)
+  const length = body === undefined ? '' : `content-length: ${Buffer.byteLength(whole)}\r\n`
+  if (typeof whole !== 'string') {
+    const bytes = Buffer.concat([Buffer.from(`${head}${length}\r\n`), whole])
+    return { bytes, start: 0, end: bytes.length }
+  }
+  const bytes = Buffer.from(`${head}${length}\r\n${whole}`)
   return { bytes, start: 0, end: bytes.length }
 }

@@ -83,7 +83,7 @@ export interface SignOptions {
   /** What is signed, where it is not what is sent. */
   readonly method?: string
   readonly path?: string
-  readonly body?: string
+  readonly body?: string | Uint8Array
 }
 
 /** An agent in this process, called as its gateway calls it. */
@@ -97,7 +97,7 @@ export interface LoneAgent {
   readonly identity: VerifyKey
   /** All that it has logged. */
   log(): string
-  signature(method: string, path: string, body: string | null, options?: SignOptions): string
+  signature(method: string, path: string, body: string | Uint8Array | null, options?: SignOptions): string
   /** A request with the gateway's signature, over HTTP. */
   call(method: 'GET' | 'POST', path: string, body?: object | null, init?: CallInit): Promise<Response>
   stop(): Promise<void>
@@ -133,7 +133,7 @@ export async function startLoneAgent(
   })
   const identity = verifyKey(gateway.requests[0]?.public_key_ed25519 ?? '')
   if (identity === null) throw new Error('the agent enrolled without a key')
-  const signature = (method: string, path: string, body: string | null, given: SignOptions = {}) => {
+  const signature = (method: string, path: string, body: string | Uint8Array | null, given: SignOptions = {}) => {
     const { key = gateway.key, nodeId = node.nodeId ?? '', kid = gateway.key.keyId, nonce = newNonce() } = given
     const timestamp = given.timestamp ?? Math.floor(Date.now() / 1_000)
     const request = {

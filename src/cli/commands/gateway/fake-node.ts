@@ -1,18 +1,10 @@
 import type { FakeNode } from '../../../fake-node/fake-node.ts'
 import { isLoopback } from '../../../host/loopback.ts'
 import { action, type Verb } from '../../frame/action.ts'
-import { CliFailure, UsageFault } from '../../frame/failure.ts'
+import { CliFailure } from '../../frame/failure.ts'
+import { listenAddress } from '../../frame/listen-address.ts'
 import type { Terminal } from '../../frame/terminal.ts'
 import { untilSignal } from '../../frame/until-signal.ts'
-
-/** `host:port`, `[::1]:7072`, `:7072` or `7072`. */
-export function listenAddress(text: string): { readonly hostname: string; readonly port: number } {
-  const found = /^(?:(\[[0-9a-fA-F:]+\]|[^:[\]]*):)?([0-9]{1,5})$/.exec(text)
-  const port = Number(found?.[2] ?? Number.NaN)
-  if (!(port <= 65_535)) throw new UsageFault('--listen must be host:port')
-  const hostname = (found?.[1] ?? '').replaceAll(/[[\]]/g, '')
-  return { hostname: hostname === '' ? '127.0.0.1' : hostname, port }
-}
 
 function introduction(terminal: Terminal, node: FakeNode, models: readonly string[]): string {
   const line = (text: string) => terminal.style('bold', text)

@@ -2,6 +2,7 @@ import { and, asc, eq, getTableColumns, inArray, isNotNull, ne, or, type SQL, sq
 import { type CustomerId, type NodeId, newId, type ProfileId, type RuntimeId } from '../../../ids.ts'
 import type { TransportKey } from '../../../protocol/wire/nodes/agent.ts'
 import type { Modality } from '../../../protocol/wire/nodes/kinds-of-work.ts'
+import type { SealedKey } from '../../../protocol/wire/nodes/sealed-key.ts'
 import type { Database } from '../../client.ts'
 import { knownModels, modelProfiles, nodes, runtimes } from '../../schema/pool.ts'
 import { type Known, know, listModelEntries, type ModelEntryRow } from './model-entries.ts'
@@ -126,6 +127,11 @@ export async function saveTransportKeys(db: Database, nodeId: NodeId, keys: read
   await change(db, nodeId, { transportKeys: keys })
 }
 
+/** The same of the keys for sealed inference. */
+export async function saveSealedKeys(db: Database, nodeId: NodeId, keys: readonly SealedKey[]): Promise<void> {
+  await change(db, nodeId, { sealedKeys: keys })
+}
+
 /** If the node is already draining, its start time stays. Returns null like `updateNode`. */
 export async function drainNode(db: Database, nodeId: string): Promise<NodeRow | null> {
   const startedAt = sql`case when ${nodes.adminState} = 'draining' then ${nodes.drainStartedAt} else now() end`
@@ -141,7 +147,7 @@ export async function resumeNode(db: Database, nodeId: string): Promise<NodeRow 
  * such node or it is already revoked.
  */
 export async function revokeNode(db: Database, nodeId: string): Promise<NodeRow | null> {
-  return change(db, nodeId, { adminState: 'revoked', apiKeySealed: null, transportKeys: null })
+  return change(db, nodeId, { adminState: 'revoked', apiKeySealed: null, transportKeys: null, sealedKeys: null })
 }
 
 type Change = { [K in keyof NodeRow]?: NodeRow[K] | SQL }

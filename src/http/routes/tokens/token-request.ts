@@ -32,6 +32,7 @@ export async function readTokenRequest(
   exchange.keyId = access.keyId
   exchange.proved = true
   if (access.accountStatus !== 'active') throw new Problem('account_suspended')
+  if (access.policy.sealedOnly) throw new Problem('sealed_only')
   if (!gateway.memory.admits(access.customerId)) throw gateway.memory.refusal()
   Object.assign(set.headers, await gateway.limits.takeRequest(access))
   const { SVC_CHAT_BODY_BYTES_MAX: bytesMax } = gateway.config

@@ -39,6 +39,8 @@ export const ModelPolicy = Type.Object(
     ...modelRules,
     /** Of requests that wait for a slot, those with a higher one are served first; default 5. */
     priority: Type.Optional(Type.Integer({ minimum: 0, maximum: 9 })),
+    /** The key may only send sealed requests (§38). */
+    sealed_only: Type.Optional(Type.Boolean()),
   },
   { additionalProperties: false },
 )

@@ -16,8 +16,10 @@ import {
   text,
 } from '../shapes.ts'
 import { workKinds } from '../work-kinds.ts'
+import { instant, keyText, signature } from './agent-shapes.ts'
 import { ModelFile, ModelMemory } from './model-facts.ts'
 import { runtimeKinds } from './node.ts'
+import { SealedKey, sealedKeysMax } from './sealed-key.ts'
 import { Modality } from './served-work.ts'
 
 /** What the node agent and the gateway say to each other beyond chat (§22). Unknown members are refused. */
@@ -32,16 +34,6 @@ export const transportKeysMax = 3
 /** More than any computer holds. */
 export const cacheTokensMax = 2 ** 40
 
-const keyText = formed('^[A-Za-z0-9_-]{43}$', '32 bytes as base64url, which is 43 characters', {
-  description: '32 bytes, base64url',
-})
-const signature = formed('^[A-Za-z0-9_-]{86}={0,2}$', 'an Ed25519 signature as base64url, which is 86 characters', {
-  description: 'Ed25519, base64url',
-})
-const instant = formed(
-  '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$',
-  'a time in UTC with milliseconds, such as 2026-11-20T16:00:00.000Z',
-)
 const nodeClass = nodeTier()
 const visibility = literals(['private', 'public'])
 
@@ -217,6 +209,7 @@ export const NodeStatus = Type.Object(
     runtimes: Type.Array(AgentRuntime, { maxItems: runtimesMax }),
     memory_mb: Type.Optional(deviceMemory('What the models of the agent’s own servers may take together, by device')),
     transport_keys: transportKeys(0),
+    sealed_keys: Type.Optional(Type.Array(SealedKey, { maxItems: sealedKeysMax })),
     signature_ed25519: signature,
   },
   strict,

@@ -1,7 +1,7 @@
-import type { ProblemCode } from '../../errors.ts'
-import { longBytesMin, OutputMeter, skippedLinesMax } from '../../protocol/chat/answer-bounds.ts'
-import { type SseSink, SseSplitter } from '../../protocol/chat/sse.ts'
-import type { StreamWriter } from '../operations/operation.ts'
+import type { ProblemCode } from '../../../errors.ts'
+import { longBytesMin, OutputMeter, skippedLinesMax } from '../../../protocol/chat/answer-bounds.ts'
+import { type SseSink, SseSplitter } from '../../../protocol/chat/sse.ts'
+import type { StreamWriter } from '../operation.ts'
 
 /** Events of a node's stream, which come at once, even in the middle of a chunk. */
 export interface ReadingOwner {

@@ -1,0 +1,25 @@
+const sentences = {
+  no_node: 'No node of yours can answer this model sealed now.',
+  node_not_pinned: 'No node with a fingerprint that you trust can answer this model. Nothing was sent.',
+  key_not_signed: 'A node has not signed the key that the gateway gave for it. Nothing was sent to it.',
+  no_key_in_use: 'A node has no key for sealed requests that is valid now.',
+  gateway_failed: 'The gateway did not say which nodes can answer.',
+  not_sealable: 'This request cannot be sealed, so it was not sent.',
+  answer_not_sealed: 'The answer was not sealed by the node. It was thrown away.',
+  answer_changed: 'The answer was changed on its way. What came after that was thrown away.',
+  answer_truncated: 'The end of the answer is missing.',
+} as const
+
+/** Why a sealed request failed. Each is something that a gateway or a network could cause. */
+export type SealedFault = keyof typeof sentences
+
+export class SealedError extends Error {
+  override readonly name = 'SealedError'
+  constructor(
+    readonly fault: SealedFault,
+    /** HTTP status of the gateway, where it has one. */
+    readonly status: number | null = null,
+  ) {
+    super(sentences[fault])
+  }
+}

@@ -1,0 +1,114 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { hasBrowser, launchBrowser } from '../../support/console/console.ts'
+import { type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
+
+const root = resolve(import.meta.dir, '../../..')
+const text = 'fake-0 fake-1 fake-2 '
+let pool: SealedPool
+let folder: string
+let page: ReturnType<typeof Bun.serve>
+let env: Record<string, string>
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'penstock-programs-'))
+  const build = [process.execPath, 'build', 'src/client/private-jobs.ts', '--target', 'browser']
+  const built = Bun.spawn([...build, '--outfile', join(folder, 'client.js')], { cwd: root, stdout: 'ignore' })
+  expect(await built.exited).toBe(0)
+  page = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: (request) =>
+      new URL(request.url).pathname === '/client.js'
+        ? new Response(Bun.file(join(folder, 'client.js')))
+        : new Response('<!doctype html><title>page</title>', { headers: { 'content-type': 'text/html' } }),
+  })
+  pool = await startSealedPool({
+    answer: { chunks: 3 },
+    env: { SVC_CORS_ORIGINS: `http://127.0.0.1:${page.port}` },
+  })
+  env = {
+    PATH: process.env.PATH ?? '',
+    GATEWAY: pool.second.url,
+    KEY: pool.customer.key,
+    NODE_ID: pool.tunnelled.nodeId,
+    TRUST: [pool.tunnelled.node.fingerprint, pool.direct.node.fingerprint].join(),
+  }
+})
+afterAll(async () => {
+  await pool.stop()
+  await page.stop(true)
+  rmSync(folder, { recursive: true })
+})
+
+async function run(program: string): Promise<string> {
+  const file = join(root, `.sealed-${crypto.randomUUID()}.mjs`)
+  await Bun.write(file, program)
+  try {
+    const child = Bun.spawn(['node', file], { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] })
+    const out = await new Response(child.stdout).text()
+    expect(await child.exited).toBe(0)
+    return out
+  } finally {
+    rmSync(file)
+  }
+}
+
+const body = (stream: boolean) => JSON.stringify({ model: 'm-1', stream, messages: [{ role: 'user', content: 'hi' }] })
+
+test('§38: the published client under Node: whole and streamed, behind a tunnel and another gateway', async () => {
+  const out = await run(`
+    import { Identity, Transport } from 'ehbp'
+    const { GATEWAY, KEY, NODE_ID } = process.env
+    const base = GATEWAY + '/v1/sealed/nodes/' + NODE_ID
+    const headers = { authorization: 'Bearer ' + KEY, 'x-svc-model': 'm-1', 'content-type': 'application/json' }
+    const config = await (await fetch(base + '/.well-known/hpke-keys', { headers })).arrayBuffer()
+    const client = new Transport(await Identity.unmarshalPublicConfig(new Uint8Array(config)), new URL(GATEWAY).host)
+    const whole = await client.post(base + '/chat/completions', ${JSON.stringify(body(false))}, { headers })
+    console.log((await whole.json()).choices[0].message.content)
+    const streamed = await client.post(base + '/chat/completions', ${JSON.stringify(body(true))}, { headers })
+    console.log((await streamed.text()).endsWith('data: [DONE]\\n\\n'))
+  `)
+  expect(out).toBe(`${text}\ntrue\n`)
+})
+
+test('§38: sealedFetch under Node, with the openai package', async () => {
+  const out = await run(`
+    import OpenAI from 'openai'
+    import { sealedFetch } from ${JSON.stringify(join(folder, 'client.js'))}
+    const { GATEWAY, KEY, TRUST } = process.env
+    const fetch = sealedFetch({ gateway: GATEWAY, trust: TRUST.split(',') })
+    const client = new OpenAI({ baseURL: GATEWAY + '/v1', apiKey: KEY, fetch })
+    const messages = [{ role: 'user', content: 'hi' }]
+    let text = ''
+    for await (const chunk of await client.chat.completions.create({ model: 'm-1', messages, stream: true }))
+      text += chunk.choices[0]?.delta.content ?? ''
+    console.log(text)
+  `)
+  expect(out).toBe(`${text}\n`)
+})
+
+test.skipIf(!hasBrowser)('§38: sealedFetch in a browser, on a page that the operator has named', async () => {
+  const browser = await launchBrowser()
+  try {
+    const tab = await browser.newPage()
+    await tab.goto(`http://127.0.0.1:${page.port}/`)
+    const answer = await tab.evaluate(
+      async ({ gateway, key, trust, asked }) => {
+        const client = (await import('/client.js' as string)) as {
+          sealedFetch(options: object): (url: string, init: RequestInit) => Promise<Response>
+        }
+        const seal = client.sealedFetch({ gateway, trust })
+        const init = { method: 'POST', headers: { authorization: `Bearer ${key}` }, body: asked }
+        return (await seal(`${gateway}/v1/chat/completions`, init)).text()
+      },
+      { gateway: pool.second.url, key: pool.customer.key, trust: String(env.TRUST).split(','), asked: body(true) },
+    )
+    expect(answer.endsWith('\n\n')).toBe(true)
+    expect(answer).toContain('data: [DONE]')
+  } finally {
+    await browser.close()
+  }
+})
