@@ -243,6 +243,7 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
         'Now',
         'Pool',
         'Models',
+        ...(has('/v1/admin/plan') ? ['Plan'] : []),
         'Customers',
         'Statecharts',
         'Traffic',
