@@ -41,7 +41,12 @@ const unavailable: ReadonlySet<ProblemCode> = new Set([
   'no_route_available',
 ])
 const retrySeconds = 2
+/** Seconds; a node says it outside of the seal, so that nothing else may stand there. */
+const retryPattern = /^[0-9]{1,5}$/
 const typePattern = /^(?:application\/json|text\/event-stream)\s*(?:;|$)/
+
+/** An answer or a refusal inside of the seal; a status that forbids a body, or leads elsewhere, is neither. */
+const isAnswer = (status: number) => status === 200 || (status >= 400 && status <= 599)
 
 export const sealedChat =
   (chat: Chat) =>
@@ -111,14 +116,15 @@ async function trySealed(
     const nonce = response.headers.get(responseNonceHeader)
     const contentType = response.headers.get('content-type') ?? ''
     if (nonce === null) return { failure: await unsealed(attempt, response) }
-    if (readHex32(nonce) === null || !typePattern.test(contentType)) {
+    if (readHex32(nonce) === null || !typePattern.test(contentType) || !isAnswer(response.status)) {
       response.discard()
       return { failure: attempt.failedByContent('') }
     }
     forgetBytes(exchange, sealed)
     const relay = new SealedRelay({ exchange, attempt, transport, binding, response })
     relay.begin()
-    const retryAfter = response.headers.get('retry-after')
+    const told = response.headers.get('retry-after')
+    const retryAfter = told !== null && retryPattern.test(told) ? told : null
     return { status: response.status, nonce, contentType, retryAfter, stream: relay.stream }
   } catch (error) {
     if (error instanceof KeyMismatch) throw error

@@ -27,6 +27,8 @@ export interface ScriptedAgent {
   vouch(how: (call: AgentCall, usage: typeof agentUsage) => unknown): void
   /** What a stream is made of, event by event, until it ends or breaks off; without it a stream is answered as a whole. */
   events(how: (call: AgentCall) => readonly object[]): void
+  /** Answers calls as the test says; null: as without it. */
+  respond(how: (call: AgentCall) => Response | null): void
   /** Resolves with the next poll from now on that was answered. */
   polled(): Promise<void>
   stop(): Promise<void>
@@ -72,7 +74,9 @@ export async function startScriptedAgent(
   let streaming: Parameters<ScriptedAgent['events']>[0] | null = null
   let vouching: Parameters<ScriptedAgent['vouch']>[0] = () => undefined
 
-  const knows = (request: Request, path: string, body: string): boolean => {
+  let responding: Parameters<ScriptedAgent['respond']>[0] = () => null
+
+  const knows = (request: Request, path: string, body: Uint8Array): boolean => {
     const stamp = parseRouterSignature(request.headers.get('x-svc-router-signature') ?? '')
     const key = enrolled?.router_public_keys.find(({ kid }) => kid === stamp?.kid)
     if (stamp === null || enrolled === null || key === undefined || nonces.has(stamp.nonce)) return false
@@ -92,8 +96,9 @@ export async function startScriptedAgent(
     hostname: '127.0.0.1',
     fetch: async (request) => {
       const { pathname, search } = new URL(request.url)
-      const body = await request.text()
-      if (!knows(request, pathname + search, body)) {
+      const bytes = await request.bytes()
+      const body = new TextDecoder().decode(bytes)
+      if (!knows(request, pathname + search, bytes)) {
         // The gateway may ask before its answer to the enrolment has arrived here.
         if (enrolled !== null) bad++
         return Response.json({}, { status: 401 })
@@ -106,6 +111,8 @@ export async function startScriptedAgent(
       }
       const call = { path: pathname + search, headers: request.headers, body }
       calls.push(call)
+      const answer = responding(call)
+      if (answer !== null) return answer
       // Of a version before the path was there.
       if (pathname === nodeTokensPath) return Response.json({ code: 'route_not_found' }, { status: 404 })
       if (streaming !== null && body.includes('"stream":true')) {
@@ -143,6 +150,9 @@ export async function startScriptedAgent(
     },
     events: (next) => {
       streaming = next
+    },
+    respond: (next) => {
+      responding = next
     },
     polled: () => new Promise((resolve) => waiting.push(resolve)),
     stop: () => server.stop(true),
