@@ -9,11 +9,13 @@ import { json, startTestGateway, type TestGateway } from '../../support/gateways
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
 import { startAgent, type TestAgent } from '../../support/nodes/agents.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
+import { type LyingProxy, lyingProxy } from '../../support/verdicts/lying-proxy.ts'
 
 let gateway: TestGateway
 let agent: TestAgent
 let customer: { readonly customer_id: string; readonly customer_token: string }
 const lines: CommandLine[] = []
+const proxies: LyingProxy[] = []
 
 beforeAll(async () => {
   let note: string | null = null
@@ -30,6 +32,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   for (const line of lines) line.close()
+  for (const proxy of proxies) await proxy.stop()
   await agent.remove()
   await gateway.stop()
 })
@@ -52,13 +55,13 @@ function verifier() {
 }
 
 /** Somebody who follows the log, under a policy of these keys: the exit code and the findings. */
-function monitor() {
+function monitor(url = gateway.url) {
   const cli = commandLine({})
   lines.push(cli)
   const [policy, state] = [join(cli.home, 'policy'), join(cli.home, 'monitor')]
   return async (keys: readonly string[]) => {
     writeFileSync(policy, `log ${keys[0]}\nwitness w ${agent.node.witnessKey}\nquorum w\n`)
-    const args = ['--policy', policy, '--log', gateway.url, '--state', state, '--once', '--json']
+    const args = ['--policy', policy, '--log', url, '--state', state, '--once', '--json']
     const { code, out } = await cli.run(['monitor', ...args])
     const told = out
       .split('\n')
@@ -122,11 +125,14 @@ const signers = async () => {
 test('§36: after a named fork witnesses and verifiers go on from what they saw, and forget nothing', async () => {
   const { keys } = (await json(await gateway.ask('GET', '/v1/public/log/keys'))) as unknown as { keys: string[] }
   const [early, late, unlucky] = [verifier(), verifier(), verifier()]
-  const [watching, lateWatching] = [monitor(), monitor()]
+  const proxy = lyingProxy(gateway.url)
+  proxies.push(proxy)
+  const [watching, lateWatching, deceived] = [monitor(), monitor(), monitor(proxy.url)]
   const first = await grow(3)
   expect(await round()).toBe(1)
   expect((await early(first, '--log-key', keys[0] ?? '')).code).toBe(0)
   expect(await watching(keys)).toEqual([0, []])
+  expect(await deceived(keys)).toEqual([0, []])
   await keep()
   const second = await grow(2)
   expect((await unlucky(second, '--log-key', keys[0] ?? '')).code).toBe(0)
@@ -161,6 +167,11 @@ test('§36: after a named fork witnesses and verifiers go on from what they saw,
   expect(await watching(after.keys)).toEqual([0, []])
   expect(await lateWatching(after.keys)).toEqual([1, ['log_forked']])
   expect(await lateWatching(after.keys)).toEqual([0, []])
+  // A log that hides what proves it is not believed, and the monitor does not go on with it.
+  proxy.lies.set('/v1/public/log/forks', () => '{"object":"svc.log_forks","forks":[]}')
+  for (let at = 0; at < 2; at++) expect(await deceived(after.keys)).toEqual([1, ['fork_unproven']])
+  proxy.lies.clear()
+  expect(await deceived(after.keys)).toEqual([1, ['log_forked']])
   // By the entries that are still there, and by the checkpoint that the log admits to have lost.
   const kept = await early(first)
   expect([kept.code, kept.out]).toEqual([0, expect.stringContaining('/2 goes on from the 5 entries of svc-log/')])
