@@ -393,7 +393,8 @@ describe('§28: answers are passed through', () => {
       ),
     ).toBeInstanceOf(Error)
     expect(read).toBeLessThanOrEqual(64 * MiB)
-    expect(read).toBeGreaterThan(50 * MiB)
+    // Other answers may have 16 MiB. What a slow reader has not taken when the answer breaks off is lost.
+    expect(read).toBeGreaterThan(16 * MiB)
     await idle()
   })
 
