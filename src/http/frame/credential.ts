@@ -7,6 +7,7 @@ import {
   wrongCredential,
 } from '../../credential-kinds.ts'
 import { Problem, type ProblemCode } from '../../errors.ts'
+import { sealedNodesPath } from '../../protocol/wire/inference/sealed.ts'
 import { adminPrefix } from './route-table.ts'
 
 const bearerPattern = /^bearer +(\S+)$/i
@@ -94,6 +95,7 @@ function neededBy(route: string, speaks: boolean, param: string | null): NeededC
   if (route.startsWith('/v1/node-agent/')) return needs.nodeHeaders
   if (route.startsWith('/v1/nodes/')) return needs.nodeQuery
   if (/^\/v1\/(?:billing\/|api\/private-inference\/)/.test(route)) return needs.customer
+  if (route.startsWith(sealedNodesPath)) return needs.inference
   if (!speaks) return null
   return param === `header.${headers.customerId}` || param === `header.${headers.customerToken}`
     ? needs.customerBeside

@@ -52,6 +52,10 @@ const tags = [
   { name: 'Inference', description: 'Chat and models in the form that OpenAI clients know' },
   { name: 'Inference (extension)', description: 'Beyond the specification: other kinds of inference' },
   {
+    name: 'Sealed inference (extension)',
+    description: 'Beyond the specification: requests that are encrypted for one of your own nodes, answered at once',
+  },
+  {
     name: 'Private jobs',
     description:
       'Requests that are encrypted for one of your own nodes. The gateway passes them on and cannot read them.',
