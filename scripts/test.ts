@@ -13,8 +13,8 @@ import { makeTestFolder } from './test-folder.ts'
 const root = resolve(import.meta.dir, '..')
 const heavyFolder = 'tests/heavy/'
 const heavyTestTimeoutMs = 600_000
-/** A test waits for half of its time: four at once keep two cores busy. */
-const testProcesses = 4
+/** A test waits for half of its time: five at once keep two cores busy. */
+const testProcesses = 5
 /** The files that take longest begin first, so that none of them runs alone at the end. Names and ms, as Bun writes them. */
 const longestTests = 'tests/support/run/longest-tests.json'
 /** A process imports the gateway once for all of its files: imported for each file, it takes a fifth of the processor time. */

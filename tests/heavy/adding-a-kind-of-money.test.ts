@@ -2,9 +2,9 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { testLimitMs } from './support/run/limits.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 
-const root = join(import.meta.dir, '..')
+const root = join(import.meta.dir, '../..')
 const table = 'src/protocol/money/kinds.ts'
 const original = readFileSync(join(root, table), 'utf8')
 const head = '} as const satisfies Readonly<Record<string, Kind>>'
