@@ -38,14 +38,10 @@ describe('§29 eight machines in virtual time', () => {
 /** All of them, with five seeds: tests/heavy/fleet.test.ts. */
 const quickLoads: readonly LoadName[] = [
   'half load',
-  'three quarters',
   'three quarters, nothing told',
-  'saturated',
   'speeds of 0.25 to 4',
   'a node that says 64 slots and has 8',
-  'nine of ten prompts unique',
   'small caches',
-  '64 slots',
 ]
 
 describe('§29 nodes that hide their slots', () => {

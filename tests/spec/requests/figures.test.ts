@@ -224,7 +224,7 @@ test('§32: every figure of traffic, lists and tables is what a count over the r
         await listsAgree(all, listed)
       })
       .beforeEach(clear),
-    { numRuns: 60 },
+    { numRuns: 20 },
   )
 })
 

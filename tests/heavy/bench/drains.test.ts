@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { benchDrains } from '../../bench/drains.ts'
-import { shortOptions } from './short-options.ts'
+import { benchDrains } from '../../../bench/drains.ts'
+import { shortOptions } from '../../bench/short-options.ts'
 
 test('the bench of drains, short: no connection is reset, and /readyz says that the gateway ends', async () => {
   const report = await benchDrains(shortOptions, 1)
