@@ -2,14 +2,11 @@ import { askDatabase } from '../db/queries/health.ts'
 import { MemoryBudget } from '../host/budget.ts'
 import { descriptors } from '../host/descriptors.ts'
 import { LargeWork } from '../host/large-work.ts'
-import type { NodeState } from '../machines/rules/routing.ts'
 import { tokenizerMs } from '../polling/ask-tokenizer.ts'
-import { webhookPublicKey } from '../protocol/signing/webhook-signature.ts'
 import { doorsOf } from '../settings/listen-address.ts'
 import { AccessDirectory } from './accounts/access-directory.ts'
 import { Accounts } from './accounts/accounts.ts'
 import { createSealing } from './accounts/sealing.ts'
-import { seededKey } from './accounts/seeded-key.ts'
 import { ServerStates } from './agents/server-states.ts'
 import { AuditLog } from './audit/audit-log.ts'
 import { AuditPurge } from './audit/audit-purge.ts'
@@ -22,9 +19,8 @@ import { DecisionLog } from './explain/decision-log.ts'
 import { createAgents } from './gateway-agents.ts'
 import { createConsoles } from './gateway-consoles.ts'
 import type { GatewayParts } from './gateway-handle.ts'
+import { createJobs } from './gateway-jobs.ts'
 import { createTransparency } from './gateway-log.ts'
-import { createPrivateJobs } from './jobs/private-jobs.ts'
-import { createWebhooks } from './jobs/webhooks.ts'
 import { createFailedLogins } from './limits/failed-logins.ts'
 import { GatewayLimits } from './limits/limits.ts'
 import { ModelWishes } from './loading/model-wishes.ts'
@@ -65,7 +61,7 @@ export function createActors(parts: GatewayParts, chain: EvmChain | null) {
   const keeping = createKeeping(parts)
   const pool = createPool(parts, watching, keeping, listener)
   const money = createMoney(parts, watching, keeping, chain)
-  const jobs = createJobs(parts, watching, keeping, pool)
+  const jobs = createJobs(parts, { ...watching, ...keeping, ...pool })
   const transparency = createTransparency(parts, keeping, pool.router)
   const calls = createCalls(parts, { ...watching, ...keeping, ...pool, ...money, ...transparency }, baseUrl)
   const consoles = createConsoles(parts, watching, pool.router)
@@ -244,41 +240,6 @@ function createMoney(parts: GatewayParts, watching: Watching, { audit: trail, ma
     idempotency: createIdempotency({ db, log, peppers }),
     receipts: new ReceiptWriter({ ...database, flushMs: config.SVC_RECEIPT_FLUSH_MS, log, macs }),
   }
-}
-
-const portsOf = (list: readonly string[]) => (list.length === 0 ? [443] : list.map(Number))
-const answers = (state: NodeState) => state === 'ready' || state === 'live' || state === 'draining'
-
-/** Private jobs and the webhooks that tell of their ends. */
-function createJobs(parts: GatewayParts, { metrics, inspector }: Watching, keeping: Keeping, { router }: Pool) {
-  const { config, log, database, world = {} } = parts
-  const webhookKeys = parts.webhookKeys.map(seededKey)
-  const shared = { ...database, log, trail: keeping.audit, inspect: inspector.inspect, macs: keeping.macs }
-  const webhooks = createWebhooks({
-    ...shared,
-    sealing: keeping.sealing,
-    counted: metrics.webhookAttempt,
-    keys: webhookKeys,
-    ports: portsOf(config.SVC_WEBHOOK_PORTS),
-    world,
-  })
-  const jobs = createPrivateJobs({
-    ...shared,
-    webhooks,
-    nodes: {
-      reachable: () => router.nodes().filter((node) => answers(node.state) && router.transport(node.nodeId) !== null),
-      transport: (nodeId) => router.transport(nodeId),
-    },
-    runningPerNodeMax: config.SVC_JOBS_RUNNING_PER_NODE_MAX,
-    retentionMs: config.SVC_JOB_RETENTION_MS,
-    limits: {
-      openPerCustomerMax: config.SVC_JOBS_OPEN_PER_CUSTOMER_MAX,
-      openPerNodeMax: config.SVC_JOBS_OPEN_PER_NODE_MAX,
-      ttlMs: config.SVC_JOB_TTL_MS,
-    },
-    ...clockOf(parts),
-  })
-  return { webhooks, jobs, webhookKeys: webhookKeys.map(webhookPublicKey) }
 }
 
 /** What answers inference requests. */

@@ -1,69 +1,20 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { product } from '../brand.ts'
-import { descriptors } from '../host/descriptors.ts'
-import type { Loop } from '../host/loop.ts'
-import { portInUse } from '../host/port-holder.ts'
-import { openPrivateFolder, type PrivateFolder } from '../host/private-files.ts'
-import type { RuntimeId } from '../ids.ts'
-import { Closing } from '../listener/closing.ts'
-import { watchDescriptors } from '../listener/descriptor-watch.ts'
+import { openPrivateFolder } from '../host/private-files.ts'
 import { parseNoteKey } from '../protocol/log/note.ts'
 import { nodeBaseUrl } from '../transport/http1/direct.ts'
-import { loadTransportKeys, type TransportKeys } from './commands/transport-keys.ts'
+import type { TransportKeys } from './commands/transport-keys.ts'
 import { NodeStartError } from './membership/enrollment.ts'
 import { lockFolder } from './membership/folder-lock.ts'
-import { type Identity, loadIdentity } from './membership/identity.ts'
-import { checkJoining, enrolled, type JoinOptions } from './membership/joining.ts'
-import { createMembership, type Membership, type Place } from './membership/membership.ts'
+import { checkJoining, enrolled } from './membership/joining.ts'
+import { createMembership, type Membership } from './membership/membership.ts'
 import type { PayeeWatch } from './membership/payee-watch.ts'
-import { lexicalRuntime } from './rerank/lexical-runtime.ts'
-import { createRoutes, type Served } from './routes.ts'
-import { type RuntimeTimes, runtimeTimes } from './runtimes/local-runtime.ts'
-import {
-  type BuiltIn,
-  type DeclaredRanker,
-  type RuntimeKey,
-  type RuntimeSet,
-  startRuntimes,
-} from './runtimes/runtime-set.ts'
-import { loadSealedKeys, type SealedKeyTimes } from './sealed/sealed-keys.ts'
-import type { SealedTimes } from './sealed/sealed-stream.ts'
-import { type ServerTimes, serverTimes } from './servers/model-server.ts'
-import { type ModelServers, startModelServers } from './servers/model-servers.ts'
-import { loadModels, type ModelsFile } from './servers/models-file.ts'
-import { watchModels } from './servers/models-watch.ts'
-import { ServerRuntime } from './servers/server-runtime.ts'
+import type { NodeOptions } from './node-options.ts'
+import { closeNode, listenFault, openNode, type Started } from './open-node.ts'
+import type { RuntimeSet } from './runtimes/runtime-set.ts'
+import { loadModels } from './servers/models-file.ts'
 import { type NodeTunnel, startTunnel } from './tunnel/tunnel-client.ts'
-
-export interface NodeOptions extends JoinOptions {
-  readonly dataDir: string
-  readonly hostname: string
-  /** 0: any free one. */
-  readonly port: number
-  /** Base URLs of model servers. */
-  readonly runtimes: readonly string[]
-  /** Model servers that rerank documents but do not say so. */
-  readonly rankers?: readonly DeclaredRanker[]
-  /** Keys of model servers that need one. */
-  readonly runtimeKeys?: readonly RuntimeKey[]
-  /** Look for model servers on loopback. */
-  readonly discover: boolean
-  readonly runtimeTimes?: RuntimeTimes
-  /** The time between two looks at loopback, ms. */
-  readonly discoverMs?: number
-  /** How long the agent still takes new work at the stop, ms. */
-  readonly drainMs?: number
-  /** How long running work may take at the stop, ms. */
-  readonly graceMs?: number
-  readonly serverTimes?: Partial<ServerTimes>
-  readonly sealedTimes?: SealedTimes
-  readonly sealedKeyTimes?: SealedKeyTimes
-  /** Keys of logs that the owner has this node witness, as `name+hash+base64`, beside the one of the enrolment. */
-  readonly logKeys?: readonly string[]
-  /** How long the hashes of the receipts that this node signs are kept. */
-  readonly receiptDays?: number
-}
 
 export interface RunningNode {
   /** null if the agent belongs to no gateway and serves its own computer alone. */
@@ -100,32 +51,6 @@ export function nodeFolderPath(env: Readonly<Record<string, string | undefined>>
   return join(data !== undefined && data !== '' ? data : join(homedir(), '.local', 'share'), product, 'node')
 }
 
-function listenFault(error: unknown, port: number): unknown {
-  const code = String((error as { code?: unknown }).code)
-  if (code === 'EADDRINUSE') return new NodeStartError(`${portInUse(port)}, or choose another port with --listen.`)
-  if (code === 'EACCES') return new NodeStartError(`This user may not use port ${port}. Choose a port above 1023.`)
-  if (code === 'EADDRNOTAVAIL') return new NodeStartError('--listen is not an address of this computer.')
-  return error
-}
-
-/** Everything that a start has opened, in order. */
-interface Started {
-  readonly options: NodeOptions
-  readonly folder: PrivateFolder
-  readonly identity: Identity
-  readonly transportKeys: TransportKeys
-  readonly runtimes: RuntimeSet
-  /** null without a `models.json`. */
-  readonly servers: ModelServers | null
-  /** Of the file. */
-  readonly watching: Loop | null
-  readonly served: Served
-  readonly port: number
-  readonly closing: Closing
-  readonly unlock: () => void
-  readonly unwatch: () => void
-}
-
 function checkGiven({ runtimes, rankers = [], runtimeKeys = [], logKeys = [] }: NodeOptions): void {
   if (logKeys.some((key) => parseNoteKey(key) === null)) {
     throw new NodeStartError('--log-key takes the key of a public log, like svc-log/…+…+…')
@@ -147,7 +72,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
   const enrolledBefore = checkJoining(options, folder)
   const unlock = lockFolder(folder)
   const place = { membership: null as Membership | null, decided: Promise.resolve() as Promise<unknown> }
-  const started = await open(options, { folder, models, place, unlock }).catch((error: unknown) => {
+  const started = await openNode(options, { folder, models, place, unlock }).catch((error: unknown) => {
     unlock()
     throw listenFault(error, options.port)
   })
@@ -161,103 +86,10 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
   try {
     await joining
   } catch (error) {
-    await close(started)
+    await closeNode(started)
     throw error
   }
   return { ...running(started, place.membership), enrolledBefore }
-}
-
-interface Opening {
-  readonly folder: PrivateFolder
-  readonly models: ModelsFile | null
-  readonly place: Place
-  readonly unlock: () => void
-}
-
-/** One runtime for each model of `models.json`. */
-function serverRuntimes(servers: ModelServers, times: RuntimeTimes): BuiltIn {
-  const made = servers.list.map(({ model: { id: modelId } }) => {
-    const make = (runtimeId: RuntimeId, changed: () => void) =>
-      new ServerRuntime({ runtimeId, servers, modelId, times, changed })
-    return [`model:${modelId}`, make] as const
-  })
-  return Object.fromEntries(made)
-}
-
-const portsIn = (file: ModelsFile | null) =>
-  (file?.models ?? []).map(({ port }) => port).filter((port) => typeof port === 'number')
-
-async function open(options: NodeOptions, { folder, models, place, unlock }: Opening): Promise<Started> {
-  const { log, hostname } = options
-  const identity = loadIdentity(folder)
-  const transportKeys = loadTransportKeys({ folder, identity: identity.key })
-  const sealedKeys = await loadSealedKeys({
-    folder,
-    identity: identity.key,
-    ...(options.sealedKeyTimes === undefined ? {} : { times: options.sealedKeyTimes }),
-  })
-  const given = options.serverTimes === undefined ? {} : { times: options.serverTimes }
-  const servers = models === null ? null : await startModelServers({ file: models, folder, log, ...given })
-  const builtIn = () => ({
-    lexical: lexicalRuntime,
-    ...(servers === null ? {} : serverRuntimes(servers, options.runtimeTimes ?? runtimeTimes)),
-  })
-  const runtimes = await startRuntimes({
-    folder,
-    log,
-    urls: options.runtimes,
-    rankers: options.rankers ?? [],
-    keys: options.runtimeKeys ?? [],
-    discover: options.discover,
-    ownPort: options.port,
-    builtIn: builtIn(),
-    serverPorts: portsIn(models),
-    ...(options.discoverMs === undefined ? {} : { discoverMs: options.discoverMs }),
-    ...(options.runtimeTimes === undefined ? {} : { times: options.runtimeTimes }),
-  })
-  try {
-    const budgetMb = () => servers?.budgetMb ?? null
-    const served = createRoutes({
-      folder,
-      identity,
-      transportKeys,
-      sealedKeys,
-      sealedTimes: options.sealedTimes,
-      runtimes,
-      place,
-      budgetMb,
-      log,
-      days: options.receiptDays,
-    })
-    served.witnessed.give(options.logKeys ?? [])
-    const { app } = served.routes
-    app.listen({ hostname, port: options.port, reusePort: false })
-    const port = app.server?.port ?? options.port
-    const closing = new Closing(app.server === null ? [] : [app.server])
-    const unwatch = watchDescriptors(descriptors, { server: () => app.server, log })
-    log.info('listening', { port })
-    const adopted = (file: ModelsFile) => runtimes.serve(builtIn(), portsIn(file))
-    const everyMs = options.serverTimes?.fileMs ?? serverTimes.fileMs
-    const watching = servers === null ? null : watchModels({ folder: folder.path, servers, everyMs, log, adopted })
-    return {
-      options,
-      folder,
-      identity,
-      transportKeys,
-      runtimes,
-      servers,
-      watching,
-      served,
-      port,
-      closing,
-      unlock,
-      unwatch,
-    }
-  } catch (error) {
-    runtimes.stop()
-    await servers?.stop()
-    throw error
-  }
 }
 
 function openTunnel(
@@ -332,15 +164,5 @@ async function stopOrderly(started: Started, tunnel: NodeTunnel | null): Promise
     tunnel?.stop(graceMs + lastBytesMs),
   ])
   await closing.quiet(lastBytesMs)
-  await close(started)
-}
-
-async function close({ options, runtimes, servers, watching, served, unlock, unwatch }: Started): Promise<void> {
-  unwatch()
-  await watching?.stop()
-  await served.routes.app.server?.stop(true)
-  runtimes.stop()
-  await servers?.stop()
-  unlock()
-  options.log.flush()
+  await closeNode(started)
 }

@@ -116,10 +116,10 @@ export class MemoryPlanner {
     return this.latest
   }
 
-  /** By model, of the process that leads: the others would count twice. */
+  /** By the last plan and model, of the process that leads: the others would count twice. */
   async wantedReplicas(): Promise<Readonly<Record<string, number>>> {
     const wanted: Record<string, number> = {}
-    const now = this.leads ? await this.current() : null
+    const now = this.leads ? (this.latest ?? (await this.current())) : null
     for (const model of now?.plan.problem.models ?? []) {
       const replicas = wantedReplicas(model)
       if (replicas > 0) wanted[model.modelId] = (wanted[model.modelId] ?? 0) + replicas

@@ -1,6 +1,6 @@
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { headers as names } from '../../brand.ts'
-import { foreignJson } from '../../protocol/json/foreign-json.ts'
+import { foreignAnswer, foreignJson } from '../../protocol/json/foreign-json.ts'
 import { encapsulatedKeyHeader, keyMismatchType, responseNonceHeader } from '../../protocol/sealed/ehbp.ts'
 import { framed } from '../../protocol/sealed/frames.ts'
 import { sealBody } from '../../protocol/sealed/hpke.ts'
@@ -153,10 +153,13 @@ function withPad(body: Readonly<Record<string, unknown>>): object {
   return { ...body, svc: { ...svc, pad: true } }
 }
 
+/** What a gateway may say in place of an answer, bytes. */
+const refusalBytesMax = 64 * 1024
+
 /** Such an answer is not the node's own word: it costs one more question and nothing else. */
 async function isKeyMismatch(response: Response): Promise<boolean> {
   if (response.status !== 422) return false
-  const { type } = (foreignJson(await response.clone().text()) ?? {}) as { readonly type?: unknown }
+  const { type } = ((await foreignAnswer(response.clone(), refusalBytesMax)) ?? {}) as { readonly type?: unknown }
   return type === keyMismatchType
 }
 

@@ -53,7 +53,11 @@ export const measureAxis = (ink: Ink, { show, whole = false }: Measure): uPlot.A
   ticks: { show: false },
   size: (_, texts) =>
     Math.ceil(Math.max(0, ...(texts ?? []).map((text) => text?.length ?? 0)) * characterPx) + aroundPx,
-  values: (_, splits) => splits.map((value) => (value === 0 ? '0' : show(value))),
+  // Values below the smallest unit read alike: one mark says it.
+  values: (_, splits) =>
+    splits
+      .map((value) => (value === 0 ? '0' : show(value)))
+      .map((text, at, all) => (all.indexOf(text) === at ? text : '')),
 })
 
 /** A round number at least as large: the scale does not jump with every point. */

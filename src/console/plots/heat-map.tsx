@@ -157,7 +157,9 @@ export function HeatMap(props: HeatMapProps) {
         <span class="chart-time">{pointed === null ? '' : momentText(pointed.step.atMs)}</span>
       </figcaption>
       <p class="legend">
-        {pointed === null ? (
+        {pointed === null && sum === 0 ? (
+          'Nothing measured'
+        ) : pointed === null ? (
           <span class="series-0">
             <span class="heat-scale" aria-hidden="true" /> 1 to {count(mostOf(steps))} in a field, {requestsText(sum)}{' '}
             in all

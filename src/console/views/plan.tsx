@@ -50,6 +50,7 @@ const Act = ({ place }: { place: PlannedPlace }) => (
 
 function Moves({ places }: { places: readonly PlannedPlace[] }) {
   const moves = places.filter(({ step }) => step === 'load')
+  if (places.length === 0) return <Empty title="Nothing to plan">No node has a memory that can be planned.</Empty>
   if (moves.length === 0)
     return <Empty title="Everything is where it should be">No load would pay for itself within ten minutes.</Empty>
   return (

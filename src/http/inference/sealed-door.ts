@@ -55,6 +55,7 @@ export class SealedDoor implements InferencePlace {
     try {
       const access = await inferenceAccess(this.context, request, line.address)
       line.access = access
+      if (access.accountStatus !== 'active') throw new Problem('account_suspended')
       if (!gateway.memory.admits(access.customerId)) throw gateway.memory.refusal()
       const body = this.named(access, bodyOf(request))
       const { SVC_CHAT_BODY_BYTES_MAX: bytesMax } = gateway.config

@@ -11,8 +11,13 @@ export interface PlanMove {
 }
 
 /** One host's way from what it has to what the plan wants, the most useful load first. */
-function movesOn(problem: PlanProblem, chosen: Uint8Array, host: number, gainOf: (at: number) => number): PlanMove[] {
-  const here = problem.places.flatMap((place, at) => (place.host === host ? [at] : []))
+function movesOn(
+  { problem, byHost }: Packing,
+  chosen: Uint8Array,
+  host: number,
+  gainOf: (at: number) => number,
+): PlanMove[] {
+  const here = byHost[host] ?? []
   const place = (at: number) => problem.places[at] as PlanPlace
   const wanted = here
     .filter((at) => chosen[at] === 1 && place(at).holds === 'away')
@@ -77,6 +82,6 @@ export function movesOf(problem: PlanProblem, chosen: Uint8Array): readonly Plan
     return gain
   }
   return problem.hosts
-    .flatMap((_, host) => movesOn(problem, chosen, host, gainOf))
+    .flatMap((_, host) => movesOn(packing, chosen, host, gainOf))
     .toSorted((a, b) => b.gainMs - a.gainMs || a.load - b.load)
 }

@@ -38,8 +38,8 @@ function leavingOf({ models, places }: PlanProblem, { unload }: PlanMove): strin
   const calls = leaving.reduce((sum, { demand }) => sum + demand.calls, 0)
   const names = listed(leaving.map(({ modelId }) => modelId))
   const verb = leaving.length === 1 ? 'leaves' : 'leave'
-  const use = calls === 0 ? 'for which nobody asked' : `which had ${times(calls, 'call')}`
-  return ` ${names} ${verb} memory for it, ${use} in the last hour.`
+  const use = calls === 0 ? 'no calls' : times(calls, 'call')
+  return ` ${names} ${verb} memory for it, and had ${use} in the last hour.`
 }
 
 /** A move in words for operators: which model, on which node, and why. */

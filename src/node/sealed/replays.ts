@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PrivateFolder } from '../../host/private-files.ts'
 import { dayMs, secondMs } from '../../time.ts'
@@ -30,6 +30,7 @@ export interface ReplaysOptions {
 
 export function openReplays({ folder, most = replaysMax, now = Date.now }: ReplaysOptions): Replays {
   const file = join(folder.path, replaysFile)
+  const beside = `${file}.new`
   const used = new Map<string, number>()
   let written = 0
   const leastSeconds = () => Math.floor((now() - replayKeptMs) / secondMs)
@@ -42,7 +43,9 @@ export function openReplays({ folder, most = replaysMax, now = Date.now }: Repla
     }
   }
   const rewrite = () => {
-    writeFileSync(file, Buffer.concat([...used].map(([hash, seconds]) => recordOf(hash, seconds))), { mode: 0o600 })
+    // A crash in the middle of it must forget none.
+    writeFileSync(beside, Buffer.concat([...used].map(([hash, seconds]) => recordOf(hash, seconds))), { mode: 0o600 })
+    renameSync(beside, file)
     written = used.size
   }
   for (const [hash, seconds] of readRecords(file)) used.set(hash, seconds)

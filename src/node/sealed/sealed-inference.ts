@@ -159,7 +159,8 @@ const problemOf = (error: unknown): Problem =>
 
 /** The body as the gateway would check it. Throws `Problem`. */
 function readRequest({ operation, opened, order }: SealedInput): Request {
-  const body = operation.read(utf8(opened.pieces))
+  const sent = utf8(opened.pieces)
+  const body = operation.read(sent)
   if (body.svc?.mixture !== undefined) throw new Problem('mixture_unsupported_path', { param: 'svc.mixture' })
   if (body.model !== order.clientModel) {
     const detail = `The sealed body asks for another model than the header says, which is ${order.clientModel}.`
@@ -167,7 +168,7 @@ function readRequest({ operation, opened, order }: SealedInput): Request {
   }
   checkTokens(operation, body, order)
   const { pad } = (body.svc ?? {}) as { readonly pad?: unknown }
-  return { body, text: operation.written?.(body) ?? utf8(opened.pieces), padded: pad === true }
+  return { body, text: operation.written?.(body) ?? sent, padded: pad === true }
 }
 
 function checkTokens({ generates }: Operation, body: InferenceRequest, { maxTokens }: SealedOrder): void {

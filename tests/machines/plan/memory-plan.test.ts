@@ -79,7 +79,7 @@ describe('§37 which model belongs where', () => {
     expect(chosen(problemOf(models, { rack: { memory: 9_000 } }))).toEqual(['rack: a', 'rack: c'])
     const problem = problemOf(models, { rack: { memory: 9_000, has: ['b', 'c'] } })
     expect(sentences({ ...problem })).toEqual([
-      'Load a on rack: it has 9 calls a minute, and no node has it in memory. b leaves memory for it, which had 300 calls in the last hour.',
+      'Load a on rack: it has 9 calls a minute, and no node has it in memory. b leaves memory for it, and had 300 calls in the last hour.',
     ])
   })
 
@@ -88,7 +88,7 @@ describe('§37 which model belongs where', () => {
     const problem = problemOf(models, { one: { memory: 1_000, has: ['a'] }, two: { memory: 1_000, has: ['b'] } })
     expect(problem.models.map(wantedReplicas)).toEqual([3, 1])
     expect(sentences(problem)).toEqual([
-      'Load a on two, too: 6 of its calls are under way at a time, and its one server takes 4. b leaves memory for it, which had 0.6 calls in the last hour.',
+      'Load a on two, too: 6 of its calls are under way at a time, and its one server takes 4. b leaves memory for it, and had 0.6 calls in the last hour.',
     ])
   })
 
@@ -107,7 +107,7 @@ describe('§37 which model belongs where', () => {
     const hosts = { 'rack-1': { memory: 1_000 }, 'rack-2': { memory: 1_000, has: ['gemma'] } }
     const why = (hour: ModelSpec['hour'], calls = 2) =>
       sentences(problemOf({ 'qwen3-32b': { calls, hour: hour ?? {} }, gemma: { calls: 0 } }, hosts, only))[0]
-    const leaves = 'gemma leaves memory for it, for which nobody asked in the last hour.'
+    const leaves = 'gemma leaves memory for it, and had no calls in the last hour.'
     expect(why({ calls: 120, waited: 49, waitMs: 49 * 6_000 })).toBe(
       `Load qwen3-32b on rack-2: 41 % of its calls waited 6 s for a load in the last hour. ${leaves}`,
     )

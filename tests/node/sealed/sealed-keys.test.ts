@@ -86,6 +86,14 @@ describe('§38: replays', () => {
     expect([1, 2, 3, 1].map((value) => replays.use('a', enc(value)))).toEqual(['fresh', 'fresh', 'full', 'used'])
   })
 
+  test('a file that a crash left half written beside them takes no key out of use', () => {
+    openReplays({ folder }).use('a', enc(1))
+    appendFileSync(join(dir, `${replaysFile}.new`), Buffer.alloc(7))
+    const again = openReplays({ folder })
+    expect([again.use('a', enc(1)), again.use('a', enc(2))]).toEqual(['used', 'fresh'])
+    expect(openReplays({ folder }).use('a', enc(2))).toBe('used')
+  })
+
   test('a record that a crash cut off is passed over', () => {
     openReplays({ folder }).use('a', enc(1))
     appendFileSync(join(dir, replaysFile), Buffer.alloc(7))

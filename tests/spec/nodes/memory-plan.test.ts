@@ -105,7 +105,7 @@ describe('§37 the plan of the memory, done', () => {
 })
 
 test('§37: a load that its node refuses is not tried again soon, and a node that tells no budget holds what was seen there', async () => {
-  const gateway = await startTestGateway({ env: { SVC_PLAN: 'act' } })
+  const gateway = await startTestGateway({ env: { SVC_PLAN: 'act', SVC_ADMIN_RPM_PER_TOKEN: '1000000' } })
   const customer = await gateway.customer()
   const ollama = startOllamaNode({ models: ['x', 'y'] })
   const nodeId = await gateway.node(ollama.url, { customerId: customer.customerId })

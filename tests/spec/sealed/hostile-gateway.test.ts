@@ -227,3 +227,16 @@ async function list(): Promise<[SealedNode, ...SealedNode[]]> {
   })
   return ((await response.json()) as { readonly data: [SealedNode, ...SealedNode[]] }).data
 }
+
+test('§38: of a refusal in the node’s place no more is read than a refusal has', async () => {
+  const type = 'urn:ietf:params:ehbp:error:key-config'
+  const refused = (padding: string) => ({
+    answer: (): RelayedAnswer => ({
+      status: 422,
+      headers: new Headers({ 'content-type': 'application/problem+json' }),
+      body: new TextEncoder().encode(JSON.stringify({ padding, type })),
+    }),
+  })
+  expect(await faultOf(ask(refused('')))).toBe('no_key_in_use')
+  expect((await ask(refused('x'.repeat(100_000)))).status).toBe(422)
+})

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { headers } from '../../../src/brand.ts'
 import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
-import { type NodeOptions, type RunningNode, startNode } from '../../../src/node/main.ts'
+import { type RunningNode, startNode } from '../../../src/node/main.ts'
+import type { NodeOptions } from '../../../src/node/node-options.ts'
 import { type SigningKey, signingKey, type VerifyKey, verifyKey } from '../../../src/protocol/signing/ed25519.ts'
 import {
   enrollMessage,

@@ -1,5 +1,5 @@
 import { type FakeNode, type FakeNodeOptions, startFakeNode } from '../../../src/fake-node/fake-node.ts'
-import type { NodeOptions } from '../../../src/node/main.ts'
+import type { NodeOptions } from '../../../src/node/node-options.ts'
 import { freePort } from '../gateways/free-port.ts'
 import type { TestCustomer, TestGateway } from '../gateways/gateway.ts'
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../nodes/agents.ts'

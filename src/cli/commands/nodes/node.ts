@@ -1,5 +1,6 @@
 import { isLoopback } from '../../../host/loopback.ts'
-import type { NodeOptions, RunningNode } from '../../../node/main.ts'
+import type { RunningNode } from '../../../node/main.ts'
+import type { NodeOptions } from '../../../node/node-options.ts'
 import { action, type OptionSpecs, type OptionValues, type Verb } from '../../frame/action.ts'
 import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
 import { listenAddress } from '../../frame/listen-address.ts'

@@ -1,0 +1,36 @@
+import type { JoinOptions } from './membership/joining.ts'
+import type { RuntimeTimes } from './runtimes/local-runtime.ts'
+import type { DeclaredRanker, RuntimeKey } from './runtimes/runtime-set.ts'
+import type { SealedKeyTimes } from './sealed/sealed-keys.ts'
+import type { SealedTimes } from './sealed/sealed-stream.ts'
+import type { ServerTimes } from './servers/model-server.ts'
+
+/** How an agent is started. */
+export interface NodeOptions extends JoinOptions {
+  readonly dataDir: string
+  readonly hostname: string
+  /** 0: any free one. */
+  readonly port: number
+  /** Base URLs of model servers. */
+  readonly runtimes: readonly string[]
+  /** Model servers that rerank documents but do not say so. */
+  readonly rankers?: readonly DeclaredRanker[]
+  /** Keys of model servers that need one. */
+  readonly runtimeKeys?: readonly RuntimeKey[]
+  /** Look for model servers on loopback. */
+  readonly discover: boolean
+  readonly runtimeTimes?: RuntimeTimes
+  /** The time between two looks at loopback, ms. */
+  readonly discoverMs?: number
+  /** How long the agent still takes new work at the stop, ms. */
+  readonly drainMs?: number
+  /** How long running work may take at the stop, ms. */
+  readonly graceMs?: number
+  readonly serverTimes?: Partial<ServerTimes>
+  readonly sealedTimes?: SealedTimes
+  readonly sealedKeyTimes?: SealedKeyTimes
+  /** Keys of logs that the owner has this node witness, as `name+hash+base64`, beside the one of the enrolment. */
+  readonly logKeys?: readonly string[]
+  /** How long the hashes of the receipts that this node signs are kept. */
+  readonly receiptDays?: number
+}

@@ -1,0 +1,162 @@
+import { descriptors } from '../host/descriptors.ts'
+import type { Loop } from '../host/loop.ts'
+import { portInUse } from '../host/port-holder.ts'
+import type { PrivateFolder } from '../host/private-files.ts'
+import type { RuntimeId } from '../ids.ts'
+import { Closing } from '../listener/closing.ts'
+import { watchDescriptors } from '../listener/descriptor-watch.ts'
+import { loadTransportKeys, type TransportKeys } from './commands/transport-keys.ts'
+import { NodeStartError } from './membership/enrollment.ts'
+import { type Identity, loadIdentity } from './membership/identity.ts'
+import type { Place } from './membership/membership.ts'
+import type { NodeOptions } from './node-options.ts'
+import { lexicalRuntime } from './rerank/lexical-runtime.ts'
+import { createRoutes, type Served } from './routes.ts'
+import { type RuntimeTimes, runtimeTimes } from './runtimes/local-runtime.ts'
+import { type BuiltIn, type RuntimeSet, startRuntimes } from './runtimes/runtime-set.ts'
+import { loadSealedKeys } from './sealed/sealed-keys.ts'
+import { serverTimes } from './servers/model-server.ts'
+import { type ModelServers, startModelServers } from './servers/model-servers.ts'
+import type { ModelsFile } from './servers/models-file.ts'
+import { watchModels } from './servers/models-watch.ts'
+import { ServerRuntime } from './servers/server-runtime.ts'
+
+/** What a person can do about a socket that cannot be opened. */
+export function listenFault(error: unknown, port: number): unknown {
+  const code = String((error as { code?: unknown }).code)
+  if (code === 'EADDRINUSE') return new NodeStartError(`${portInUse(port)}, or choose another port with --listen.`)
+  if (code === 'EACCES') return new NodeStartError(`This user may not use port ${port}. Choose a port above 1023.`)
+  if (code === 'EADDRNOTAVAIL') return new NodeStartError('--listen is not an address of this computer.')
+  return error
+}
+
+/** Everything that a start has opened, in order. */
+export interface Started {
+  readonly options: NodeOptions
+  readonly folder: PrivateFolder
+  readonly identity: Identity
+  readonly transportKeys: TransportKeys
+  readonly runtimes: RuntimeSet
+  /** null without a `models.json`. */
+  readonly servers: ModelServers | null
+  /** Of the file. */
+  readonly watching: Loop | null
+  readonly served: Served
+  readonly port: number
+  readonly closing: Closing
+  readonly unlock: () => void
+  readonly unwatch: () => void
+}
+
+export interface Opening {
+  readonly folder: PrivateFolder
+  readonly models: ModelsFile | null
+  readonly place: Place
+  readonly unlock: () => void
+}
+
+/** One runtime for each model of `models.json`. */
+function serverRuntimes(servers: ModelServers, times: RuntimeTimes): BuiltIn {
+  const made = servers.list.map(({ model: { id: modelId } }) => {
+    const make = (runtimeId: RuntimeId, changed: () => void) =>
+      new ServerRuntime({ runtimeId, servers, modelId, times, changed })
+    return [`model:${modelId}`, make] as const
+  })
+  return Object.fromEntries(made)
+}
+
+const portsIn = (file: ModelsFile | null) =>
+  (file?.models ?? []).map(({ port }) => port).filter((port) => typeof port === 'number')
+
+/** Starts the model servers, looks at the others, and listens. Rejects as the first step that fails, when the earlier ones are undone. */
+export async function openNode(options: NodeOptions, { folder, models, place, unlock }: Opening): Promise<Started> {
+  const { log, hostname } = options
+  const identity = loadIdentity(folder)
+  const transportKeys = loadTransportKeys({ folder, identity: identity.key })
+  const sealedKeys = await loadSealedKeys({
+    folder,
+    identity: identity.key,
+    ...(options.sealedKeyTimes === undefined ? {} : { times: options.sealedKeyTimes }),
+  })
+  const given = options.serverTimes === undefined ? {} : { times: options.serverTimes }
+  const servers = models === null ? null : await startModelServers({ file: models, folder, log, ...given })
+  const builtIn = () => ({
+    lexical: lexicalRuntime,
+    ...(servers === null ? {} : serverRuntimes(servers, options.runtimeTimes ?? runtimeTimes)),
+  })
+  const runtimes = await startRuntimes({
+    folder,
+    log,
+    urls: options.runtimes,
+    rankers: options.rankers ?? [],
+    keys: options.runtimeKeys ?? [],
+    discover: options.discover,
+    ownPort: options.port,
+    builtIn: builtIn(),
+    serverPorts: portsIn(models),
+    ...(options.discoverMs === undefined ? {} : { discoverMs: options.discoverMs }),
+    ...(options.runtimeTimes === undefined ? {} : { times: options.runtimeTimes }),
+  })
+  try {
+    const budgetMb = () => servers?.budgetMb ?? null
+    const served = createRoutes({
+      folder,
+      identity,
+      transportKeys,
+      sealedKeys,
+      sealedTimes: options.sealedTimes,
+      runtimes,
+      place,
+      budgetMb,
+      log,
+      days: options.receiptDays,
+    })
+    served.witnessed.give(options.logKeys ?? [])
+    const { app } = served.routes
+    app.listen({ hostname, port: options.port, reusePort: false })
+    const port = app.server?.port ?? options.port
+    const closing = new Closing(app.server === null ? [] : [app.server])
+    const unwatch = watchDescriptors(descriptors, { server: () => app.server, log })
+    log.info('listening', { port })
+    const adopted = (file: ModelsFile) => runtimes.serve(builtIn(), portsIn(file))
+    const everyMs = options.serverTimes?.fileMs ?? serverTimes.fileMs
+    const watching = servers === null ? null : watchModels({ folder: folder.path, servers, everyMs, log, adopted })
+    return {
+      options,
+      folder,
+      identity,
+      transportKeys,
+      runtimes,
+      servers,
+      watching,
+      served,
+      port,
+      closing,
+      unlock,
+      unwatch,
+    }
+  } catch (error) {
+    runtimes.stop()
+    await servers?.stop()
+    throw error
+  }
+}
+
+/** The opposite, in its order. */
+export async function closeNode({
+  options,
+  runtimes,
+  servers,
+  watching,
+  served,
+  unlock,
+  unwatch,
+}: Started): Promise<void> {
+  unwatch()
+  await watching?.stop()
+  await served.routes.app.server?.stop(true)
+  runtimes.stop()
+  await servers?.stop()
+  unlock()
+  options.log.flush()
+}
