@@ -16,7 +16,7 @@ const root = resolve(import.meta.dir, '..')
 const swaggerFiles = ['swagger-ui-bundle.js', 'swagger-ui.css', 'favicon-32x32.png']
 /** What the program reads while it runs (`src/host/program-files.ts`), besides its code. */
 const filePatterns = [
-  'src/db/migrations/**/*.{sql,json}',
+  'src/db/migrations/**/*.{sql,json,gz}',
   'src/http/docs/*.{html,js,css}',
   'contracts/PayoutSettlementV2.json',
 ]

@@ -1,11 +1,13 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { gunzipSync } from 'node:zlib'
 import type { TransactionSql } from 'postgres'
 import { programFile } from '../host/program-files.ts'
 import { connect } from './client.ts'
 
 const folder = 'src/db/migrations'
 export const migrationsFolder = programFile(folder)
+export const statementBreakpoint = '--> statement-breakpoint'
 
 export interface Migration {
   readonly statements: readonly string[]
@@ -38,30 +40,65 @@ export class DatabaseNewerError extends Error {
   }
 }
 
-export const statementBreakpoint = '--> statement-breakpoint'
+const hashOf = (text: string) => createHash('sha256').update(text).digest('hex')
+const migrationOf = (text: string, madeAt: number): Migration => ({
+  statements: text.split(statementBreakpoint),
+  madeAt,
+  hash: hashOf(text),
+})
+const textOf = (tag: string) => readFileSync(programFile(`${folder}/${tag}.sql`), 'utf8')
+
+interface Known {
+  /** What brings a database of before 0.1.0 to the baseline, oldest first. */
+  readonly chain: readonly Migration[]
+  /** What makes of an empty database what the chain does, at once. */
+  readonly baseline: string
+  readonly later: readonly Migration[]
+}
+
+/** Read at each use: a process needs them at its start alone. */
+function read(): Known {
+  const journal = JSON.parse(readFileSync(programFile(`${folder}/meta/_journal.json`), 'utf8')) as Journal
+  const packed = gunzipSync(readFileSync(programFile(`${folder}/chain.json.gz`))).toString()
+  const chain = JSON.parse(packed) as readonly { readonly text: string; readonly when: number }[]
+  const [first, ...later] = journal.entries
+  if (first === undefined) throw new Error('the journal of the migrations is empty')
+  return {
+    chain: chain.map(({ text, when }) => migrationOf(text, when)),
+    baseline: textOf(first.tag),
+    later: later.map(({ tag, when }) => migrationOf(textOf(tag), when)),
+  }
+}
 
 /** All migrations of this version, oldest first. */
 export function migrations(): readonly Migration[] {
-  const journal = JSON.parse(readFileSync(programFile(`${folder}/meta/_journal.json`), 'utf8')) as Journal
-  return journal.entries.map(({ tag, when }) => {
-    const text = readFileSync(programFile(`${folder}/${tag}.sql`), 'utf8')
-    const hash = createHash('sha256').update(text).digest('hex')
-    return { statements: text.split(statementBreakpoint), madeAt: when, hash }
-  })
+  const { chain, later } = read()
+  return [...chain, ...later]
 }
 
-/** Uses the table and the rule of Drizzle's own migrator, which reads a folder and is not part of a built program. */
+/**
+ * Uses the table and the rule of Drizzle's own migrator, which reads a folder and is not part of a built program. An empty
+ * database takes the baseline in place of the chain, and notes the chain as applied: both ways end the same.
+ */
 export async function applyMigrations(sql: TransactionSql, wanted: readonly Migration[]): Promise<void> {
   await sql.unsafe('create schema if not exists drizzle')
   await sql.unsafe(
     'create table if not exists drizzle.__drizzle_migrations (id serial primary key, hash text not null, created_at bigint)',
   )
+  const note = ({ hash, madeAt }: Migration) =>
+    sql`insert into drizzle.__drizzle_migrations (hash, created_at) values (${hash}, ${madeAt})`
   const [last] = await sql<{ at: string }[]>`
     select created_at as at from drizzle.__drizzle_migrations order by created_at desc limit 1`
-  const newer = last === undefined ? wanted : wanted.filter(({ madeAt }) => madeAt > Number(last.at))
-  for (const { statements, hash, madeAt } of newer) {
-    for (const statement of statements) await sql.unsafe(statement)
-    await sql`insert into drizzle.__drizzle_migrations (hash, created_at) values (${hash}, ${madeAt})`
+  const packed = last === undefined ? read() : null
+  const whole = packed?.chain.every(({ hash }, at) => wanted[at]?.hash === hash) === true
+  if (packed !== null && whole) {
+    await sql.unsafe(packed.baseline)
+    for (const migration of packed.chain) await note(migration)
+  }
+  const from = whole ? Number(packed?.chain.at(-1)?.madeAt) : Number(last?.at ?? 0)
+  for (const migration of wanted.filter(({ madeAt }) => madeAt > from)) {
+    for (const statement of migration.statements) await sql.unsafe(statement)
+    await note(migration)
   }
 }
 

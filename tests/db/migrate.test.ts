@@ -2,10 +2,10 @@ import { expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect } from '../../src/db/client.ts'
-import { migrateDatabase, migrationsFolder } from '../../src/db/migrate.ts'
+import { migrateDatabase, migrations, migrationsFolder } from '../../src/db/migrate.ts'
 import { emptyDatabase } from '../support/run/postgres.ts'
 
-const migrations = readdirSync(migrationsFolder).filter((name) => name.endsWith('.sql')).length
+const count = migrations().length
 
 test('three processes migrate one database at once: each succeeds, each migration runs once', async () => {
   const database = await emptyDatabase()
@@ -24,7 +24,7 @@ test('three processes migrate one database at once: each succeeds, each migratio
   const sql = connect(database.url, { max: 1 })
   const [row] = await sql`select count(*)::int as count from drizzle.__drizzle_migrations`
   await sql.end()
-  expect(row).toEqual({ count: migrations })
+  expect(row).toEqual({ count })
   await database.drop()
 })
 
@@ -37,7 +37,7 @@ test('a second run changes nothing and leaves no lock behind', async () => {
     await sql`select 1 from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`
   const [row] = await sql`select count(*)::int as count from drizzle.__drizzle_migrations`
   await sql.end()
-  expect([locks.length, row]).toEqual([0, { count: migrations }])
+  expect([locks.length, row]).toEqual([0, { count }])
   await database.drop()
 })
 

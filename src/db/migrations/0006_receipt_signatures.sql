@@ -1,1 +1,0 @@
-ALTER TABLE "receipts" ADD COLUMN "signature_ed25519" text;

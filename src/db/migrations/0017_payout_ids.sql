@@ -1,1 +1,0 @@
-ALTER TABLE "payout_batches" ADD COLUMN "leaf_version" integer DEFAULT 1 NOT NULL;

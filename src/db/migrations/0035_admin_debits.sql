@@ -1,3 +1,0 @@
-ALTER TABLE "ledger_entries" DROP CONSTRAINT "ledger_reservation_of_kind";--> statement-breakpoint
-CREATE INDEX "ledger_entries_decided" ON "ledger_entries" USING btree ("kind","seq") WHERE kind not in ('reserve', 'release', 'debit');--> statement-breakpoint
-ALTER TABLE "ledger_entries" ADD CONSTRAINT "ledger_reservation_of_kind" CHECK (("ledger_entries"."kind" in ('admin_credit', 'admin_debit')) = ("ledger_entries"."reservation_id" is null));

@@ -1,1 +1,0 @@
-ALTER TABLE "model_entries" ADD COLUMN "serves" jsonb;
