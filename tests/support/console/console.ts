@@ -28,12 +28,19 @@ export interface ConsolePage {
   show(view: string): Promise<void>
   /** What `show` has shown. */
   readonly shown: ReadonlySet<string>
-  /** What axe finds wrong, as texts. */
-  violations(): Promise<readonly string[]>
+  /** What axe finds wrong, as texts: by all of its rules, by the one about colours, or by all but that one. */
+  violations(rules?: AxeRules): Promise<readonly string[]>
   /** Into docs/images, when that was asked for. */
   picture(name: string): Promise<void>
   close(): Promise<void>
 }
+
+export type AxeRules = 'all' | 'colours' | 'structure'
+const axeOptions = {
+  all: {},
+  colours: { runOnly: ['color-contrast'] },
+  structure: { rules: { 'color-contrast': { enabled: false } } },
+} as const satisfies Record<AxeRules, object>
 
 interface AxeResult {
   readonly violations: readonly { readonly id: string; readonly nodes: readonly { readonly html: string }[] }[]
@@ -73,10 +80,12 @@ export async function openConsole(
       await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: view, exact: true }).click()
       await page.getByRole('heading', { level: 1, name: view }).waitFor()
     },
-    violations: async () => {
+    violations: async (rules = 'all') => {
       // The page stays the same document, so half a megabyte is sent once.
       if ((await page.evaluate('typeof axe')) === 'undefined') await page.evaluate(axe)
-      const { violations } = (await page.evaluate("axe.run({ resultTypes: ['violations'] })")) as AxeResult
+      const { violations } = (await page.evaluate(
+        `axe.run(${JSON.stringify({ resultTypes: ['violations'], ...axeOptions[rules] })})`,
+      )) as AxeResult
       return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
     },
     picture: async (name) => {
