@@ -3,9 +3,11 @@ import { dirname, join, relative, resolve } from 'node:path'
 import type { BunPlugin } from 'bun'
 import { builtAgent, bundleAgent } from '../src/actors/agents/agent-bundle.ts'
 import { builtConsole, bundleConsole, type Files } from '../src/actors/console/console-page.ts'
+import { builtManual } from '../src/actors/console/manual.ts'
 import { builtCharts, drawCharts } from '../src/actors/console/statecharts.ts'
 import { builtVerifyPage, bundleVerifyPage } from '../src/actors/console/verify-page.ts'
 import { packageFile, packagePath } from '../src/host/program-files.ts'
+import { makeManual } from '../src/manual/make.ts'
 
 /**
  * Makes the whole program one executable file, `dist/penstock`, that needs neither Node nor Bun nor a node_modules:
@@ -18,6 +20,7 @@ const swaggerFiles = ['swagger-ui-bundle.js', 'swagger-ui.css', 'favicon-32x32.p
 const filePatterns = [
   'src/db/migrations/**/*.{sql,json,gz}',
   'src/http/docs/*.{html,js,css}',
+  'docs/images/**/*.{png,svg}',
   'contracts/PayoutSettlementV2.json',
 ]
 
@@ -35,6 +38,7 @@ async function madeFiles(work: string): Promise<readonly (readonly [string, stri
     [builtCharts, JSON.stringify(await drawCharts())],
     ...within(builtConsole, await bundleConsole()),
     ...within(builtVerifyPage, await bundleVerifyPage()),
+    ...within(builtManual, await makeManual()),
   ]
   return files.map(([path, content]) => {
     const file = join(work, path)

@@ -98,6 +98,8 @@ const layers: Readonly<Record<string, Layer>> = {
   },
   // In a browser, with the verifier that the command has.
   'verify-page': { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
+  // The documents as pages, made in a thread of their own, and their script in a browser.
+  manual: { imports: ['vocabulary', 'actors'], packages: ['marked', 'minisearch', 'node:', 'bun'] },
   // What works on a gateway's storage beside the gateway, or without it.
   offline: { imports: ['vocabulary', 'protocol', 'polling', 'machines', 'db', 'actors'], packages: ['node:', 'bun'] },
   cli: {

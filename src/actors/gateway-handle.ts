@@ -95,6 +95,8 @@ export interface GatewayHandle {
   readonly consoleSeats: ConsoleSeats
   readonly consolePage: PageFiles
   readonly verifyPage: PageFiles
+  /** The documents, as pages. */
+  readonly manual: PageFiles
   /** Nodes that dial in, and the other gateways that hold their tunnels. */
   readonly dialIn: DialIn
   readonly jobs: PrivateJobs

@@ -4,6 +4,7 @@ import { doorsOf } from '../settings/listen-address.ts'
 import { createAddressHash } from './audit/address-hash.ts'
 import { checkChains } from './audit/audit-check.ts'
 import { builtConsole, bundleConsole, createPage } from './console/console-page.ts'
+import { builtManual, bundleManual } from './console/manual.ts'
 import { createStatecharts } from './console/statecharts.ts'
 import { builtVerifyPage, bundleVerifyPage } from './console/verify-page.ts'
 import { type Actors, createActors, evmChainOf } from './gateway-actors.ts'
@@ -145,6 +146,7 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     statecharts: createStatecharts(),
     consolePage: createPage(builtConsole, bundleConsole),
     verifyPage: createPage(builtVerifyPage, bundleVerifyPage),
+    manual: createPage(builtManual, bundleManual),
     explain: (requestId) => decisions.explain(requestId),
     leaving: () => listener.leaving,
     doors: () => doorsOf(config, listener.port),

@@ -31,7 +31,7 @@ afterAll(async () => {
 })
 
 test('the page brings its own policy and files; no other file is served', async () => {
-  const page = await gateway.ask('GET', '/docs')
+  const page = await gateway.ask('GET', '/docs/api')
   expect(page.headers.get('content-type')).toStartWith('text/html')
   const policy = page.headers.get('content-security-policy') ?? ''
   expect(policy).toContain("default-src 'none'")
@@ -59,7 +59,7 @@ withBrowser(
     page.on('console', (message) => {
       if (message.type() === 'error') faults.push(message.text())
     })
-    await page.goto(`${gateway.url}/docs`)
+    await page.goto(`${gateway.url}/docs/api`)
     await page.click('.btn.authorize')
     const scheme = page.locator('.auth-container', { has: page.getByText('gateway', { exact: false }) }).first()
     await scheme.locator('input').fill(key)

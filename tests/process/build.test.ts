@@ -105,6 +105,9 @@ test('the built program migrates, serves, and stops in order, with nothing but D
     expect(await output(['status'], { SVC_BASE_URL: server.url })).toContain('ready')
     for (const path of [
       '/docs',
+      '/docs/api',
+      '/docs/integrators',
+      '/docs/images/docs.png',
       '/docs/assets/docs.js',
       '/docs/assets/swagger-ui-bundle.js',
       '/docs/assets/swagger-ui.css',

@@ -101,7 +101,7 @@ export const errorsPage = (): string => `<!doctype html>
 <p>Each error of this gateway has a code: <code>error.code</code> in the answers of inference, <code>code</code> elsewhere. The
 message says what was wrong with your request. This page says what each code means, who can mend it and how. Where a
 retry helps, the SDKs of OpenAI and Anthropic repeat the request by themselves. Keep the
-<code>request_id</code> of the answer for the operator. All routes: <a href="/docs">API documentation</a>.</p>
+<code>request_id</code> of the answer for the operator. All routes: <a href="/docs/api">API documentation</a>. All documents: <a href="/docs">Documents</a>.</p>
 </header>
 <nav aria-label="Error codes"><ul>${helpFamilies.map(contents).join('')}</ul></nav>
 <main>

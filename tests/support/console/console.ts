@@ -19,20 +19,14 @@ export const launchBrowser = (): Promise<Browser> =>
     args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
   })
 
-export interface ConsolePage {
-  readonly page: Page
-  /** Requests to other places, errors in the console, policy violations: there must be none. */
-  readonly faults: readonly string[]
+export interface ConsolePage extends LookedAtPage {
   /** With a token that is good; shows the pool then. */
   signIn(token: string): Promise<void>
   show(view: string): Promise<void>
   /** What `show` has shown. */
   readonly shown: ReadonlySet<string>
-  /** What axe finds wrong, as texts: by all of its rules, by the one about colours, or by all but that one. */
-  violations(rules?: AxeRules): Promise<readonly string[]>
   /** Into docs/images, when that was asked for. */
   picture(name: string): Promise<void>
-  close(): Promise<void>
 }
 
 export type AxeRules = 'all' | 'colours' | 'structure'
@@ -46,16 +40,26 @@ interface AxeResult {
   readonly violations: readonly { readonly id: string; readonly nodes: readonly { readonly html: string }[] }[]
 }
 
-export async function openConsole(
+export interface LookedAtPage {
+  readonly page: Page
+  /** Requests to other places, errors in the console, policy violations: there must be none. */
+  readonly faults: readonly string[]
+  /** What axe finds wrong, as texts: by all of its rules, by the one about colours, or by all but that one. */
+  violations(rules?: AxeRules): Promise<readonly string[]>
+  close(): Promise<void>
+}
+
+/** Any page of the gateway. */
+export async function openPage(
   browser: Browser,
   url: string,
+  path: string,
   options: BrowserContextOptions = {},
-): Promise<ConsolePage> {
+): Promise<LookedAtPage> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options })
   const page = await context.newPage()
   page.setDefaultTimeout(waitLimitMs)
   const faults: string[] = []
-  const shown = new Set<string>()
   page.on('request', (request) => {
     if (!request.url().startsWith(`${url}/`)) faults.push(request.url())
   })
@@ -63,10 +67,32 @@ export async function openConsole(
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) faults.push(message.text())
   })
   page.on('pageerror', (error) => faults.push(error.message))
-  await page.goto(`${url}/console`)
+  await page.goto(`${url}${path}`)
   return {
     page,
     faults,
+    violations: async (rules = 'all') => {
+      // The page stays the same document, so half a megabyte is sent once.
+      if ((await page.evaluate('typeof axe')) === 'undefined') await page.evaluate(axe)
+      const { violations } = (await page.evaluate(
+        `axe.run(${JSON.stringify({ resultTypes: ['violations'], ...axeOptions[rules] })})`,
+      )) as AxeResult
+      return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
+    },
+    close: () => context.close(),
+  }
+}
+
+export async function openConsole(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<ConsolePage> {
+  const opened = await openPage(browser, url, '/console', options)
+  const { page } = opened
+  const shown = new Set<string>()
+  return {
+    ...opened,
     signIn: async (token) => {
       await page.getByLabel('Role token').fill(token)
       await page.getByRole('button', { name: 'Sign in' }).click()
@@ -80,19 +106,10 @@ export async function openConsole(
       await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: view, exact: true }).click()
       await page.getByRole('heading', { level: 1, name: view }).waitFor()
     },
-    violations: async (rules = 'all') => {
-      // The page stays the same document, so half a megabyte is sent once.
-      if ((await page.evaluate('typeof axe')) === 'undefined') await page.evaluate(axe)
-      const { violations } = (await page.evaluate(
-        `axe.run(${JSON.stringify({ resultTypes: ['violations'], ...axeOptions[rules] })})`,
-      )) as AxeResult
-      return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
-    },
     picture: async (name) => {
       if (!pictures) return
       mkdirSync(pictureFolder, { recursive: true })
       await page.screenshot({ path: join(pictureFolder, `${name}.png`) })
     },
-    close: () => context.close(),
   }
 }

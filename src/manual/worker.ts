@@ -1,0 +1,5 @@
+import { makeManual } from './make.ts'
+
+declare const self: Worker
+
+self.postMessage(await makeManual())
