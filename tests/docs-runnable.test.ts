@@ -6,6 +6,7 @@ import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
 import type { EnrollmentTokenIssued } from '../src/protocol/wire/nodes/enrollment.ts'
 import { waitFor } from './support/gateways/gateway.ts'
 import { startAgent, type TestAgent } from './support/nodes/agents.ts'
+import { type RecipeNode, startRecipeNode } from './support/nodes/recipe-node.ts'
 import { testLimitMs } from './support/run/limits.ts'
 import { installedByNpm } from './support/run/npm-test.ts'
 import { adminCall, nodeReady, startEmbeddedGateway } from './support/run/offline.ts'
@@ -55,6 +56,7 @@ let dir = ''
 const inside = join(root, '.run', `docs-${process.pid}`)
 let gateway: Awaited<ReturnType<typeof startEmbeddedGateway>>
 let node: FakeNode
+let recipes: RecipeNode
 let agent: TestAgent
 let token = ''
 
@@ -66,10 +68,15 @@ beforeAll(async () => {
   const { admin_token: admin, customer_id } = gateway.credentials
   node = startFakeNode({ models, answer: { text: 'Answer: 391' } })
   const own = { customer_id, visibility: 'private', privacy_class: 'private', node_class: 'gpu' }
-  const made = await adminCall<{ node_id: string }>(gateway.url, admin, 'POST', '/v1/admin/nodes', {
-    ...own,
-    url: node.url,
-  })
+  recipes = startRecipeNode()
+  const made: string[] = []
+  for (const { url } of [node, recipes]) {
+    const { node_id } = await adminCall<{ node_id: string }>(gateway.url, admin, 'POST', '/v1/admin/nodes', {
+      ...own,
+      url,
+    })
+    made.push(node_id)
+  }
   const issued = await adminCall<EnrollmentTokenIssued>(gateway.url, admin, 'POST', '/v1/admin/enrollment-tokens', {
     ...own,
     name: 'docs',
@@ -78,11 +85,12 @@ beforeAll(async () => {
   const dataDir = join(dir, '.local/share/penstock/node')
   agent = await startAgent({ gatewayUrl: gateway.url, token: issued.enrollment_token, runtimes: [], dataDir })
   token = (JSON.parse(readFileSync(join(dataDir, 'local-token.json'), 'utf8')) as { local_token: string }).local_token
-  await waitFor('the node', () => nodeReady(gateway.url, admin, made.node_id))
+  for (const nodeId of made) await waitFor('the node', () => nodeReady(gateway.url, admin, nodeId))
 })
 afterAll(async () => {
   await agent.remove()
   node.stop()
+  await recipes.stop()
   await gateway.stop()
   rmSync(dir, { recursive: true, force: true })
   rmSync(inside, { recursive: true, force: true })

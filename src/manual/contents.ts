@@ -5,6 +5,7 @@ export const chapters = [
     title: 'Use it',
     paths: ['docs/integrators.md', 'docs/mixtures.md', 'docs/private-jobs.md', 'docs/sealed.md', 'docs/trust.md'],
   },
+  { title: 'Recipes', paths: ['docs/recipes/'] },
   { title: 'Connect a program', paths: ['docs/integrations/'] },
   {
     title: 'Operate it',
