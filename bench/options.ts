@@ -13,7 +13,7 @@ export interface Options {
   readonly limits: boolean
   /** Every raw result, as JSON. */
   readonly out: string | null
-  /** Writes the table into bench/RESULTS.md. */
+  /** Writes the table into the notebook, and the page of results from that. */
   readonly write: boolean
 }
 
@@ -42,7 +42,7 @@ npm run bench -- ledger [--write]      paid requests through the ledger, in grou
   --pin          proxies on CPU 0, node and load generator on CPU 1
   --limits       with a daily quota and a concurrency limit on the account
   --out FILE     every raw result, as JSON
-  --write        put the tables into bench/RESULTS.md`
+  --write        put the tables into bench/notebook, and make bench/RESULTS.md from them`
 
 /** The text says what is wrong with the command line. */
 export class UsageError extends Error {

@@ -2,9 +2,9 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, release } from 'node:os'
 import { join } from 'node:path'
 
-export const resultsFile = join(import.meta.dir, 'RESULTS.md')
+export const notebookFile = join(import.meta.dir, 'notebook', 'measurements.md')
 const opening =
-  '# Results\n\nWritten by `npm run bench -- --write` and `npm run bench -- NAME --write`; see README.md.\n'
+  '# Measurements\n\nWritten by `npm run bench -- --write` and `npm run bench -- NAME --write`; see [README.md](../README.md).\n'
 
 /** Where and when a table was measured. */
 export function circumstances(more: string): string {
@@ -24,6 +24,6 @@ export function withSection(text: string, name: string, section: string): string
 }
 
 export function writeSection(name: string, section: string): void {
-  const before = existsSync(resultsFile) ? readFileSync(resultsFile, 'utf8') : opening
-  writeFileSync(resultsFile, withSection(before, name, section))
+  const before = existsSync(notebookFile) ? readFileSync(notebookFile, 'utf8') : opening
+  writeFileSync(notebookFile, withSection(before, name, section))
 }

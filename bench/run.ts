@@ -14,6 +14,7 @@ import { benchLedger } from './ledger.ts'
 import { benchMemory } from './memory.ts'
 import { benchMixture } from './mixture.ts'
 import { type Bench, type Options, readOptions, UsageError, usage } from './options.ts'
+import { writePage } from './page.ts'
 import { comparePaid } from './paid.ts'
 import { compareProcesses } from './processes.ts'
 import { writeSection } from './results.ts'
@@ -53,7 +54,9 @@ async function run(): Promise<void> {
   if (command === 'help') return console.log(usage)
   const report = await benches[command](options)
   console.log(report)
-  if (options.write) writeSection(command, report)
+  if (!options.write) return
+  writeSection(command, report)
+  writePage()
 }
 
 for (const [signal, code] of [

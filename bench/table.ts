@@ -56,7 +56,7 @@ export function caseTable(name: CaseName, rounds: Rounds): string {
   return `### ${name}: ${about}\n\n${markdown(head, [...rows, ['Penstock ÷ raw Bun', ...ratios, '']])}`
 }
 
-interface Goal {
+export interface Goal {
   readonly what: string
   readonly in: CaseName
   readonly column: ColumnName

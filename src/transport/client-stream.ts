@@ -9,7 +9,7 @@ const givenMax = 1_024
  * the client has not taken the node is held back until it reads again. Bun's server calls `pull` once, when it sends the head.
  */
 export class ClientStream<T extends string | Uint8Array = string> implements Bun.DirectUnderlyingSource<T> {
-  /** Bun gives such a stream no queue of its own: a chunk costs a tenth less (bench/RESULTS.md). Only Bun's server may read it. */
+  /** Bun gives such a stream no queue of its own: a chunk costs a tenth less (bench/notebook). Only Bun's server may read it. */
   readonly type = 'direct'
   /** Of bytes, or of texts, which Bun's server writes as UTF-8: encoding them here would copy every chunk once more. */
   readonly stream: ReadableStream<T>

@@ -77,7 +77,7 @@ export interface BodySink {
 
 /**
  * Hands on a part of what was read from a socket. A view for each chunk of a stream costs a tenth of its processor time and makes the
- * collector's pauses longer (bench/RESULTS.md), so only readers without `part` get one.
+ * collector's pauses longer (bench/notebook), so only readers without `part` get one.
  */
 export function handPart(sink: BodySink, input: Buffer, from: number, to: number): void {
   if (sink.part !== undefined) sink.part(input, from, to)

@@ -41,7 +41,7 @@ const blocks: Readonly<Record<string, Block>> = {
 
 /**
  * Rewrites a node's chunks: `delta` verbatim, our own id, time and model (§6). Chunks that differ from the last
- * only in one text are spliced without parsing; measured in bench/RESULTS.md.
+ * only in one text are spliced without parsing; measured in bench/notebook.
  */
 export class ChunkRewriter extends ChunkReader {
   readonly keepAlive = keepAlive
