@@ -3,6 +3,7 @@ import { MemoryBudget } from '../host/budget.ts'
 import { descriptors } from '../host/descriptors.ts'
 import { LargeWork } from '../host/large-work.ts'
 import { tokenizerMs } from '../polling/ask-tokenizer.ts'
+import { VectorLengths } from '../protocol/embeddings/vector-lengths.ts'
 import { doorsOf } from '../settings/listen-address.ts'
 import { AccessDirectory } from './accounts/access-directory.ts'
 import { Accounts } from './accounts/accounts.ts'
@@ -13,7 +14,6 @@ import { AuditPurge } from './audit/audit-purge.ts'
 import { createBaseUrl } from './base-url.ts'
 import { createChat } from './chat/chat.ts'
 import type { ChatPort } from './chat/chat-port.ts'
-import { createIdempotency } from './chat/idempotency.ts'
 import { ChangeFeed } from './durable/change-feed.ts'
 import { DecisionLog } from './explain/decision-log.ts'
 import { createAgents } from './gateway-agents.ts'
@@ -31,6 +31,7 @@ import { Mixtures } from './mixture/mixture.ts'
 import { createMixtureRecords } from './mixture/mixture-records.ts'
 import { createBilling } from './money/billing.ts'
 import { createEvmChain, type EvmChain } from './money/evm-chain.ts'
+import { createIdempotency } from './money/idempotency.ts'
 import { Ledger } from './money/ledger.ts'
 import { ReceiptWriter } from './money/receipt-writer.ts'
 import { Settlement } from './money/settlement.ts'
@@ -254,6 +255,7 @@ function createCalls(parts: GatewayParts, actors: CallActors, baseUrl: () => str
     ownModels,
     memory,
     largeWork: new LargeWork(),
+    vectorLengths: new VectorLengths(),
     ticker: new Ticker(),
     baseUrl,
     decided: (command, decision, again) => {

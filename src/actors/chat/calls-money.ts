@@ -56,7 +56,10 @@ export class CallsMoney {
     let quoteWei = 0n
     for (const at of charged.wanted()) {
       const own = charged.commandOf(at)
-      const paid = new PaidCall(port, own, operation.estimate(own.body).tokens, exchange.billedOutput(route))
+      const paid = new PaidCall(port, own, {
+        promptEstimate: operation.estimate(own.body).tokens,
+        outputMax: exchange.billedOutput(route),
+      })
       calls.set(at, paid)
       quoteWei += paid.quote(route)
     }

@@ -19,6 +19,8 @@ export interface ChatCommand<B extends InferenceRequest = InferenceRequest> {
   body: B
   /** The body as it came; cut down in the same way. */
   text: string
+  /** The models that the client names, in their order; absent or null: the one of `body`. The one whose turn it is stands in `body`. */
+  readonly models?: readonly string[] | null
   /** As the client sent it; looked at where the request is billed. */
   readonly idempotencyKey: string | null
   /** `X-SVC-Nonce`: the receipt shall commit to what was sent and answered (§31). */
@@ -32,7 +34,7 @@ export interface ChatCommand<B extends InferenceRequest = InferenceRequest> {
   /** Aborts when the client is gone. */
   readonly signal: AbortSignal
   /** Its place in the line for a slot; absent until it has to wait. */
-  ticket?: Ticket
+  ticket?: Ticket | undefined
   /** Under which its calls stand; null or absent: no trace is recorded. */
   readonly span?: Span | null
   readonly recorder: ChatRecorder

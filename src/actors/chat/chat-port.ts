@@ -1,6 +1,7 @@
 import type { NewReceipt } from '../../db/queries/money/receipts.ts'
 import type { MemoryBudget } from '../../host/budget.ts'
 import type { LargeWork } from '../../host/large-work.ts'
+import type { VectorLengths } from '../../protocol/embeddings/vector-lengths.ts'
 import type { Limits } from '../limits/limits.ts'
 import type { OwnModels } from '../loading/own-models.ts'
 import type { LogPromises } from '../promises/log-promises.ts'
@@ -16,6 +17,7 @@ export interface ChatPort extends DispatchPort {
   readonly ownModels: Pick<OwnModels, 'has' | 'load' | 'unload'>
   readonly memory: MemoryBudget
   readonly largeWork: LargeWork
+  readonly vectorLengths: VectorLengths
   readonly ticker: Ticker
   readonly baseUrl: () => string
   readonly receipt: (receipt: NewReceipt) => void

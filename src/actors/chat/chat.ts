@@ -8,7 +8,7 @@ import type { Route } from '../../machines/rules/routing.ts'
 import { usageSum } from '../../protocol/chat/token-usage.ts'
 import { Roster } from '../../roster.ts'
 import type { Admission } from '../limits/limits.ts'
-import type { Idle, PartedOperation } from '../operations/operation.ts'
+import type { Idle, PartedOperation, StreamWriter } from '../operations/operation.ts'
 import { Relay } from '../relay/relay.ts'
 import { type ChatAnswer, type ChatCommand, outputAsked } from './chat-command.ts'
 import type { ChatPort } from './chat-port.ts'
@@ -17,6 +17,7 @@ import { Exchange } from './exchange.ts'
 import { metadataOf } from './exchange-receipt.ts'
 import { joinedAnswer } from './joined-answer.ts'
 import { ManyCalls } from './many-calls.ts'
+import { ceilingOfAll, inTurn, lengthsOf, refuseUnplaceable, type Turn, turnToOne } from './models-in-turn.ts'
 import { Parts } from './parts.ts'
 import { tryPassed } from './passed-answer.ts'
 import { StreamOwner, tryStream } from './stream-answer.ts'
@@ -65,7 +66,8 @@ export function admit(
   const { dailyTokenQuota, rateLimitRpm, maxConcurrency } = access.policy
   if (dailyTokenQuota !== null || rateLimitRpm !== null || maxConcurrency !== null) {
     const placement = place(table, request)
-    if (placement.kind === 'refused') {
+    if (placement.kind === 'refused' && command.models != null) refuseUnplaceable(exchange, command.models)
+    else if (placement.kind === 'refused') {
       port.decided(command, { table, request, placement }, false)
       throw refusal(command, { table, request }, placement.code)
     }
@@ -84,8 +86,20 @@ async function whenAdmitted(exchange: Exchange, admission: Promise<Admission | n
   exchange.admission = await admission
 }
 
-function dispatchWhole(exchange: Exchange, request: PlacementRequest, ceiling: number | null) {
-  return dispatch(exchange, request, (route) => tryWhole(exchange, route, bodyFor(exchange, route, ceiling)))
+function dispatchWhole(exchange: Exchange, { request, ceiling, clocks }: Turn) {
+  return dispatch(exchange, request, (route) => tryWhole(exchange, route, bodyFor(exchange, route, ceiling)), clocks)
+}
+
+function dispatchPassed(exchange: Exchange, { request, ceiling, clocks }: Turn) {
+  return dispatch(exchange, request, (route) => tryPassed(exchange, route, bodyFor(exchange, route, ceiling)), clocks)
+}
+
+/** A whole answer of one model, by one call or by many nodes side by side. */
+function answerWhole(exchange: Exchange, turn: Turn): Promise<SentAnswer> {
+  const parts = exchange.command.operation.parts === undefined ? null : Parts.of(exchange, turn.request)
+  exchange.parts = parts
+  if (parts === null) return dispatchWhole(exchange, turn)
+  return joined(exchange, parts).finally(() => parts.dropKept())
 }
 
 /** A request without a prompt loads or unloads its model. It is refused as a prompt would be, except that an owner may unload any model. */
@@ -116,17 +130,23 @@ async function whileWanted(exchange: Exchange, done: Promise<void>): Promise<voi
   }
 }
 
+/** Writes the stream of the model whose turn it is; undefined: the answer comes whole. */
+function writerOf(exchange: Exchange): StreamWriter | undefined {
+  const { operation, body, clientNonce } = exchange.command
+  return body.stream === true ? operation.writer?.(exchange.identity(), body, clientNonce !== null) : undefined
+}
+
 /** The relay gets the outcome. */
-async function dispatchStream(
-  exchange: Exchange,
-  relay: Relay,
-  request: PlacementRequest,
-  ceiling: number | null,
-): Promise<void> {
+async function dispatchStream(exchange: Exchange, relay: Relay, first: Turn): Promise<void> {
   try {
-    await dispatch(exchange, request, (route, firstChunkMs) =>
-      tryStream(exchange, relay, route, bodyFor(exchange, route, ceiling), firstChunkMs),
-    )
+    await inTurn(exchange, first, (turn) => {
+      const { request, ceiling, clocks } = turn
+      const writer = turn.later === true ? writerOf(exchange) : undefined
+      if (writer !== undefined) relay.writeBy(writer)
+      const tried = (route: Route, firstChunkMs: number) =>
+        tryStream(exchange, relay, route, bodyFor(exchange, route, ceiling), firstChunkMs)
+      return dispatch(exchange, request, tried, clocks)
+    })
     exchange.forgetPrompt()
     relay.dispatched()
   } catch (error) {
@@ -174,31 +194,31 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
   const request = placementRequest(exchange)
   const idle = operation.idle?.(exchange.identity(), body) ?? null
   if (idle !== null) return tended(exchange, request, idle)
+  if (command.models != null) lengthsOf(exchange, command.models)
   const ceiling = outputCeiling(exchange)
   const plan = operation.calls?.(command.text, body) ?? null
-  const admitted = admit(exchange, request, ceiling, plan?.count ?? 1)
+  const admitted = admit(exchange, request, ceilingOfAll(exchange, ceiling), plan?.count ?? 1)
   if (admitted !== null) await admitted
-  if (plan !== null) return answerOf(new ManyCalls(exchange, plan, request, ceiling))
+  if (plan !== null) {
+    if (command.models == null) return answerOf(new ManyCalls(exchange, plan, request, ceiling))
+    const chosen = turnToOne(exchange, command.models)
+    return answerOf(new ManyCalls(exchange, plan, chosen, outputCeiling(exchange)))
+  }
   const headers = exchange.admission?.headers ?? noHeaders
-  const writer =
-    body.stream === true ? operation.writer?.(exchange.identity(), body, command.clientNonce !== null) : undefined
+  const first = { request, ceiling }
+  const writer = writerOf(exchange)
   if (writer === undefined) {
     port.ticker.add(exchange)
-    const parts = operation.parts === undefined ? null : Parts.of(exchange, request)
-    exchange.parts = parts
     if (operation.passes === true) {
-      const tried = (route: Route) => tryPassed(exchange, route, bodyFor(exchange, route, ceiling))
-      return { kind: 'bytes', headers, ...(await dispatch(exchange, request, tried)) }
+      return { kind: 'bytes', headers, ...(await inTurn(exchange, first, (turn) => dispatchPassed(exchange, turn))) }
     }
-    const { body: text, kept } = await (parts === null
-      ? dispatchWhole(exchange, request, ceiling)
-      : joined(exchange, parts).finally(() => parts.dropKept()))
+    const { body: text, kept } = await inTurn(exchange, first, (turn) => answerWhole(exchange, turn))
     return { kind: 'whole', body: text, kept, headers }
   }
   const relay = new Relay(port, new StreamOwner(exchange), command, writer)
   exchange.relay = relay
   const opened = relay.open()
-  void dispatchStream(exchange, relay, request, ceiling)
+  void dispatchStream(exchange, relay, first)
   await opened
   return { kind: 'stream', stream: relay.stream, headers }
 }

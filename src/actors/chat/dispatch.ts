@@ -20,7 +20,7 @@ import type { Router } from '../pool/router.ts'
 import { type SlotWait, Ticket } from '../pool/slot-queue.ts'
 import type { AttemptFailure } from '../relay/attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
-import { Tries } from './tries.ts'
+import { Clocks, Tries } from './tries.ts'
 
 /** The decision for one try, kept for `explain`. */
 export interface Decision {
@@ -99,17 +99,13 @@ interface Loading {
   readonly route: Route
 }
 
-/** The search for a route that answers: its decisions, its tries and its deadlines. */
+/** The search for a route that answers: its decisions and its tries. */
 class Search {
   readonly tries: Tries
-  private deadlineMs: number
-  private queueUntilMs: number
-  /** The remaining time to wait for models to be loaded. */
-  private coldLeftMs: number
   /** When the try of a route began whose model is not in memory; null: it is. */
   private coldTryMs: number | null = null
   private readonly triesMax: number
-  private looks = 0
+  private looked = false
   /** null after a wait without a slot; then a higher rank may serve. */
   private queueWaitMs: number | null
   /** Until when it waits for the route that has its prompt in the cache; null: it has not waited for one. */
@@ -118,15 +114,11 @@ class Search {
   constructor(
     private readonly exchange: Dispatched,
     private readonly wanted: PlacementRequest,
+    private readonly clocks: Clocks,
   ) {
     this.tries = new Tries(exchange)
-    const { port, command } = exchange
-    const { SVC_TTFT_TIMEOUT_MS, SVC_QUEUE_WAIT_MS, SVC_FAILOVER_ROUTES_MAX } = port.config
-    this.coldLeftMs = port.config.SVC_COLD_WAIT_MS
-    this.deadlineMs = command.startedMs + SVC_TTFT_TIMEOUT_MS
-    this.queueUntilMs = Math.min(performance.now() + SVC_QUEUE_WAIT_MS, exchange.callsUntilMs)
     this.queueWaitMs = wanted.queueWaitMs
-    this.triesMax = wanted.pin === null ? SVC_FAILOVER_ROUTES_MAX + 1 : 1
+    this.triesMax = wanted.pin === null ? exchange.port.config.SVC_FAILOVER_ROUTES_MAX + 1 : 1
   }
 
   /** Throws the refusal if no route may or can serve. */
@@ -135,11 +127,11 @@ class Search {
     const { port, command } = exchange
     const ended = exchange.ended()
     if (ended !== null) throw tries.ended(ended)
-    const again = this.looks++ > 0
     const table = port.router.table()
-    const request = again ? this.another(table) : this.wanted
+    const request = this.looked ? this.another(table) : this.wanted
+    this.looked = true
     const placement = place(table, request)
-    port.decided(command, { table, request, placement }, again)
+    port.decided(command, { table, request, placement }, this.clocks.looks++ > 0)
     if (placement.kind === 'placed') {
       if (isBeingLoaded(placement.route)) return { kind: 'loading', route: placement.route }
       this.placed(placement, request)
@@ -171,14 +163,14 @@ class Search {
   private get cacheWaitMs(): number | null {
     const nowMs = performance.now()
     if (this.patientUntilMs !== null && nowMs >= this.patientUntilMs) return null
-    return nowMs < this.queueUntilMs ? this.queueUntilMs - nowMs : null
+    return nowMs < this.clocks.queueUntilMs ? this.clocks.queueUntilMs - nowMs : null
   }
 
   /** Waits until a slot may be free. Throws if none becomes free in time. */
   async wait({ routes, awaits }: Saturated): Promise<void> {
     const { exchange, tries } = this
     const { config } = exchange.port
-    const waited = await (awaits === null ? this.waitInLine(this.queueUntilMs, null) : this.waitFor(awaits))
+    const waited = await (awaits === null ? this.waitInLine(this.clocks.queueUntilMs, null) : this.waitFor(awaits))
     if (waited === 'slot' || waited === 'aborted') return
     if (awaits !== null) {
       // The wait was unsuccessful: from now on it takes any open route.
@@ -200,7 +192,7 @@ class Search {
   private waitFor(awaits: NonNullable<Saturated['awaits']>): Promise<SlotWait> {
     const { profileId, load } = awaits.route
     this.patientUntilMs ??= performance.now() + patienceMs(awaits)
-    const untilMs = Math.min(this.patientUntilMs, this.queueUntilMs)
+    const untilMs = Math.min(this.patientUntilMs, this.clocks.queueUntilMs)
     return this.waitInLine(untilMs, { profileId, reading: load.reading, ownMs: awaits.cost.ownMs })
   }
 
@@ -224,11 +216,11 @@ class Search {
     command.ticket.awaits = null
     command.ticket.loading = true
     const fromMs = performance.now()
-    const waited = await router.waitForSlot(wanted.modelId, command.ticket, this.coldLeftMs, ending)
+    const waited = await router.waitForSlot(wanted.modelId, command.ticket, this.clocks.coldLeftMs, ending)
     command.ticket.loading = false
     const ms = performance.now() - fromMs
     exchange.loadWaitMs += ms
-    this.loadTook(ms)
+    this.clocks.loadTook(ms, exchange.callsUntilMs)
     if (waited === 'slot' || waited === 'aborted') return
     if (tries.anyFailed) throw tries.givenUp()
     const retryAfterSeconds = retryAfterLoad(route)
@@ -241,13 +233,6 @@ class Search {
     })
   }
 
-  /** A load has its own clock: its time does not count in the other deadlines. */
-  private loadTook(ms: number): void {
-    this.coldLeftMs = Math.max(0, this.coldLeftMs - ms)
-    this.deadlineMs += ms
-    this.queueUntilMs = Math.min(this.queueUntilMs + ms, this.exchange.callsUntilMs)
-  }
-
   private get spent(): boolean {
     return this.tries.count >= this.triesMax
   }
@@ -256,10 +241,11 @@ class Search {
   firstChunkMs({ route, open }: Placed): number {
     this.tries.count++
     const nowMs = performance.now()
-    const leftMs = this.deadlineMs - nowMs
+    const { deadlineMs, coldLeftMs, modelsLeft } = this.clocks
+    const leftMs = deadlineMs - nowMs
     this.coldTryMs = route.load.reading.cold ? nowMs : null
-    if (this.coldTryMs !== null) return leftMs + this.coldLeftMs
-    if (this.spent || open.length === 1) return leftMs
+    if (this.coldTryMs !== null) return leftMs + coldLeftMs
+    if (modelsLeft === 0 && (this.spent || open.length === 1)) return leftMs
     const patienceMs = 4 * (route.load.ttftEwmaMs ?? 0)
     return Math.min(leftMs, Math.max(this.exchange.port.config.SVC_FAILOVER_FIRST_CHUNK_MS, patienceMs))
   }
@@ -267,12 +253,12 @@ class Search {
   /** Throws where no other route is worth a try. */
   failed({ route }: Placed, failure: AttemptFailure): void {
     const { port, command } = this.exchange
-    if (this.coldTryMs !== null) this.loadTook(performance.now() - this.coldTryMs)
+    if (this.coldTryMs !== null) this.clocks.loadTook(performance.now() - this.coldTryMs, this.exchange.callsUntilMs)
     this.exchange.tryFailed(failure.code)
     // A call that ended because its client left is not a failure of the node.
     if (!command.signal.aborted) port.failed(failure.code)
     if (!this.tries.failed(route.profileId, failure) || this.spent) throw this.tries.givenUp()
-    if (performance.now() >= this.deadlineMs) throw this.tries.givenUp('upstream_timeout')
+    if (performance.now() >= this.clocks.deadlineMs) throw this.tries.givenUp('upstream_timeout')
   }
 }
 
@@ -285,8 +271,9 @@ export async function dispatch<T extends object>(
   exchange: Dispatched,
   wanted: PlacementRequest,
   attempt: (route: Route, firstChunkMs: number) => Promise<T | { readonly failure: AttemptFailure }>,
+  clocks = new Clocks(exchange),
 ): Promise<T> {
-  const search = new Search(exchange, wanted)
+  const search = new Search(exchange, wanted, clocks)
   for (;;) {
     const placed = search.look()
     if (placed.kind !== 'placed') {

@@ -56,6 +56,8 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
   private stopped = false
   /** null for a free call. */
   paid: PaidCall | null = null
+  /** The money of a model that was tried before; null: none was, or it cost nothing. */
+  private left: PaidCall | null = null
   /** Of billed work: resolves when debit and receipt are on the disk. */
   durable: Promise<void> | null = null
   /** For the request's record (§32). */
@@ -118,7 +120,8 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
 
   /** Sets money aside for this route, once: see `afford` of a call. */
   afford(route: Route): Promise<void> {
-    this.paid ??= new PaidCall(this.port, this.command, this.prompt(), this.billedOutput(route))
+    const bounds = { promptEstimate: this.prompt(), outputMax: this.billedOutput(route) }
+    this.paid ??= new PaidCall(this.port, this.command, bounds, this.left)
     return this.paid.reserve(route)
   }
 
@@ -182,8 +185,20 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
     return { id: this.id, created: this.created, model: this.command.body.model }
   }
 
-  modelId(): string | null {
-    return this.table.byModel.get(this.command.body.model)?.[0]?.modelId ?? null
+  modelId(name = this.command.body.model): string | null {
+    return this.table.byModel.get(name)?.[0]?.modelId ?? null
+  }
+
+  /** It is this model's turn: what was waited for and set aside for the one before does not count for it. */
+  turnTo(model: string, attempt: Attempt | null): void {
+    const { command } = this
+    ;(command.body as { model: string }).model = model
+    command.ticket = undefined
+    this.attempt = attempt
+    this.work = null
+    this.paid?.leave()
+    this.left = this.paid ?? this.left
+    this.paid = null
   }
 
   /** A whole answer has one deadline; a stream's relay watches its own. */
@@ -255,6 +270,15 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
     this.durable.catch(() => {})
   }
 
+  /** When the charge stands: until then a client's key may depend on it. */
+  private giveBackLeft(): void {
+    const { left, durable } = this
+    if (left === null) return
+    const giveBack = () => left.release()
+    if (durable === null) giveBack()
+    else durable.then(giveBack, giveBack)
+  }
+
   /** Another account's node cannot use up an account's quota by its own claims (§5, usage). */
   private tokensUsed(usage: TokenUsage | null): number {
     const told = usage?.total_tokens ?? 0
@@ -280,6 +304,7 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
     this.dropKept()
     this.admission?.settle(this.tokensUsed(usage))
     if (this.durable === null) this.paid?.release()
+    this.giveBackLeft()
     const latencyMs = performance.now() - this.command.startedMs
     const model = this.modelId()
     this.command.recorder.record({

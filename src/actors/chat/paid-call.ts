@@ -1,5 +1,6 @@
 import { inEther } from '../../amounts.ts'
 import { Problem } from '../../errors.ts'
+import { newId, type RequestId } from '../../ids.ts'
 import { chargeOf, clampUsage, type Prices, priceOf } from '../../machines/rules/pricing.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { wholeTokens } from '../../protocol/chat/token-estimate.ts'
@@ -7,12 +8,12 @@ import { type TokenUsage, withDetails } from '../../protocol/chat/token-usage.ts
 import { fits } from '../../protocol/validation/fits.ts'
 import { fieldSentence } from '../../protocol/validation/sentences.ts'
 import { wei } from '../../protocol/wire/shapes.ts'
+import type { Idempotency } from '../money/idempotency.ts'
 import type { Ledger } from '../money/ledger.ts'
 import type { NewReceipt } from '../money/receipt-writer.ts'
 import type { Reservation } from '../money/reservation.ts'
 import type { Router } from '../pool/router.ts'
 import type { ChatCommand } from './chat-command.ts'
-import type { Idempotency } from './idempotency.ts'
 
 export interface PaidCallPort {
   readonly router: Pick<Router, 'usageReported'>
@@ -46,6 +47,12 @@ export function billedCeiling(route: Route, standard: number, policyMax: number 
   return Math.min(route.maxOutputLength ?? Number.POSITIVE_INFINITY, standard, policyMax ?? Number.POSITIVE_INFINITY)
 }
 
+interface CallBounds {
+  readonly promptEstimate: number
+  /** `max_tokens`, given or injected. */
+  readonly outputMax: number
+}
+
 /**
  * The money of one request on machines of others: reserved before the first call, charged for what passed, released
  * when nothing did. One reservation for all of its tries: a model has one price.
@@ -63,13 +70,28 @@ export class PaidCall {
   /** The debit, never more than was reserved; null if nothing was charged. */
   chargedWei: bigint | null = null
 
+  private readonly promptEstimate: number
+  private readonly outputMax: number
+  /** Of the reservation. */
+  private readonly id: RequestId
+
+  /** `before`: of the model that was tried before this one, at other prices; null: none was. The client's key goes over to this one. */
   constructor(
     private readonly port: PaidCallPort,
     private readonly command: ChatCommand,
-    private readonly promptEstimate: number,
-    /** `max_tokens`, given or injected. */
-    private readonly outputMax: number,
-  ) {}
+    { promptEstimate, outputMax }: CallBounds,
+    private readonly before: PaidCall | null = null,
+  ) {
+    this.promptEstimate = promptEstimate
+    this.outputMax = outputMax
+    if (before === null) this.id = command.requestId
+    else {
+      // The ledger knows an id once.
+      this.id = before.reservation === null ? before.id : newId('req')
+      this.claimed = before.claimed
+      before.claimed = false
+    }
+  }
 
   /** The most that it can cost on this route, wei. */
   quote(route: Route): bigint {
@@ -82,14 +104,14 @@ export class PaidCall {
     const prices = pricesOf(route)
     const amountWei = this.quote(route)
     refuseAboveCap(this.command, amountWei)
-    const { requestId: id, access, idempotencyKey } = this.command
+    const { access, idempotencyKey } = this.command
     if (idempotencyKey !== null && !this.claimed) {
       await this.port.idempotency.claim(this.command, idempotencyKey)
       this.claimed = true
       // The client left meanwhile, so its idempotency key must be freed here.
       if (this.ended) return this.giveBack()
     }
-    const reservation = await this.port.ledger.reserve({ id, customerId: access.customerId, amountWei })
+    const reservation = await this.port.ledger.reserve({ id: this.id, customerId: access.customerId, amountWei })
     this.reservation = reservation
     this.prices = prices
     // The client left meanwhile.
@@ -134,7 +156,7 @@ export class PaidCall {
       nodeId: route.nodeId,
       kind: this.command.operation.receiptKind,
       feeBps: this.port.config.SVC_PROTOCOL_FEE_BPS,
-      ...(this.claimed ? { usage } : {}),
+      ...(this.claimed ? { completes: { requestId: this.command.requestId, usage } } : {}),
     })
     this.chargedWei = settled.chargedWei
   }
@@ -144,6 +166,12 @@ export class PaidCall {
     if (this.ended) return
     this.ended = true
     this.giveBack()
+    this.before?.release()
+  }
+
+  /** Another model is tried. What is reserved here goes back, except that a client's key counts as in use only while it stands. */
+  leave(): void {
+    if (!this.claimed) this.release()
   }
 
   private giveBack(): void {

@@ -1,5 +1,6 @@
 import { inDigits } from '../../amounts.ts'
 import { Problem, type ProblemCode } from '../../errors.ts'
+import type { Config } from '../../settings/config.ts'
 import type { AttemptFailure } from '../relay/attempt.ts'
 
 const details: Partial<Record<ProblemCode, string>> = {
@@ -45,6 +46,41 @@ function problemOf(failure: AttemptFailure, request: TriedRequest): Problem {
     ...(detail === undefined ? {} : { detail }),
     ...(failure.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: failure.retryAfterSeconds }),
   })
+}
+
+/** Whose clocks they are. */
+interface TimedRequest {
+  readonly port: {
+    readonly config: Pick<Config, 'SVC_TTFT_TIMEOUT_MS' | 'SVC_QUEUE_WAIT_MS' | 'SVC_COLD_WAIT_MS'>
+  }
+  readonly command: { readonly startedMs: number }
+  readonly callsUntilMs: number
+}
+
+/** How long one request may take to its first token, whichever of its models is tried (`performance.now()`). */
+export class Clocks {
+  deadlineMs: number
+  queueUntilMs: number
+  /** The remaining time to wait for models to be loaded. */
+  coldLeftMs: number
+  /** Decisions so far: they are one request's in `explain`. */
+  looks = 0
+  /** Models that could be tried now where this one does not answer. */
+  modelsLeft = 0
+
+  constructor({ port, command, callsUntilMs }: TimedRequest) {
+    const { SVC_TTFT_TIMEOUT_MS, SVC_QUEUE_WAIT_MS, SVC_COLD_WAIT_MS } = port.config
+    this.deadlineMs = command.startedMs + SVC_TTFT_TIMEOUT_MS
+    this.queueUntilMs = Math.min(performance.now() + SVC_QUEUE_WAIT_MS, callsUntilMs)
+    this.coldLeftMs = SVC_COLD_WAIT_MS
+  }
+
+  /** A load has its own clock: its time does not count in the other deadlines. */
+  loadTook(ms: number, callsUntilMs: number): void {
+    this.coldLeftMs = Math.max(0, this.coldLeftMs - ms)
+    this.deadlineMs += ms
+    this.queueUntilMs = Math.min(this.queueUntilMs + ms, callsUntilMs)
+  }
 }
 
 const noProfiles: ReadonlySet<string> = new Set()

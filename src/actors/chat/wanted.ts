@@ -13,25 +13,25 @@ const noProfiles: ReadonlySet<string> = new Set()
 const hashBlock = (text: string, seed: bigint) => Bun.hash.wyhash(text, seed)
 
 /** What placement compares. A hint of the client's stands before all that can be seen of the prompt (§28). */
-function promptFor(exchange: Exchange): Prompt | null {
+function promptFor(exchange: Exchange, model: string): Prompt | null {
   const { operation, body, access, session } = exchange.command
-  const prompt = operation.prompt(access.customerId, exchange.modelId() ?? body.model, body, hashBlock)
+  const prompt = operation.prompt(access.customerId, exchange.modelId(model) ?? model, body, hashBlock)
   if (prompt === null) return null
   const key = session ?? (body as { readonly prompt_cache_key?: unknown }).prompt_cache_key
   const usable = typeof key === 'string' && key !== '' && key.length <= cacheKeyUnitsMax
   return usable ? inSession(prompt, access.customerId, key, hashBlock) : prompt
 }
 
-/** What a request wants of its route. Its prompt is read only where there is a choice. */
-export function placementRequest(exchange: Exchange): PlacementRequest {
+/** What a request wants of its route, for one of its models. Its prompt is read only where there is a choice. */
+export function placementRequest(exchange: Exchange, model = exchange.command.body.model): PlacementRequest {
   const { command, port, table } = exchange
   const { body } = command
-  const routes = table.byModel.get(body.model) ?? []
+  const routes = table.byModel.get(model) ?? []
   const ceiling = command.text.length * textWeightPerUnitMax
   const tight = routes.some((route) => route.contextLength !== null && route.contextLength < ceiling)
-  const prompt = routes.length > 1 ? promptFor(exchange) : null
+  const prompt = routes.length > 1 ? promptFor(exchange, model) : null
   return {
-    modelId: body.model,
+    modelId: model,
     modality: command.operation.modality,
     byAgents: command.operation.byAgents,
     access: command.access,
@@ -44,7 +44,7 @@ export function placementRequest(exchange: Exchange): PlacementRequest {
     exclude: noProfiles,
     freeOnly: false,
     prompt,
-    matches: port.router.caches.match(routes[0]?.modelId ?? body.model, prompt),
+    matches: port.router.caches.match(routes[0]?.modelId ?? model, prompt),
     nowMs: Date.now(),
     queueWaitMs: port.config.SVC_QUEUE_WAIT_MS,
     cacheWaitMs: port.config.SVC_QUEUE_WAIT_MS,
@@ -55,12 +55,12 @@ export function placementRequest(exchange: Exchange): PlacementRequest {
 }
 
 /** `max_tokens` to inject: a quota needs a true ceiling, a policy's bound holds for requests that name none. */
-export function outputCeiling(exchange: Exchange): number | null {
-  const { operation, body, access } = exchange.command
+export function outputCeiling(exchange: Exchange, model = exchange.command.body.model): number | null {
+  const { operation, access } = exchange.command
   if (!operation.generates || outputAsked(exchange.command) !== null) return null
   const { maxTokensPerRequest, dailyTokenQuota } = access.policy
   if (dailyTokenQuota === null) return maxTokensPerRequest
-  const longest = exchange.table.byModel.get(body.model)?.[0]?.maxOutputLength ?? Number.POSITIVE_INFINITY
+  const longest = exchange.table.byModel.get(model)?.[0]?.maxOutputLength ?? Number.POSITIVE_INFINITY
   const ceiling = Math.min(longest, exchange.port.config.SVC_OUTPUT_TOKENS_DEFAULT)
   return maxTokensPerRequest === null ? ceiling : Math.min(ceiling, maxTokensPerRequest)
 }

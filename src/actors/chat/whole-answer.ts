@@ -102,6 +102,9 @@ export async function receiveWhole(
   return received
 }
 
+/** Of its vectors; null: it asks for none, and gets the model's own. */
+export const lengthAsked = (body: object): number | null => (body as { dimensions?: number | null }).dimensions ?? null
+
 /** Ends the call and meters it. */
 export function concluded(
   exchange: Exchange,
@@ -109,7 +112,11 @@ export function concluded(
   { completion, firstContentMs }: HeardAnswer,
   firstByteMs: number,
 ): ReceivedAnswer {
-  const { startedMs, operation } = exchange.command
+  const { startedMs, operation, body } = exchange.command
+  const { vectorLength } = completion
+  if (vectorLength !== undefined) {
+    exchange.port.vectorLengths.learn(attempt.route.modelId, lengthAsked(body), vectorLength)
+  }
   const svc = operation.unvouched === true ? null : completion
   const { usage, estimated } = exchange.usageOf(completion.usage, completion.outputWeight)
   attempt.release({

@@ -13,6 +13,8 @@ export interface Explanation {
   readonly customerId: string
   readonly tries: readonly {
     readonly atMs: number
+    /** A request may name several, which are looked for one after the other. */
+    readonly model: string
     readonly result: 'placed' | 'saturated' | 'refused'
     readonly code: ProblemCode | null
     readonly routes: readonly ExplainedRoute[]
@@ -182,6 +184,7 @@ function explained(decision: Kept): Explanation['tries'][number] {
   const asItWas = { version: 0, publishedAtMs: 0, routes, byModel, latest: new Map(), owners }
   return {
     atMs: request.nowMs,
+    model: request.modelId,
     result: placement.kind,
     code: placement.kind === 'refused' ? placement.code : null,
     routes: explainPlacement(asItWas, request, placement),

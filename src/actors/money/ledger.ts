@@ -40,7 +40,7 @@ export interface Charge {
   /** The operator's part, in basis points. */
   readonly feeBps: number
   /** Set if the request had an idempotency key. The same transaction completes the key with this usage. */
-  readonly usage?: IdempotentOutcome['usage']
+  readonly completes?: Pick<IdempotentOutcome, 'requestId' | 'usage'>
 }
 
 export interface Settled {
@@ -181,10 +181,7 @@ export class Ledger {
     const billed = chargedWei > 0n
     const settlement = {
       receipt: { ...charge.receipt, billed, mac: this.options.macs.of(receiptSubject(charge.receipt)) },
-      completes:
-        charge.usage === undefined
-          ? null
-          : { requestId: reservation.id, receiptHash: charge.receipt.hash, usage: charge.usage },
+      completes: charge.completes === undefined ? null : { ...charge.completes, receiptHash: charge.receipt.hash },
       row: settleRow(reservation, {
         chargedWei,
         shareWei,

@@ -3,6 +3,7 @@ import { textWeight, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import { upstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { firstUnlisted } from '../../protocol/dialects/members/unlisted.ts'
 import { type EmbeddingList, embeddingsText, readEmbeddings } from '../../protocol/embeddings/embedding-list.ts'
+import { vectorLength } from '../../protocol/embeddings/vector-lengths.ts'
 import { EmbeddingsRequest, EmbeddingsResponse, embeddingInputsMax } from '../../protocol/wire/inference/embeddings.ts'
 import type { Operation, WholeAnswer } from './operation.ts'
 import { readRequestBody, refuseFields, refuseRouting } from './request-body.ts'
@@ -75,7 +76,9 @@ export const embeddings: Operation<EmbeddingsRequest> = {
   upstream: (text, body) => upstreamBody(text, body, null, null, path),
   readWhole(text, body): EmbeddingsAnswer | null {
     const list = readEmbeddings(text, inputsOf(body).length, body.encoding_format ?? 'float')
-    return list === null ? null : { ...list, cachedTokens: null, choices: [], outputWeight: nothing }
+    if (list === null) return null
+    const [first = '[]'] = list.vectors
+    return { ...list, vectorLength: vectorLength(first), cachedTokens: null, choices: [], outputWeight: nothing }
   },
   parts: {
     count: (body) => inputsOf(body).length,

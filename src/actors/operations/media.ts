@@ -31,6 +31,7 @@ function rulesOf(refused: readonly string[]): FormRules {
       const foreign = foreignKeyProblem(name)
       if (foreign !== null) throw foreign
       if (name === 'svc') throw noField(name, 'the query of a form names its node (`?node_id=`)')
+      if (name === 'models') throw noField(name, 'a form names one model')
       if (refused.includes(name)) throw noField(name, 'the answer comes whole')
     },
   }

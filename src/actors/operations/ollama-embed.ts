@@ -1,5 +1,6 @@
 import { embedText } from '../../protocol/dialects/ollama/answer.ts'
 import { embeddingExtras } from '../../protocol/dialects/ollama/request.ts'
+import { given } from '../../protocol/json/json-object.ts'
 import type { EmbeddingsRequest } from '../../protocol/wire/inference/embeddings.ts'
 import { OllamaEmbedRequest, OllamaEmbedResponse } from '../../protocol/wire/inference/ollama.ts'
 import { type EmbeddingsAnswer, embeddings } from './embeddings.ts'
@@ -21,12 +22,13 @@ export const ollamaEmbed: Operation<EmbeddingsRequest> = {
     const asked = readOllamaBody(text, OllamaEmbedRequest)
     refuseRouting(asked, false)
     refuseFields(asked, ['stream', 'encoding_format'], 'vectors come at once, as numbers')
-    const { model, input, dimensions, svc, options, keep_alive: _, ...more } = asked
+    const { model, input, dimensions, svc, models, options, keep_alive: _, ...more } = asked
     return {
       ...embeddingExtras(more, options),
       model,
       input,
       ...(dimensions == null ? {} : { dimensions }),
+      ...given({ models }),
       ...(svc === undefined ? {} : { svc }),
     }
   },

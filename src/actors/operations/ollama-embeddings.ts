@@ -1,5 +1,6 @@
 import { embeddingText } from '../../protocol/dialects/ollama/answer.ts'
 import { embeddingExtras } from '../../protocol/dialects/ollama/request.ts'
+import { given } from '../../protocol/json/json-object.ts'
 import type { EmbeddingsRequest } from '../../protocol/wire/inference/embeddings.ts'
 import { OllamaEmbeddingsRequest, OllamaEmbeddingsResponse } from '../../protocol/wire/inference/ollama.ts'
 import { type EmbeddingsAnswer, embeddings } from './embeddings.ts'
@@ -22,8 +23,8 @@ export const ollamaEmbeddings: Operation<EmbeddingsRequest> = {
     refuseRouting(asked, false)
     refuseFields(asked, ['stream', 'encoding_format'], 'vectors come at once, as numbers')
     refuseFields(asked, ['input'], 'the text is the prompt here')
-    const { model, prompt, svc, options, keep_alive: _, ...more } = asked
-    return { ...embeddingExtras(more, options), model, input: prompt, ...(svc === undefined ? {} : { svc }) }
+    const { model, prompt, svc, models, options, keep_alive: _, ...more } = asked
+    return { ...embeddingExtras(more, options), model, input: prompt, ...given({ models, svc }) }
   },
   written: JSON.stringify,
   writeWhole: (_identity, answer, end) => embeddingText((answer as EmbeddingsAnswer).vectors, end),

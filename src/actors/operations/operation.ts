@@ -18,6 +18,8 @@ import type { HostedKind } from '../../protocol/wire/work-kinds.ts'
 /** What all operations share of a request; its other members are known to its own operation alone. */
 export interface InferenceRequest {
   readonly model: string
+  /** Those that follow where `model` cannot answer, in their order. */
+  readonly models?: readonly string[] | null
   readonly stream?: boolean | null
   readonly stream_options?: object | null
   readonly max_tokens?: number | null
@@ -40,6 +42,8 @@ export interface WholeAnswer {
   readonly cachedTokens: number | null
   /** What its server reports of its times; absent: nothing is read of it. */
   readonly timings?: Json | null
+  /** Numbers of each vector, where the answer has vectors. */
+  readonly vectorLength?: number
   /** An agent's receipt as the node wrote it. Unchecked. */
   readonly svc: unknown
   /** Weight of what was generated, unrounded; counted only when asked. */

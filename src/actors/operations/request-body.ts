@@ -35,16 +35,26 @@ function refuseKeys(place: Json, prefix: string, forbiddenTargets: readonly stri
 }
 
 /** `mixes`: the operation can be answered by several models at once. */
-export function refuseRouting({ svc }: InferenceRequest, mixes: boolean): void {
+export function refuseRouting({ svc, models }: InferenceRequest, mixes: boolean): void {
   const mode = svc?.dispatch_mode
   const unmixed = svc?.mixture !== undefined && !mixes
   if (unmixed) throw new Problem('mixture_unsupported_path', { param: 'svc.mixture' })
   if (svc?.mixture !== undefined && mode !== undefined && mode !== 'pooled_sync') {
     throw new Problem('mixture_unsupported_path', { param: 'svc.dispatch_mode' })
   }
+  if (svc?.mixture !== undefined && models != null && models.length > 0) {
+    const detail = 'models: a mixture names its own models in svc.mixture. Send models or svc.mixture, not both.'
+    throw new Problem('invalid_request', { param: 'models', detail })
+  }
   if (mode === 'private_job') throw new Problem('private_job_not_supported', { param: 'svc.dispatch_mode' })
   if (mode !== undefined && mode !== 'pooled_sync')
     throw new Problem('dispatch_mode_invalid', { param: 'svc.dispatch_mode' })
+}
+
+/** Clients of OpenRouter may leave `model` out: then it is the first of `models`. The text stays as it came. */
+function nameFirst(body: { models?: unknown; model?: unknown }): void {
+  const [first] = Array.isArray(body.models) ? (body.models as readonly unknown[]) : []
+  if (first !== undefined) body.model = first
 }
 
 /**
@@ -55,7 +65,9 @@ export function readRequestBody<S extends TSchema>(text: string, schema: S, fit?
   const value = parseJson(text)
   if (!isObject(value)) return checkValue(value, schema)
   refuseForeignKeys(value)
-  return checkValue(fit === undefined ? value : fit(value), schema)
+  const fitting = fit === undefined ? value : fit(value)
+  if (fitting.model === undefined && fitting.models !== undefined) nameFirst(fitting)
+  return checkValue(fitting, schema)
 }
 
 /** The same where what says nothing is allowed: an empty text or list, and 0. */

@@ -43,7 +43,7 @@ type Phase = 'waiting' | 'streaming' | 'ended'
  */
 export class Relay implements Ticking, ReadingOwner {
   private readonly client: ClientEnd
-  private readonly reading: StreamReading
+  private reading: StreamReading
   /** The client asked for a usage chunk of its own. */
   private readonly includeUsage: boolean
   private phase: Phase = 'waiting'
@@ -61,7 +61,7 @@ export class Relay implements Ticking, ReadingOwner {
     private readonly port: RelayPort,
     private readonly owner: RelayOwner,
     private readonly request: RelayedRequest,
-    private readonly rewriter: StreamWriter,
+    private rewriter: StreamWriter,
     /** Of a stream in which others write, too; null: this one has it to itself. */
     client: ClientEnd | null = null,
   ) {
@@ -101,6 +101,12 @@ export class Relay implements Ticking, ReadingOwner {
     this.attempt = attempt
     this.rewriter.from?.(own)
     this.firstChunkByMs = firstChunkByMs
+  }
+
+  /** It is another model's turn, of whose answer nothing is there: this writes it. */
+  writeBy(writer: StreamWriter): void {
+    this.rewriter = writer
+    this.reading = new StreamReading(this, writer, this.includeUsage)
   }
 
   /** The expected try failed before it had an answer, and has been counted. */

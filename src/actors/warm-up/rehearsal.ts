@@ -5,6 +5,7 @@ import { CacheViews } from '../../machines/placement/cache-views.ts'
 import { newReading } from '../../machines/placement/reading.ts'
 import { mergePolicies } from '../../machines/rules/model-policy.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
+import { VectorLengths } from '../../protocol/embeddings/vector-lengths.ts'
 import { createDirectTransport } from '../../transport/http1/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import type { Access } from '../accounts/access.ts'
@@ -154,6 +155,7 @@ export function createRehearsal(
     ownModels: { has: () => false, load: () => Promise.resolve(), unload: () => Promise.resolve() },
     memory: real.memory,
     largeWork: new LargeWork(),
+    vectorLengths: new VectorLengths(),
     ticker: new Ticker(),
     baseUrl: real.baseUrl,
     decided: (command, decision, again) => decisions.record(command, decision, again),

@@ -1,6 +1,6 @@
 import type { Access } from '../../actors/accounts/access.ts'
 import type { ChatAnswer, ChatCommand } from '../../actors/chat/chat-command.ts'
-import type { Operation, SentForm } from '../../actors/operations/operation.ts'
+import type { InferenceRequest, Operation, SentForm } from '../../actors/operations/operation.ts'
 import { pathsOf, routeOf } from '../../actors/operations/registry.ts'
 import type { ChatSample } from '../../actors/telemetry/metrics.ts'
 import { Problem } from '../../errors.ts'
@@ -116,7 +116,7 @@ export class InferenceDoor implements InferencePlace {
   private commandOf(line: InferenceLine, access: Access, request: Request, text: string, sent?: SentForm): ChatCommand {
     const { operation } = this
     const body = operation.read(text, sent)
-    if (body.svc?.mixture === undefined) this.name(access, body)
+    const models = body.svc?.mixture === undefined ? this.named(access, body) : null
     line.stream = body.stream === true
     line.mixed = body.svc?.mixture !== undefined
     const query = queryOf(request.url)
@@ -126,6 +126,7 @@ export class InferenceDoor implements InferencePlace {
       startedMs: line.startedMs,
       access,
       body,
+      models,
       text: operation.written?.(body) ?? text,
       pin: body.svc?.mixture === undefined ? readPin(body, query) : null,
       query,
@@ -138,12 +139,23 @@ export class InferenceDoor implements InferencePlace {
     }
   }
 
-  /** Puts the name in place that its client means. A mixture has names of its own, and one that is no more than a label. */
-  private name(access: Access, body: { model: string }): void {
+  /**
+   * Puts the name in place that its client means, and gives all of them where there are several. A mixture has names of its own, and
+   * one that is no more than a label.
+   */
+  private named(access: Access, body: InferenceRequest): readonly string[] | null {
+    const named = body as { model: string }
+    named.model = this.meant(access, body.model)
+    if (body.models == null || body.models.length === 0) return null
+    const all = new Set([body.model, ...body.models.map((name) => this.meant(access, name))])
+    return all.size === 1 ? null : [...all]
+  }
+
+  private meant(access: Access, name: string): string {
     const { otherName, gateway } = this.context
     const table = gateway.router.table()
-    if (otherName === null && !table.latest.has(body.model)) return
-    body.model = meantModel({ table, access, name: body.model, otherName })
+    if (otherName === null && !table.latest.has(name)) return name
+    return meantModel({ table, access, name, otherName })
   }
 
   private complete(command: ChatCommand): Promise<ChatAnswer> {

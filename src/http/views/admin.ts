@@ -185,8 +185,9 @@ export function explanationView(found: ExplanationRecord, role: Role): Explanati
     request_id: found.requestId,
     model: found.model,
     customer_id: seesOwners(role) ? found.customerId : null,
-    tries: found.tries.map(({ atMs, result, code, routes }) => ({
+    tries: found.tries.map(({ atMs, model, result, code, routes }) => ({
       at: isoTime(atMs),
+      model,
       result,
       code,
       routes: routes.map(({ profile_id, cost, ...route }) => ({

@@ -1,6 +1,6 @@
 import { Problem } from '../../errors.ts'
+import { modelName } from '../../protocol/dialects/values.ts'
 import { type FieldSchema, fieldSentence, unknownField } from '../../protocol/validation/sentences.ts'
-import { modelName } from '../../protocol/wire/inference/chat.ts'
 import { mixtureConfig, reservedStrategy } from '../../protocol/wire/inference/mixture.ts'
 import { isStrategyName, type StrategyName, strategies, strategyNames } from './strategies/registry.ts'
 import type { Expert, MixtureConfig } from './types.ts'

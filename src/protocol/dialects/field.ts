@@ -12,7 +12,17 @@ export type Fate = 'carried' | 'mapped' | 'hint' | 'refused' | 'dropped'
 
 /** A door that is absent has no such field. */
 export type Fates = Partial<Readonly<Record<Door, Fate>>>
-type Origin = 'OpenAI' | 'Anthropic' | 'Ollama' | 'llama.cpp' | 'vLLM' | 'SGLang' | 'TEI' | 'Cohere' | 'Penstock'
+type Origin =
+  | 'OpenAI'
+  | 'Anthropic'
+  | 'Ollama'
+  | 'llama.cpp'
+  | 'vLLM'
+  | 'SGLang'
+  | 'TEI'
+  | 'Cohere'
+  | 'OpenRouter'
+  | 'Penstock'
 
 interface Notes {
   /** The form in which a node gets it, or why it gets none. */

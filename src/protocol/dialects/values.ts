@@ -1,4 +1,5 @@
-import { type TArray, type TSchema, type TString, Type } from '@sinclair/typebox'
+import { type StringOptions, type TArray, type TSchema, type TString, Type } from '@sinclair/typebox'
+import { wordsKey } from '../wire/shapes.ts'
 
 /** What the values of fields are made of. `description`: what the type does not say. */
 const described = (description?: string) => (description === undefined ? {} : { description })
@@ -30,3 +31,14 @@ export const tokensOfOllama = Type.Integer({ minimum: -2, maximum: tokensMax })
 /** Likeliest tokens that may be asked for beside each. */
 export const topProbabilitiesMax = 20
 export const topProbabilities = Type.Integer({ minimum: 0, maximum: topProbabilitiesMax })
+
+/** As a client of inference names a model. */
+export const modelName = Type.String({
+  minLength: 1,
+  maxLength: 256,
+  [wordsKey]: 'a model id from the model list',
+} as StringOptions)
+/** Models that one request may name, to be tried in their order. */
+export const modelsMax = 8
+export const models = (description?: string) =>
+  Type.Array(modelName, { maxItems: modelsMax, ...described(description) })

@@ -1,6 +1,20 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import { alike, at, carriedEverywhere, field } from './field.ts'
-import { anything, flag, list, number, object, shortText, text, texts, tokensOfOllama, whole } from './values.ts'
+import {
+  anything,
+  flag,
+  list,
+  modelName,
+  models,
+  modelsMax,
+  number,
+  object,
+  shortText,
+  text,
+  texts,
+  tokensOfOllama,
+  whole,
+} from './values.ts'
 
 const open = { additionalProperties: true } as const
 const orNull = <S extends TSchema>(schema: S) => Type.Optional(Type.Union([schema, Type.Null()]))
@@ -85,4 +99,17 @@ export const rankingFields = {
   ),
 }
 
-export const ownFields = { svc: field('Penstock', at('hint'), object()) }
+/** Of a request to several models, as OpenRouter has it. */
+const ofFallbacks = {
+  models: field('OpenRouter', at('hint'), models('tried in their order, behind `model`, until one answers')),
+  fallbacks: field(
+    'OpenRouter',
+    { messages: 'hint' },
+    Type.Array(Type.Object({ model: modelName }), {
+      maxItems: modelsMax,
+      description: '`models`, each by its `model`',
+    }),
+  ),
+}
+
+export const ownFields = { ...ofFallbacks, svc: field('Penstock', at('hint'), object()) }

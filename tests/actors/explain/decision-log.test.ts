@@ -58,6 +58,7 @@ test('§23: each request is told what was decided for it on what was seen then, 
           log.record(command, { table: seen, request: wanted, placement }, false)
           const tried = {
             atMs: own.nowMs,
+            model: modelId,
             result: placement.kind,
             code: placement.kind === 'refused' ? placement.code : null,
             routes: explainPlacement(seen, wanted, placement),

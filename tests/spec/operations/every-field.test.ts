@@ -113,6 +113,8 @@ const samples: Fields = {
   grammar: 'root ::= "a"',
   encoding_format: 'base64',
   client_metadata: { a: 'b' },
+  models: ['other', 'another'],
+  fallbacks: [{ model: 'other' }],
   svc: { job_id: 'job-1' },
   rank_fields: ['title'],
   use_activation: false,
@@ -131,7 +133,7 @@ function typical({ type, anyOf, minimum = 1 }: TSchema): unknown {
 const sampleOf = (name: string): unknown => samples[name] ?? typical(fields[name]?.value as TSchema)
 /** Of Ollama's fields, those that do not stand in `options`. */
 const besideOptions = new Set(
-  'system format think keep_alive logprobs top_logprobs svc cache_control prompt_cache_key'.split(' '),
+  'system format think keep_alive logprobs top_logprobs models svc cache_control prompt_cache_key'.split(' '),
 )
 
 const withField = (door: Door, name: string): Fields => {
@@ -208,7 +210,7 @@ test('§35: no field has two meanings: what a door has in its place is refused t
 
 test('§5: no node gets what is dropped or a hint at chat, whichever dialect it came in', () => {
   expect([...upstreamStripped].sort()).toEqual(
-    'cache_control metadata prompt_cache_key safety_identifier service_tier store svc user'.split(' '),
+    'cache_control metadata models prompt_cache_key safety_identifier service_tier store svc user'.split(' '),
   )
 })
 

@@ -117,6 +117,17 @@ describe('§28: sound and pictures by OpenAI’s SDK', () => {
     expect(seen).toEqual(['/v1/audio/translations', 'whisper-1', null, 'a.wav', '\r\n--not-a-boundary\r\nla'])
   })
 
+  test('§28: of several models the first that a node has speaks, and no node is sent the list', async () => {
+    let sent: unknown = null
+    node.answer = async (request) => {
+      sent = await request.json()
+      return new Response('sound', { headers: { 'content-type': 'audio/mpeg' } })
+    }
+    const asked = { model: 'nowhere', input: 'hi', voice: 'alloy', ...{ models: ['tts-1'] } }
+    expect(await (await client.audio.speech.create(asked)).text()).toBe('sound')
+    expect(sent).toEqual({ model: 'tts-1', input: 'hi', voice: 'alloy' })
+  })
+
   test('text becomes speech, byte by byte', async () => {
     const sound = crypto.getRandomValues(new Uint8Array(60_000))
     let asked: unknown

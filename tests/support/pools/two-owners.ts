@@ -10,10 +10,10 @@ export interface Sent {
   readonly body: Fields
 }
 
-function answer(call: ScriptedCall): void {
+function answer(call: ScriptedCall, embedding: readonly number[]): void {
   if (call.path === '/v1/embeddings') {
     const inputs = ([] as unknown[]).concat(call.body.input)
-    const data = inputs.map((_, index) => ({ object: 'embedding', index, embedding: [1] }))
+    const data = inputs.map((_, index) => ({ object: 'embedding', index, embedding }))
     return call.respond(200, { object: 'list', data })
   }
   if (call.path === '/v1/rerank') {
@@ -66,8 +66,9 @@ export interface Told {
 }
 export async function told(response: Response): Promise<Told> {
   const words = await response.text()
-  const body = JSON.parse(words) as { error?: { code?: string; param?: string; svc?: object }; svc?: object }
-  const error = typeof body.error === 'object' ? { ...body.error, ...body.error.svc } : { ...body.svc }
+  const body = JSON.parse(words) as { error?: { code?: string; param?: string; svc?: object } | null; svc?: object }
+  const error =
+    typeof body.error === 'object' && body.error !== null ? { ...body.error, ...body.error.svc } : { ...body.svc }
   const { code, param } = error as { code?: string; param?: string }
   return {
     status: response.status,
@@ -102,6 +103,10 @@ export const leaving = { policy: away, keyPolicy: away }
 /** A gateway with an account's own nodes, and those of another account that are open to it; both have the model `both`. */
 export class TwoOwners {
   sent: Sent[] = []
+  /** With which nodes answer for each text. */
+  vector: readonly number[] = [1]
+  /** By whose and its model. */
+  readonly nodeIds = new Map<string, string>()
   private readonly nodes: ScriptedNode[] = []
 
   private constructor(
@@ -126,10 +131,11 @@ export class TwoOwners {
     this.nodes.push(node)
     node.answer((call) => {
       this.sent.push({ by, path: call.path, body: call.body })
-      answer(call)
+      answer(call, this.vector)
     })
     const shared = { visibility: 'public', privacyClass: 'public' } as const
-    await this.gateway.node(node.url, { customerId, ...(by === 'own' ? {} : shared) })
+    const nodeId = await this.gateway.node(node.url, { customerId, ...(by === 'own' ? {} : shared) })
+    this.nodeIds.set(`${by} ${model}`, nodeId)
   }
 
   post(place: Place, body: string, key = this.customer.key): Promise<Response> {

@@ -47,8 +47,9 @@ function othersText(routes: readonly Route[]): string {
 }
 
 /** What happened and why, in two sentences, before anybody reads a table. */
-export function inWords({ model, tries }: Pick<Explanation, 'model' | 'tries'>): string {
+export function inWords({ model: first, tries }: Pick<Explanation, 'model' | 'tries'>): string {
   const last = tries.at(-1)
+  const model = last?.model ?? first
   if (last === undefined) return `The request for ${model} was answered without a choice of a node.`
   const chosen = last.routes.find(({ verdict }) => verdict === 'chosen')
   const again = tries.length === 1 ? '' : ` at try ${tries.length}`
@@ -72,8 +73,9 @@ export const explain: Verb = {
       const query = new URLSearchParams({ request_id: operands[0] ?? '' })
       const found = await session.gateway().admin<Explanation>({ path: `/v1/admin/explain?${query}` })
       session.show(json, found, (body) => {
-        const tries = body.tries.map(({ at, result, code, routes }, index) => {
-          const outcome = code === null ? result : `${result} (${code})`
+        const tries = body.tries.map(({ at, model = body.model, result, code, routes }, index) => {
+          const named = model === body.model ? '' : `${model} `
+          const outcome = `${named}${code === null ? result : `${result} (${code})`}`
           return `\nTry ${index + 1}, ${shortTime(at)}: ${outcome}\n${table(
             session.terminal,
             [

@@ -44,6 +44,7 @@ export const RequestExplain = ({ explain, nameOf }: Props) => (
         <table class="cards">
           <caption>
             {resultTexts[tried.result]} at {clockTime(tried.at)}
+            {tried.model !== undefined && tried.model !== explain.model && ` for ${tried.model}`}
             {tried.code !== null && `: ${words(tried.code)}`}
           </caption>
           <thead>

@@ -198,6 +198,12 @@ function marked({ system, messages, tools }: MessagesRequest): number | null {
   return before === null ? null : [...chatMessages(start)].length
 }
 
+/** Anthropic's clients name further models by `fallbacks`, others by `models`. */
+function modelsOf({ models, fallbacks }: MessagesRequest): readonly string[] | null {
+  if (models != null && fallbacks != null) throw invalid('fallbacks', 'send models or fallbacks, not both')
+  return models ?? fallbacks?.map(({ model }) => model) ?? null
+}
+
 /** Converts a Messages request to a chat (§28). Throws a `Problem` for parts that a chat cannot carry. */
 export function chatOfMessages(asked: MessagesRequest): ChatRequest {
   refuseServices(asked)
@@ -215,6 +221,7 @@ export function chatOfMessages(asked: MessagesRequest): ChatRequest {
     // For placement alone: no node gets it.
     ...given({ prompt_cache_key: (asked as Json).prompt_cache_key }),
     ...given({ stream, stop: stop?.length === 0 ? null : stop }),
+    ...given({ models: modelsOf(asked) }),
     ...(used ? { tools: tools.map(toolOf) } : {}),
     ...(used && choice !== undefined ? { tool_choice: toolChoice(choice) } : {}),
     ...(used && choice?.disable_parallel_tool_use === true ? { parallel_tool_calls: false } : {}),

@@ -128,12 +128,13 @@ function thinking(think: OllamaChatRequest['think']): Thinking & { readonly reas
 
 type Generating = Pick<
   OllamaChatRequest,
-  'model' | 'stream' | 'options' | 'format' | 'think' | 'keep_alive' | 'logprobs' | 'top_logprobs' | 'svc'
+  'model' | 'models' | 'stream' | 'options' | 'format' | 'think' | 'keep_alive' | 'logprobs' | 'top_logprobs' | 'svc'
 >
 
 /** `asked`: without what its path alone takes. */
 function chatOf(asked: Generating, messages: Message[]): ChatRequest {
-  const { model, stream, options, format, think, keep_alive: _, logprobs, top_logprobs: top, svc, ...more } = asked
+  const { model, stream, options, format, think, keep_alive: _, logprobs, top_logprobs: top, ...rest } = asked
+  const { models, svc, ...more } = rest
   const { name: _alias, prompt_cache_key: key, ...beside } = more as Json
   return {
     ...carriedBeside(beside),
@@ -145,7 +146,7 @@ function chatOf(asked: Generating, messages: Message[]): ChatRequest {
     ...thinking(think),
     ...(logprobs === true ? { logprobs, ...(top == null ? {} : { top_logprobs: top }) } : {}),
     // For placement alone: no node gets it.
-    ...given({ prompt_cache_key: key }),
+    ...given({ prompt_cache_key: key, models }),
     ...(svc === undefined ? {} : { svc }),
   }
 }

@@ -10,6 +10,11 @@ export const Explanation = Type.Object({
   tries: Type.Array(
     Type.Object({
       at: Instant,
+      model: Type.Optional(
+        Type.String({
+          description: 'The one that was looked for, where the request names several. Absent: of an earlier version',
+        }),
+      ),
       result: literals(['placed', 'saturated', 'refused']),
       code: nullable(Type.String()),
       routes: Type.Array(

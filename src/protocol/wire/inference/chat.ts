@@ -1,14 +1,8 @@
-import { type Static, type StringOptions, Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { checksOf } from '../../dialects/fields.ts'
-import { hash, Instant, literals, slug, wordsKey } from '../shapes.ts'
+import { modelName } from '../../dialects/values.ts'
+import { hash, Instant, literals, slug } from '../shapes.ts'
 import { MixtureTrace } from './mixture.ts'
-
-/** As a client of inference names a model. */
-export const modelName = Type.String({
-  minLength: 1,
-  maxLength: 256,
-  [wordsKey]: 'a model id from the model list',
-} as StringOptions)
 
 /** Of the specification. */
 export const chatRoles = ['system', 'user', 'assistant', 'tool'] as const
@@ -53,7 +47,7 @@ export const ChatRequest = Type.Object(
     }),
     ...checksOf('chat', 'max_tokens', 'max_completion_tokens', 'temperature', 'top_p'),
     stream: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
-    ...checksOf('chat', 'stream_options', 'n'),
+    ...checksOf('chat', 'stream_options', 'n', 'models'),
     svc: Type.Optional(ChatRouting),
   },
   { additionalProperties: true },

@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { checksOf } from '../../dialects/fields.ts'
-import { ChatMetadata, ChatRouting, modelName, Usage } from './chat.ts'
+import { modelName } from '../../dialects/values.ts'
+import { ChatMetadata, ChatRouting, Usage } from './chat.ts'
 
 const promptTokensMax = 100_000
 /** Prompts, each as often as it is answered, of one request. */
@@ -21,7 +22,7 @@ export const CompletionRequest = Type.Object(
     ]),
     ...checksOf('completions', 'suffix', 'max_tokens', 'max_completion_tokens', 'temperature'),
     stream: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
-    ...checksOf('completions', 'stream_options', 'n', 'best_of'),
+    ...checksOf('completions', 'stream_options', 'n', 'best_of', 'models'),
     svc: Type.Optional(ChatRouting),
   },
   { additionalProperties: true },

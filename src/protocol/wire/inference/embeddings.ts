@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { checkOf } from '../../dialects/fields.ts'
-import { ChatMetadata, ChatRouting, modelName } from './chat.ts'
+import { checkOf, checksOf } from '../../dialects/fields.ts'
+import { modelName } from '../../dialects/values.ts'
+import { ChatMetadata, ChatRouting } from './chat.ts'
 
 /** Of one request (§28). */
 export const embeddingInputsMax = 2_048
@@ -27,6 +28,7 @@ export const EmbeddingsRequest = Type.Object(
     ]),
     encoding_format: Type.Optional(checkOf('embeddings', 'encoding_format')),
     dimensions: Type.Optional(checkOf('embeddings', 'dimensions')),
+    ...checksOf('embeddings', 'models'),
     svc: Type.Optional(ChatRouting),
   },
   { additionalProperties: true },

@@ -1,15 +1,17 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { ChatRouting, modelName } from './chat.ts'
+import { modelName, models } from '../../dialects/values.ts'
+import { ChatRouting } from './chat.ts'
 
 const open = { additionalProperties: true } as const
 /** A text to be spoken or drawn, UTF-16 units. */
 const textUnitsMax = 65_536
 const text = Type.String({ minLength: 1, maxLength: textUnitsMax })
 const file = Type.String({ format: 'binary' })
+const further = { models: Type.Optional(Type.Union([models(), Type.Null()])), svc: Type.Optional(ChatRouting) }
 
 /** `POST /audio/speech`. Fields that are not listed pass through to the node. */
 export const SpeechRequest = Type.Object(
-  { model: modelName, input: text, voice: Type.Optional(Type.Unknown()), svc: Type.Optional(ChatRouting) },
+  { model: modelName, input: text, voice: Type.Optional(Type.Unknown()), ...further },
   open,
 )
 export type SpeechRequest = Static<typeof SpeechRequest>
@@ -20,7 +22,7 @@ export const ImageRequest = Type.Object(
     model: modelName,
     prompt: text,
     n: Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum: 10 }), Type.Null()])),
-    svc: Type.Optional(ChatRouting),
+    ...further,
   },
   open,
 )

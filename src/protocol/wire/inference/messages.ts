@@ -1,7 +1,8 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { checkOf, checksOf } from '../../dialects/fields.ts'
+import { modelName } from '../../dialects/values.ts'
 import { blocksOrText } from '../../dialects/vendor-fields.ts'
-import { ChatRouting, messagesMax, modelName } from './chat.ts'
+import { ChatRouting, messagesMax } from './chat.ts'
 
 /** Of one request: more are no request of a person or an agent. */
 const toolsMax = 1_024
@@ -48,7 +49,7 @@ export const MessagesRequest = Type.Object(
     ),
     ...checksOf('messages', 'stop_sequences'),
     stream: orNull(Type.Boolean()),
-    ...checksOf('messages', 'temperature', 'top_p', 'top_k', 'thinking', 'output_config'),
+    ...checksOf('messages', 'temperature', 'top_p', 'top_k', 'thinking', 'output_config', 'models', 'fallbacks'),
     svc: Type.Optional(ChatRouting),
   },
   open,

@@ -1,6 +1,7 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { checkOf, checksOf } from '../../dialects/fields.ts'
-import { ChatMetadata, ChatRouting, messagesMax, modelName } from './chat.ts'
+import { modelName } from '../../dialects/values.ts'
+import { ChatMetadata, ChatRouting, messagesMax } from './chat.ts'
 import { embeddingInputsMax } from './embeddings.ts'
 
 /** Tools of one request, pictures and calls of one message: more are no request of a person or an agent. */
@@ -40,7 +41,7 @@ export type OllamaOptions = Static<typeof OllamaOptions>
 const shared = {
   model: modelName,
   options: orNull(OllamaOptions),
-  ...checksOf('ollama', 'keep_alive'),
+  ...checksOf('ollama', 'keep_alive', 'models'),
   svc: Type.Optional(ChatRouting),
 }
 const generating = {

@@ -2,7 +2,8 @@ import { type Static, Type } from '@sinclair/typebox'
 import { inDigits } from '../../../amounts.ts'
 import type { FieldFault } from '../../../errors.ts'
 import { checkOf, checksOf } from '../../dialects/fields.ts'
-import { ChatMetadata, ChatRouting, modelName } from './chat.ts'
+import { modelName } from '../../dialects/values.ts'
+import { ChatMetadata, ChatRouting } from './chat.ts'
 
 /** Endpoint 1 (§12). Cohere's and Jina's further members are ignored; what is unknown goes to the server that ranks. */
 
@@ -46,7 +47,7 @@ export const PooledRerankRequest = Type.Object(
       minItems: 1,
       maxItems: rerankDocumentsMax,
     }),
-    ...checksOf('rerank', 'top_n', 'return_documents'),
+    ...checksOf('rerank', 'top_n', 'return_documents', 'models'),
     svc: Type.Optional(ChatRouting),
   },
   { additionalProperties: true },

@@ -1,6 +1,7 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { checksOf } from '../../dialects/fields.ts'
-import { ChatRouting, messagesMax, modelName } from './chat.ts'
+import { modelName } from '../../dialects/values.ts'
+import { ChatRouting, messagesMax } from './chat.ts'
 
 /** Of one request, those in namespaces counted one by one. */
 export const toolsMax = 1_024
@@ -21,7 +22,7 @@ export const ResponsesRequest = Type.Object(
       Type.Union([Type.String({ maxLength: 16 }), Type.Object({ type: Type.String() }, open), Type.Null()]),
     ),
     tools: orNull(Type.Array(Type.Object({ type: Type.String({ maxLength: 64 }) }, open), { maxItems: toolsMax })),
-    ...checksOf('responses', 'top_p', 'top_logprobs'),
+    ...checksOf('responses', 'top_p', 'top_logprobs', 'models'),
     svc: Type.Optional(ChatRouting),
   },
   open,

@@ -1,7 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { modelName } from '../../dialects/values.ts'
 import { detokenizedMax, TokenId } from '../nodes/tokens.ts'
 import { nullable, nullableInteger } from '../shapes.ts'
-import { ChatRequest, ChatRouting, modelName } from './chat.ts'
+import { ChatRequest, ChatRouting } from './chat.ts'
 import { MessagesRequest } from './messages.ts'
 import { ResponsesRequest } from './responses.ts'
 

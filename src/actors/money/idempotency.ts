@@ -14,7 +14,16 @@ import { canonicalJson } from '../../protocol/json/canonical-json.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { equalBytes, hashToken } from '../../secrets.ts'
 import { dayMs, hourMs, isoTime } from '../../time.ts'
-import type { ChatCommand } from './chat-command.ts'
+import type { Access } from '../accounts/access.ts'
+
+/** What a key stands for: who asked, and for what. */
+export interface KeyedRequest {
+  readonly requestId: string
+  readonly access: Pick<Access, 'customerId'>
+  /** The body as it came. */
+  readonly text: string
+  readonly query: string
+}
 
 /** Keys of billed requests: the same one is billed once, over all gateways (§5). */
 export interface Idempotency {
@@ -22,11 +31,11 @@ export interface Idempotency {
    * Refuses with `idempotency_in_progress`, `idempotency_completed`, `idempotency_key_reused`, or `invalid_request` for
    * a malformed key.
    */
-  claim(command: ChatCommand, key: string): Promise<void>
+  claim(command: KeyedRequest, key: string): Promise<void>
   /** What several charges together were. A single charge completes its key by itself. */
   complete(outcome: IdempotentOutcome): Promise<void>
   /** Nothing was billed. */
-  release(command: ChatCommand): void
+  release(command: KeyedRequest): void
 }
 
 export interface OwnedIdempotency extends Idempotency {
