@@ -16,6 +16,8 @@ export const headers = {
   approverToken: `x-${brand}-approver-token`,
   /** Which requests belong together, as the client says: a hint for placement. */
   session: `x-${brand}-session`,
+  /** What a client calls its request by, for its own counts. */
+  tags: `x-${brand}-tags`,
   requestId: 'x-request-id',
   /** Sent to a node: the id of this call or sub-call, so that no two receipts are equal (§14). */
   nodeRequestId: `x-${brand}-request-id`,

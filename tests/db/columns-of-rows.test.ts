@@ -54,6 +54,7 @@ const everything = {
   code: null,
   ttftMsMin: null,
   outcome: null,
+  tag: null,
 }
 let database: TestDatabase
 beforeAll(async () => {
@@ -124,6 +125,7 @@ test.each(ways)(
         costWei: (2n ** 256n - 1n).toString(),
         receiptHash: null,
         failedTries: [{ node_id: name, code: name, started_ms: 0, duration_ms: 1 }],
+        tags: name,
       }),
     )
     const [first] = rows

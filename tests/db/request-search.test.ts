@@ -27,6 +27,7 @@ const everything: RequestFilter = {
   code: null,
   ttftMsMin: null,
   outcome: null,
+  tag: null,
 }
 const recordAt = (ms: number, more: Partial<RequestRecord> = {}): RequestRecord => ({
   requestId: `req_${ulid(ms)}`,
@@ -51,6 +52,7 @@ const recordAt = (ms: number, more: Partial<RequestRecord> = {}): RequestRecord 
   costWei: null,
   receiptHash: null,
   failedTries: null,
+  tags: null,
   ...more,
 })
 
@@ -114,6 +116,7 @@ test('§32: any filter, range and page size shows what fits and nothing else, ho
         status: pick([200, 200, 200, 502, 429, 499]),
         code: pick([null, null, 'upstream_error', 'rate_limited']),
         ttftMs: pick([null, random(1_000)]),
+        tags: pick([null, null, 'a', 'a,b', 'ab', 'b,c:d/e']),
       }),
     )
     records.push(...rows)
@@ -133,6 +136,7 @@ test('§32: any filter, range and page size shows what fits and nothing else, ho
       code: pick([null, null, 'rate_limited']),
       ttftMsMin: pick([null, null, 500]),
       outcome: pick([null, null, 'failed', '4xx', '5xx']),
+      tag: pick([null, null, 'a', 'b', 'none']),
     }
     const fits = (value: unknown, wanted: unknown) => wanted === null || value === wanted
     const expected = records.filter(
@@ -145,6 +149,7 @@ test('§32: any filter, range and page size shows what fits and nothing else, ho
         fits(row.keyId, filter.keyId) &&
         fits(row.status, filter.status) &&
         fits(row.code, filter.code) &&
+        (filter.tag === null || (row.tags ?? '').split(',').includes(filter.tag)) &&
         (filter.ttftMsMin === null || (row.ttftMs ?? -1) >= filter.ttftMsMin) &&
         (filter.outcome === null || outcomes(row).includes(filter.outcome)),
     )

@@ -42,10 +42,16 @@ const undoings: readonly (readonly [RegExp, (...names: string[]) => string])[] =
   [/^CREATE TABLE "?(\w+)"? \(/, (table) => `drop table ${table} cascade`],
   [/^ALTER TABLE "?(\w+)"? ADD COLUMN "?(\w+)"?/, (table, column) => `alter table ${table} drop column ${column}`],
   [/^CREATE (?:UNIQUE )?INDEX "?(\w+)"? /, (index) => `drop index ${index}`],
+  [/^CREATE OR REPLACE VIEW "?(\w+)"? /, (view) => `drop view ${view} cascade`],
+  // They stand as they are until they are made again.
+  [/^CREATE OR REPLACE FUNCTION /, () => 'select 1'],
+  [/^ALTER TABLE "?\w+"? ALTER COLUMN /, () => 'select 1'],
 ]
+/** Without the comments before it. */
+const statementOf = (text: string) => text.replace(/^(?:\s*--.*\n)*/, '').trim()
 function undoing(text: string): string {
   for (const [pattern, undo] of undoings) {
-    const [found, ...names] = pattern.exec(text.trim()) ?? []
+    const [found, ...names] = pattern.exec(statementOf(text)) ?? []
     if (found !== undefined) return undo(...names)
   }
   throw new Error(`the newest migration has a statement of a kind that is not in this list yet: ${text.slice(0, 80)}`)

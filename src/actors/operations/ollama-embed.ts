@@ -22,13 +22,26 @@ export const ollamaEmbed: Operation<EmbeddingsRequest> = {
     const asked = readOllamaBody(text, OllamaEmbedRequest)
     refuseRouting(asked, false)
     refuseFields(asked, ['stream', 'encoding_format'], 'vectors come at once, as numbers')
-    const { model, input, dimensions, svc, models, options, keep_alive: _, ...more } = asked
+    const {
+      model,
+      input,
+      dimensions,
+      svc,
+      models,
+      metadata,
+      options,
+      keep_alive: _,
+      ...more
+    } = {
+      metadata: undefined,
+      ...asked,
+    }
     return {
       ...embeddingExtras(more, options),
       model,
       input,
       ...(dimensions == null ? {} : { dimensions }),
-      ...given({ models }),
+      ...given({ models, metadata }),
       ...(svc === undefined ? {} : { svc }),
     }
   },

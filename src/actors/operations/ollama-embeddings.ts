@@ -23,8 +23,20 @@ export const ollamaEmbeddings: Operation<EmbeddingsRequest> = {
     refuseRouting(asked, false)
     refuseFields(asked, ['stream', 'encoding_format'], 'vectors come at once, as numbers')
     refuseFields(asked, ['input'], 'the text is the prompt here')
-    const { model, prompt, svc, models, options, keep_alive: _, ...more } = asked
-    return { ...embeddingExtras(more, options), model, input: prompt, ...given({ models, svc }) }
+    const {
+      model,
+      prompt,
+      svc,
+      models,
+      metadata,
+      options,
+      keep_alive: _,
+      ...more
+    } = {
+      metadata: undefined,
+      ...asked,
+    }
+    return { ...embeddingExtras(more, options), model, input: prompt, ...given({ models, metadata, svc }) }
   },
   written: JSON.stringify,
   writeWhole: (_identity, answer, end) => embeddingText((answer as EmbeddingsAnswer).vectors, end),

@@ -20,6 +20,8 @@ export interface InferenceRequest {
   readonly model: string
   /** Those that follow where `model` cannot answer, in their order. */
   readonly models?: readonly string[] | null
+  /** Unchecked. Only its tags are read, and no node gets it. */
+  readonly metadata?: unknown
   readonly stream?: boolean | null
   readonly stream_options?: object | null
   readonly max_tokens?: number | null

@@ -9,6 +9,8 @@ export interface FinishedRequest {
   readonly keyId: string | null
   readonly operation: string
   readonly stream: boolean
+  /** As one text (`tagSeparator`); null: it has none. */
+  readonly tags: string | null
   readonly record: ChatRecord
 }
 
@@ -22,6 +24,7 @@ export interface RequestKind {
   readonly nodeId: string | null
   readonly status: number
   readonly code: ProblemCode | null
+  readonly tags: string | null
 }
 
 export const kindFields = [
@@ -33,6 +36,7 @@ export const kindFields = [
   'nodeId',
   'status',
   'code',
+  'tags',
 ] as const satisfies readonly (keyof RequestKind)[]
 
 /** Kinds that are known at a time. A power of two. */
@@ -40,12 +44,13 @@ const kindsMax = 1_024
 
 const tailOf = (id: string | null) => (id === null ? 0 : idTail(id))
 
-function placeOf({ customerId, keyId, record }: FinishedRequest): number {
+function placeOf({ customerId, keyId, tags, record }: FinishedRequest): number {
   const { model, nodeId, status } = record
-  return (tailOf(customerId) + 3 * tailOf(keyId) + 5 * tailOf(nodeId) + 7 * tailOf(model) + status) & (kindsMax - 1)
+  const ids = tailOf(customerId) + 3 * tailOf(keyId) + 5 * tailOf(nodeId) + 7 * tailOf(model) + 11 * tailOf(tags)
+  return (ids + status) & (kindsMax - 1)
 }
 
-const isOf = (kind: RequestKind, { customerId, keyId, operation, stream, record }: FinishedRequest) =>
+const isOf = (kind: RequestKind, { customerId, keyId, operation, stream, tags, record }: FinishedRequest) =>
   kind.customerId === customerId &&
   kind.keyId === keyId &&
   kind.nodeId === record.nodeId &&
@@ -53,6 +58,7 @@ const isOf = (kind: RequestKind, { customerId, keyId, operation, stream, record 
   kind.status === record.status &&
   kind.code === record.code &&
   kind.stream === stream &&
+  kind.tags === tags &&
   kind.operation === operation
 
 /** One object for all requests of a kind, as long as no other kind takes its place. */
@@ -63,9 +69,9 @@ export class RequestKinds {
     const place = placeOf(finished)
     const known = this.known[place]
     if (known !== undefined && isOf(known, finished)) return known
-    const { customerId, keyId, operation, stream, record } = finished
+    const { customerId, keyId, operation, stream, tags, record } = finished
     const { model, nodeId, status, code } = record
-    const kind: RequestKind = { customerId, keyId, operation, stream, model, nodeId, status, code }
+    const kind: RequestKind = { customerId, keyId, operation, stream, model, nodeId, status, code, tags }
     this.known[place] = kind
     return kind
   }

@@ -1,5 +1,6 @@
 import { hasOutcome } from '../../db/queries/requests/request-outcomes.ts'
 import type { RequestFilter, RequestPlace, RequestRecord } from '../../db/queries/requests/request-records.ts'
+import { tagsOf } from '../../protocol/wire/inference/tags.ts'
 import { RequestColumns } from './request-columns.ts'
 import type { FinishedRequest } from './request-kinds.ts'
 
@@ -78,6 +79,7 @@ function fits(row: RequestRecord, filter: RequestFilter): boolean {
     is(filter.keyId, row.keyId) &&
     is(filter.status, row.status) &&
     is(filter.code, row.code) &&
+    (filter.tag === null || tagsOf(row.tags).includes(filter.tag)) &&
     (filter.ttftMsMin === null || (row.ttftMs !== null && row.ttftMs >= filter.ttftMsMin)) &&
     (filter.outcome === null || hasOutcome(filter.outcome, row.status, row.code))
   )

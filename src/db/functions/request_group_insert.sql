@@ -1,6 +1,7 @@
 -- A group of requests: its head, and the text of an array for each column; an empty one stands in `shared` or is NULL in every
 -- row. It waits for no disk. A group that is sent again has what it had before, in its order, and perhaps more behind it: the
--- longer one stays. An hour that may have been summed up by now is marked, so that it is summed up again: no clock is so far off.
+-- longer one stays. A gateway of the version before gives no tags: c[23] is NULL then. An hour that may have been summed up by now is
+-- marked, so that it is summed up again: no clock is so far off.
 CREATE OR REPLACE FUNCTION request_group_insert(p_minute text, p_group_id text, p_oldest text, p_newest text, p_rows integer,
   p_names text, p_ttft_most integer, p_shared text, c text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -14,7 +15,7 @@ BEGIN
     nullif(c[9], '')::smallint[], nullif(c[10], '')::integer[], nullif(c[11], '')::integer[], nullif(c[12], '')::integer[],
     nullif(c[13], '')::integer[], nullif(c[14], '')::integer[], nullif(c[15], '')::integer[], nullif(c[16], '')::integer[],
     nullif(c[17], '')::smallint[], nullif(c[18], '')::smallint[], nullif(c[19], '')::text[], nullif(c[20], '')::numeric[],
-    nullif(c[21], '')::text[], nullif(c[22], '')::jsonb[])
+    nullif(c[21], '')::text[], nullif(c[22], '')::jsonb[], nullif(c[23], '')::text[])
   ON CONFLICT DO NOTHING;
   IF p_minute::timestamptz < now() - interval '15 minutes' THEN
     INSERT INTO request_sums_late VALUES (date_bin('1 hour', p_minute::timestamptz, 'epoch'));

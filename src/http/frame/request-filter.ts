@@ -1,5 +1,6 @@
 import type { RequestFilter } from '../../actors/requests/request-log.ts'
 import { requestOutcomes } from '../../db/queries/requests/request-records.ts'
+import { tagPattern, tagWords } from '../../protocol/wire/inference/tags.ts'
 import { filter, idFilter, limitOf, oneOf, type QueryValues } from '../../protocol/wire/query.ts'
 import { modelId } from '../../protocol/wire/shapes.ts'
 import { pageQuery, readRange } from './page.ts'
@@ -20,6 +21,7 @@ export const requestQuery = {
     '^[0-9]{1,9}$',
     'a whole number of milliseconds',
   ),
+  tag: filter('One of its tags', tagPattern.source, `a tag: ${tagWords}`),
   outcome: oneOf(
     requestOutcomes,
     '`failed`: ended with a code, though the client had not left. `4xx`, `5xx`: by its status, 499 in neither.',
@@ -49,5 +51,6 @@ export function readRequestFilter(
     code: query.code,
     ttftMsMin: integer(query.min_ttft_ms),
     outcome: query.outcome,
+    tag: query.tag,
   }
 }

@@ -25,6 +25,7 @@ import { inferenceAccess } from './inference-access.ts'
 import { InferenceLine, type InferencePlace } from './inference-line.ts'
 import { mixturePin, readPin } from './pin.ts'
 import { readSession } from './session.ts'
+import { readTags } from './tags.ts'
 
 /** Beyond the time after which a client that reads nothing is cut off by the relay, s. */
 const slowClientMarginSeconds = 15
@@ -119,6 +120,7 @@ export class InferenceDoor implements InferencePlace {
     const models = body.svc?.mixture === undefined ? this.named(access, body) : null
     line.stream = body.stream === true
     line.mixed = body.svc?.mixture !== undefined
+    line.tags = readTags(request, body)
     const query = queryOf(request.url)
     return {
       operation,

@@ -32,6 +32,8 @@ export class InferenceLine implements ChatRecorder {
   access: Access | null = null
   stream = false
   mixed = false
+  /** Of the record alone: neither the log line nor a metric has them. */
+  tags: string | null = null
   private recorded = false
 
   constructor(
@@ -103,6 +105,7 @@ export class InferenceLine implements ChatRecorder {
       keyId: access.keyId,
       operation: this.mixed ? mixtureName : this.place.operation.name,
       stream: this.stream,
+      tags: this.tags,
       record,
     })
   }

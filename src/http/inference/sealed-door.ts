@@ -19,6 +19,7 @@ import { respondToFailure } from '../plugins/problems.ts'
 import { inferenceAccess } from './inference-access.ts'
 import { InferenceLine, type InferencePlace } from './inference-line.ts'
 import { readSession } from './session.ts'
+import { readTags } from './tags.ts'
 
 const tokensPattern = /^[1-9][0-9]{0,6}$/
 const tokensMax = 1_048_576
@@ -88,6 +89,7 @@ export class SealedDoor implements InferencePlace {
     nodeId: string,
     body: SealedRequest,
   ): ChatCommand<SealedRequest> {
+    line.tags = readTags(request, null)
     return {
       operation: this.sealed,
       requestId: line.requestId,

@@ -1,5 +1,11 @@
 import { brand } from '../../brand.ts'
-import { type Cost, keyCosts, type LedgerGrouping, ledgerCosts } from '../../db/queries/money/costs.ts'
+import {
+  type Cost,
+  type LedgerGrouping,
+  ledgerCosts,
+  type RecordGrouping,
+  recordCosts,
+} from '../../db/queries/money/costs.ts'
 import { Costs } from '../../protocol/wire/money/costs.ts'
 import { limitOf, oneOf } from '../../protocol/wire/query.ts'
 import { dayMs, isoTime } from '../../time.ts'
@@ -8,7 +14,9 @@ import { pageQuery, readRange } from '../frame/page.ts'
 import { report } from './report.ts'
 
 const columns = ['key', 'name', 'count', 'amount_wei', 'prompt_tokens', 'completion_tokens', 'refunded_wei'] as const
-const groupings = ['customer', 'model', 'key', 'month'] as const
+const groupings = ['customer', 'model', 'key', 'month', 'tag'] as const
+/** The ledger knows neither: they come from the records of requests. */
+const ofRecords: Readonly<Record<string, RecordGrouping | undefined>> = { key: 'key', tag: 'tag' }
 
 const view = (cost: Cost) => ({
   key: cost.key,
@@ -30,11 +38,11 @@ function monthStart(nowMs: number): Date {
 export const costs = report({
   action: 'billing.costs.read',
   tag: 'Money (extension)',
-  summary: 'What was paid, by customer, model, key or month',
+  summary: 'What was paid, by customer, model, key, month or tag',
   description:
-    'Debits from `from` to `to` (by default this month, UTC), and what was given back of them since. By key it comes from the records of requests, so only from `kept_from` on. Work on own nodes costs nothing and is not in it.',
+    'Debits from `from` to `to` (by default this month, UTC), and what was given back of them since. By key and by tag it comes from the records of requests, so only from `kept_from` on. A request with several tags counts for each of them, one without any for none. Work on own nodes costs nothing and is not in it.',
   query: {
-    by: oneOf(groupings, '`customer` (default), `model`, `key` or `month`'),
+    by: oneOf(groupings, '`customer` (default), `model`, `key`, `month` or `tag`'),
     from: pageQuery.from,
     to: pageQuery.to,
     limit: limitOf(100, 1_000),
@@ -46,10 +54,11 @@ export const costs = report({
     const range = { from: given.from ?? monthStart(nowMs), to: given.to ?? new Date(nowMs + 1) }
     const by = (query.by ?? 'customer') as (typeof groupings)[number]
     const keptFromMs = nowMs - gateway.config.SVC_REQUEST_LOG_DAYS * dayMs
+    const recorded = ofRecords[by]
     const found =
-      by === 'key'
-        ? await keyCosts(gateway.db, range, query.limit + 1)
-        : await ledgerCosts(gateway.db, by satisfies LedgerGrouping, range, query.limit + 1)
+      recorded === undefined
+        ? await ledgerCosts(gateway.db, by as LedgerGrouping, range, query.limit + 1)
+        : await recordCosts(gateway.db, recorded, range, query.limit + 1)
     const shown = found.slice(0, query.limit)
     return {
       object: `${brand}.admin.costs` as const,
@@ -57,7 +66,7 @@ export const costs = report({
       by,
       from: isoTime(range.from),
       to: isoTime(range.to),
-      kept_from: by === 'key' && range.from.getTime() < keptFromMs ? isoTime(keptFromMs) : null,
+      kept_from: recorded !== undefined && range.from.getTime() < keptFromMs ? isoTime(keptFromMs) : null,
       count: shown.length,
       truncated: found.length > shown.length,
       costs: shown.map(view),

@@ -2,18 +2,17 @@ import { brand } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { AdminRequestList } from '../../protocol/wire/admin/requests.ts'
 import { isoTime } from '../../time.ts'
-import { cellsOf } from '../frame/csv.ts'
 import { readCursor } from '../frame/page.ts'
 import { adminRequestQuery, readRequestFilter } from '../frame/request-filter.ts'
 import { allRequests, requestPageOf } from '../views/request-pages.ts'
-import { adminRequestColumns, adminRequestView } from '../views/requests.ts'
+import { adminRequestColumns, adminRequestView, requestCells } from '../views/requests.ts'
 import { type ReportInput, report } from './report.ts'
 
 type Input = ReportInput<typeof adminRequestQuery>
 
 /** Who a request was for is not for viewers: neither to see nor to ask for. */
 function filterOf({ query, role }: Input) {
-  if (role === 'viewer' && (query.customer_id !== null || query.key_id !== null)) {
+  if (role === 'viewer' && (query.customer_id !== null || query.key_id !== null || query.tag !== null)) {
     throw new Problem('insufficient_role', { detail: 'This needs the role operator' })
   }
   return readRequestFilter(query, { nodeId: query.node_id, customerId: query.customer_id })
@@ -45,7 +44,7 @@ export const requestReport = report({
     pages: async function* ({ gateway }, input, most) {
       const { query, role } = input
       for await (const rows of allRequests(gateway, filterOf(input), readCursor(query.cursor), most)) {
-        yield rows.map((row) => cellsOf(adminRequestView(row, role), adminRequestColumns))
+        yield rows.map((row) => requestCells(adminRequestView(row, role), adminRequestColumns))
       }
     },
   },

@@ -6,6 +6,7 @@ import { Problem } from '../../errors.ts'
 import { modelIdPattern } from '../../ids.ts'
 import { encapsulatedKeyHeader, keyConfigPath, keyConfigType } from '../../protocol/sealed/ehbp.ts'
 import { SealedNodeList, sealedNodesPath } from '../../protocol/wire/inference/sealed.ts'
+import { tagsMax } from '../../protocol/wire/inference/tags.ts'
 import { text } from '../../protocol/wire/query.ts'
 import { nodeParams } from '../frame/admin-input.ts'
 import type { HttpContext, HttpExchange } from '../frame/context.ts'
@@ -54,6 +55,7 @@ const parameters = [
   header(headers.sealedModel, true, 'The model that the sealed body asks for'),
   header(headers.maxTokens, false, 'The bound of the sealed body, where the account has a quota of tokens'),
   header(headers.session, false, 'Which requests belong together'),
+  header(headers.tags, false, `What the request is counted by: at most ${tagsMax}, with commas between them`),
 ]
 
 /** Which nodes there are, and their keys. */

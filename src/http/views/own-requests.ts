@@ -32,6 +32,8 @@ const OwnRequests = Type.Object({
       cachePercent: nullableInteger,
       status: Type.Integer(),
       code: nullableText,
+      // Absent: a process of the version before says it, while it is replaced.
+      tags: Type.Optional(nullableText),
       costWei: nullableText,
       receiptHash: nullableText,
       failedTries: nullable(
@@ -41,7 +43,7 @@ const OwnRequests = Type.Object({
   ),
 })
 const rowsOf = (answers: readonly Static<typeof OwnRequests>[]): readonly RequestRecord[] =>
-  answers.flatMap(({ rows }) => rows).map((row) => ({ ...row, at: new Date(row.at) }))
+  answers.flatMap(({ rows }) => rows).map(({ tags = null, ...row }) => ({ ...row, tags, at: new Date(row.at) }))
 
 const Asked = Type.Object({
   filter: Type.Object({
@@ -55,6 +57,7 @@ const Asked = Type.Object({
     code: nullableText,
     ttftMsMin: nullableInteger,
     outcome: nullable(literals(requestOutcomes)),
+    tag: Type.Optional(nullableText),
   }),
   after: nullable(Type.Object({ at: Instant, requestId: text })),
   limit: count,
@@ -69,10 +72,11 @@ export async function ownRequests(
   if (asked.request_id !== undefined) return { rows: [requests.recent(asked.request_id) ?? []].flat() }
   const question = foreignJson(asked.list ?? '')
   if (!Value.Check(Asked, question)) return null
-  const { filter, after, limit } = question
+  const { after, limit } = question
+  const { tag = null, ...filter } = question.filter
   const range = { from: dateOf(filter.from), to: dateOf(filter.to) }
   const place = after === null ? null : { ...after, at: new Date(after.at) }
-  return { rows: (await requests.page({ ...filter, ...range }, place, limit)).records }
+  return { rows: (await requests.page({ ...filter, tag, ...range }, place, limit)).records }
 }
 
 /** Of whichever process served it; null: unknown, or no longer kept. */

@@ -4,7 +4,9 @@ import { brand } from '../../brand.ts'
 import { requestSteps } from '../../machines/charts/chat-request.ts'
 import type { Explanation } from '../../protocol/wire/admin/explanation.ts'
 import type { AdminRequest, CustomerRequest, RequestStory } from '../../protocol/wire/admin/requests.ts'
+import { tagsOf } from '../../protocol/wire/inference/tags.ts'
 import { isoTime } from '../../time.ts'
+import { type CsvCell, cellsOf } from '../frame/csv.ts'
 
 /** As its own customer sees it: no node. */
 export function customerRequestView(row: RequestRecord): CustomerRequest {
@@ -26,6 +28,7 @@ export function customerRequestView(row: RequestRecord): CustomerRequest {
     cache_percent: row.cachePercent,
     status: row.status,
     code: row.code,
+    tags: [...tagsOf(row.tags)],
     cost_wei: row.costWei,
     receipt_hash: row.receiptHash,
   }
@@ -36,6 +39,7 @@ export function adminRequestView(row: RequestRecord, role: Role): AdminRequest {
   return {
     ...customerRequestView(row),
     key_id: open ? row.keyId : null,
+    tags: open ? [...tagsOf(row.tags)] : [],
     customer_id: open ? row.customerId : null,
     node_id: row.nodeId,
   }
@@ -96,6 +100,11 @@ const commonColumns = [
   'code',
   'cost_wei',
   'receipt_hash',
+  'tags',
 ] as const
 export const customerRequestColumns: readonly (keyof CustomerRequest)[] = commonColumns
 export const adminRequestColumns: readonly (keyof AdminRequest)[] = [...commonColumns, 'customer_id', 'node_id']
+
+/** Of a line of CSV: its tags in one cell, a space between two. */
+export const requestCells = <T extends CustomerRequest>(view: T, columns: readonly (keyof T & string)[]) =>
+  cellsOf({ ...view, tags: view.tags.join(' ') } as unknown as Record<keyof T & string, CsvCell>, columns)

@@ -55,6 +55,7 @@ const request: fc.Arbitrary<FinishedRequest> = fc.record({
   keyId: orNull(names),
   operation: fc.constantFrom('chat', 'embeddings'),
   stream: fc.boolean(),
+  tags: orNull(names),
   record,
 })
 
@@ -124,6 +125,7 @@ const plain: FinishedRequest = {
   keyId: null,
   operation: 'chat',
   stream: false,
+  tags: null,
   record: {
     model: 'm',
     status: 200,
@@ -161,4 +163,21 @@ test('§32: many kinds of requests at once keep their own names', () => {
   for (let at = 0; at < columns.size; at++)
     columns.put(at, { ...plain, requestId: newId('req'), customerId: customerOf(at) })
   for (let at = 0; at < columns.size; at++) expect(columns.record(at)?.customerId).toBe(customerOf(at))
+})
+
+test('§32: a gateway that keeps requests in memory alone lists those with a tag', () => {
+  const ring = new RequestRing(0)
+  const [one, two, three] = [newId('req'), newId('req'), newId('req')]
+  for (const [requestId, tags] of [
+    [one, 'a,b'],
+    [two, null],
+    [three, 'ab'],
+  ] as const) {
+    ring.write({ ...plain, requestId, tags })
+  }
+  const any = { from: null, to: null, model: null, nodeId: null, customerId: null, keyId: null, status: null }
+  const list = (tag: string | null) =>
+    ring.list({ ...any, code: null, ttftMsMin: null, outcome: null, tag }, null, 10).map(({ requestId }) => requestId)
+  expect(['a', 'b', 'ab', 'c'].map(list)).toEqual([[one], [one], [three], []])
+  expect(list(null)).toHaveLength(3)
 })

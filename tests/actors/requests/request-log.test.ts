@@ -25,6 +25,7 @@ const finished = (requestId: string, status = 200, more: Partial<ChatRecord> = {
   keyId: 'key_one',
   operation: 'chat',
   stream: true,
+  tags: null,
   record: {
     model: 'm',
     status,
@@ -56,6 +57,7 @@ const everything = {
   code: null,
   ttftMsMin: null,
   outcome: null,
+  tag: null,
 }
 const idsAmong = async (ids: readonly string[]) =>
   (

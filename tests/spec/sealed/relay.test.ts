@@ -72,6 +72,25 @@ describe('§38: the published client', () => {
     }
   })
 
+  test('§32: tags of a sealed request stand in its header, and nowhere else', async () => {
+    const { gateway, tunnelled } = pool
+    const client = await official(gateway, tunnelled.nodeId)
+    const ask = (tags: string) => {
+      const body = { model: 'm-1', messages, metadata: { tags: ['inside'] } }
+      const given = { headers: { ...init('m-1').headers, [headers.tags]: tags } }
+      return client.post(chatUrl(gateway, tunnelled.nodeId), JSON.stringify(body), given)
+    }
+    expect((await ask('outside')).status).toBe(200)
+    await waitUntil('the record has them', async () => JSON.stringify((await requests())[0]?.tags) === '["outside"]')
+    const refused = await fetch(chatUrl(gateway, tunnelled.nodeId), {
+      method: 'POST',
+      headers: { ...init('m-1').headers, 'ehbp-encapsulated-key': 'a'.repeat(64), [headers.tags]: 'no?' },
+      body: 'sealed',
+    })
+    expect(refused.status).toBe(400)
+    expect(await refused.text()).toContain('header.x-svc-tags')
+  })
+
   test('an error of the node comes inside the seal, with its status outside', async () => {
     const client = await official(pool.gateway, pool.direct.nodeId)
     const url = chatUrl(pool.gateway, pool.direct.nodeId)

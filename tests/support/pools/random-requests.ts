@@ -47,13 +47,15 @@ export function finishedRequest(endMs: number, spanMs: number): fc.Arbitrary<Fin
       latencyMs: ms,
       usage: some(fc.record({ prompt: tokens, completion: tokens })),
       stream: fc.boolean(),
+      tags: fc.constantFrom(null, 'a', 'a,b', 'b,team:search'),
     })
-    .map(({ agoMs, customerId, nodeId, model, end: [status, code], ttftMs, latencyMs, usage, stream }) => ({
+    .map(({ agoMs, customerId, nodeId, model, end: [status, code], ttftMs, latencyMs, usage, stream, tags }) => ({
       requestId: `req_${ulid(endMs - agoMs)}` as RequestId,
       customerId,
       keyId: null,
       operation: 'chat',
       stream,
+      tags,
       record: {
         model,
         status,

@@ -13,6 +13,7 @@ const groupings = [
   ['model', 'Model'],
   ['key', 'Key'],
   ['month', 'Month'],
+  ['tag', 'Tag'],
 ] as const
 type Grouping = Costs['by']
 const withId: readonly Grouping[] = ['customer', 'key']
@@ -36,7 +37,7 @@ function months(nowMs: number): readonly Month[] {
   }))
 }
 
-/** What was paid in a month, by customer, model or key; or month by month. */
+/** What was paid in a month, by customer, model, key or tag; or month by month. */
 export function CostsPart() {
   const [all] = useState(() => months(Date.now()))
   const [at, setAt] = useState(0)

@@ -8,7 +8,8 @@ const plain: readonly FilterField[] = [
   ...rangeFields,
 ]
 const key: FilterField = { name: 'key_id', label: 'Key' }
-const ofOperators: readonly FilterField[] = [{ name: 'customer_id', label: 'Customer' }, key]
+const tag: FilterField = { name: 'tag', label: 'Tag' }
+const ofOperators: readonly FilterField[] = [{ name: 'customer_id', label: 'Customer' }, key, tag]
 
 /** A person knows the names, the address has the ids. */
 const byName = (name: string, label: string, names: ReadonlyMap<string, string>): FilterField => ({
@@ -27,7 +28,7 @@ export const requestFields = (
   { name: 'model', label: 'Model' },
   byName('node_id', 'Node', nodes),
   ...plain,
-  ...(mayAct('operator') ? [byName('customer_id', 'Customer', customers), key] : []),
+  ...(mayAct('operator') ? [byName('customer_id', 'Customer', customers), key, tag] : []),
 ]
 
 /** Those of the tabs. */

@@ -12,6 +12,16 @@ import { addressOf } from '../../state/place.ts'
 import { mayAct } from '../../state/session.ts'
 import { outcomes, readRequestFilters, requestFields } from './request-filters.ts'
 
+/** Each leads to the requests that have it. */
+export const tagTexts = ({ tags }: AdminRequest) =>
+  tags.length === 0
+    ? nothing
+    : tags.map((tag) => (
+        <a key={tag} class="tag" href={addressOf('requests', null, { tag })}>
+          {tag}
+        </a>
+      ))
+
 const tailEveryMs = 2_000
 const rowsShown = 100
 
@@ -161,6 +171,7 @@ function RequestTable({ requests, names }: TableProps) {
             <th scope="col" class="number">
               Tokens in / out
             </th>
+            {mayAct('operator') && <th scope="col">Tags</th>}
           </tr>
         </thead>
         <tbody>
@@ -204,6 +215,7 @@ function RequestRow({ request, names }: { request: AdminRequest; names: TablePro
       <td data-label="Tokens in / out" class="number">
         {tokenPair(request.prompt_tokens, request.completion_tokens)}
       </td>
+      {mayAct('operator') && <td data-label="Tags">{tagTexts(request)}</td>}
     </tr>
   )
 }

@@ -8,7 +8,7 @@ import { useLoad } from '../../state/load.ts'
 import { useNodeNames } from '../../state/node-names.ts'
 import { addressOf } from '../../state/place.ts'
 import { RequestExplain } from './request-explain.tsx'
-import { toneOf } from './request-list.tsx'
+import { tagTexts, toneOf } from './request-list.tsx'
 import { RequestReceipt } from './request-receipt.tsx'
 
 type Names = ReadonlyMap<string, string>
@@ -145,6 +145,10 @@ function Facts({ story: { request }, nameOf }: { story: RequestStory; nameOf: (n
       <div>
         <dt>Key</dt>
         <dd>{key === null ? nothing : <Id id={key} />}</dd>
+      </div>
+      <div>
+        <dt>Tags</dt>
+        <dd>{tagTexts(request)}</dd>
       </div>
       <div>
         <dt>Code</dt>

@@ -4,6 +4,7 @@ import { kindText } from '../../kind-texts.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries } from '../../schema/partitioned/charges.ts'
 import { receiptRows } from '../../schema/work.ts'
+import { tagsBetween } from '../requests/request-groups.ts'
 import { isRefundOf, refundOf } from './ledger.ts'
 
 /** What was debited, put together; `name` where an id has one. */
@@ -63,25 +64,44 @@ export async function ledgerCosts(
     .limit(limit)
 }
 
-/** The ledger knows no keys: by the records of requests, as long as they are kept. */
-export async function keyCosts(db: Database, { from, to }: CostRange, limit: number): Promise<readonly Cost[]> {
+/** What a request's record says that the ledger does not: the key, and each of its tags. */
+const ofRecords = {
+  key: { column: sql`g.key_id`, shared: sql`g.shared[4]`, each: sql`select r.said` },
+  tag: {
+    column: sql`g.tags`,
+    shared: sql`g.shared[23]`,
+    each: sql`select unnest(string_to_array(r.said, ${tagsBetween}))`,
+  },
+} as const satisfies Record<string, { readonly column: SQL; readonly shared: SQL; readonly each: SQL }>
+
+export type RecordGrouping = keyof typeof ofRecords
+
+/** By the records of requests, as long as they are kept. */
+export async function recordCosts(
+  db: Database,
+  by: RecordGrouping,
+  { from, to }: CostRange,
+  limit: number,
+): Promise<readonly Cost[]> {
+  const { column, shared, each } = ofRecords[by]
   const [first, end] = [from.toISOString(), to.toISOString()]
   const rows = await db.execute<
     { key: string | null; count: string } & Record<'amount' | 'refunded' | 'prompt' | 'completion', string>
   >(sql`
-    select r.key, count(*) as count, sum(r.cost)::text as amount, coalesce(sum(b.amount_wei), 0)::text as refunded, coalesce(sum(r.prompt), 0)::text as prompt,
+    select k.key, count(*) as count, sum(r.cost)::text as amount, coalesce(sum(b.amount_wei), 0)::text as refunded, coalesce(sum(r.prompt), 0)::text as prompt,
       coalesce(sum(r.completion), 0)::text as completion
     from request_groups g,
-      unnest(g.at_ms, g.key_id, g.cost_wei, g.prompt_tokens, g.completion_tokens, g.receipt_hash)
-        as e (at_ms, key, cost, prompt, completion, receipt),
-      lateral (select g.minute + e.at_ms * interval '1 millisecond' as at, coalesce(e.key, g.shared[4]) as key,
+      unnest(g.at_ms, ${column}, g.cost_wei, g.prompt_tokens, g.completion_tokens, g.receipt_hash)
+        as e (at_ms, said, cost, prompt, completion, receipt),
+      lateral (select g.minute + e.at_ms * interval '1 millisecond' as at, coalesce(e.said, ${shared}) as said,
         coalesce(e.cost, g.shared[20]::numeric) as cost, coalesce(e.prompt, g.shared[15]::integer) as prompt,
         coalesce(e.completion, g.shared[16]::integer) as completion, coalesce(e.receipt, g.shared[21]) as receipt) r
+      cross join lateral (${each}) k (key)
       left join ledger_rows b on b.kind = ${sql.raw(kindText('refund'))} and b.receipt_hash = r.receipt
     where g.minute >= date_trunc('minute', ${first}::timestamptz) and g.minute < ${end}::timestamptz
       and (g.cost_wei is not null or g.shared[20] is not null)
       and r.at >= ${first}::timestamptz and r.at < ${end}::timestamptz and r.cost > 0
-    group by r.key order by sum(r.cost) desc limit ${limit}`)
+    group by k.key order by sum(r.cost) desc, k.key limit ${limit}`)
   return rows.map(({ key, count: found, amount, refunded, prompt, completion }) => ({
     key,
     name: null,

@@ -43,14 +43,18 @@ export const requestColumns: readonly RequestColumn[] = [
   column('costWei', 'cost_wei', 'numeric'),
   column('receiptHash', 'receipt_hash', 'text'),
   column('failedTries', 'failed_tries', 'jsonb'),
+  // Behind the others: a gateway of the version before writes groups without it.
+  column('tags', 'tags', 'text'),
 ]
 const [idColumn, ...otherColumns] = requestColumns as readonly [RequestColumn, ...RequestColumn[]]
 
-type Named = 'customer' | 'key' | 'model' | 'node' | 'code' | 'status'
+type Named = 'customer' | 'key' | 'model' | 'node' | 'code' | 'status' | 'tag'
 
 /** What a filter may ask a group for. Most requests succeed: to look for those leaves nothing out. */
 export const groupName = (of: Named, value: string | number): string => `${of}:${value}`
 export const okStatus = 200
+/** Between the tags of one request, in their column. */
+export const tagsBetween = ','
 
 /** Reads each field of a request, wherever that stands. */
 export type RequestReader<T> = Readonly<Record<RequestColumn['field'], (request: T) => ArrayValue>> & {
@@ -65,6 +69,7 @@ const nameOf: { readonly [Field in RequestColumn['field']]?: Named } = {
   nodeId: 'node',
   code: 'code',
   status: 'status',
+  tags: 'tag',
 }
 
 /** The names that these values of one field give their group. */
@@ -72,7 +77,9 @@ function namesIn(field: RequestColumn['field'], values: readonly ArrayValue[]): 
   const of = nameOf[field]
   if (of === undefined) return []
   const wanted = (value: ArrayValue) => value !== null && !(field === 'status' && value === okStatus)
-  return [...new Set(values)].filter(wanted).map((value) => groupName(of, String(value)))
+  const said = [...new Set(values)].filter(wanted).map(String)
+  const each = field === 'tags' ? [...new Set(said.flatMap((tags) => tags.split(tagsBetween)))] : said
+  return each.map((value) => groupName(of, value))
 }
 
 const iso = (ms: number) => new Date(ms).toISOString()

@@ -25,6 +25,8 @@ export interface RequestFilter {
   readonly code: string | null
   readonly ttftMsMin: number | null
   readonly outcome: RequestOutcome | null
+  /** One of its tags. */
+  readonly tag: string | null
 }
 
 /** Where a page ends: the next one begins behind it. */

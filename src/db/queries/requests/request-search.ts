@@ -1,7 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { arrayOf } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
-import { groupName, okStatus, type RequestColumn, requestColumns } from './request-groups.ts'
+import { groupName, okStatus, type RequestColumn, requestColumns, tagsBetween } from './request-groups.ts'
 import { groupMayHave, outcomeFits } from './request-outcomes.ts'
 import type { RequestFilter, RequestPlace, RequestRecord } from './request-records.ts'
 
@@ -17,7 +17,7 @@ interface Search {
 }
 
 /** What a group must have for one of its requests to fit. */
-function namesFor({ model, nodeId, customerId, keyId, status, code }: RequestFilter): readonly string[] {
+function namesFor({ model, nodeId, customerId, keyId, status, code, tag }: RequestFilter): readonly string[] {
   return [
     ...(model === null ? [] : [groupName('model', model)]),
     ...(nodeId === null ? [] : [groupName('node', nodeId)]),
@@ -25,11 +25,12 @@ function namesFor({ model, nodeId, customerId, keyId, status, code }: RequestFil
     ...(keyId === null ? [] : [groupName('key', keyId)]),
     ...(status === null || status === okStatus ? [] : [groupName('status', status)]),
     ...(code === null ? [] : [groupName('code', code)]),
+    ...(tag === null ? [] : [groupName('tag', tag)]),
   ]
 }
 
 /** What of a request is looked at, and what must hold of it: no more of its group is taken apart. */
-function lookedAt({ model, nodeId, customerId, keyId, status, code, ttftMsMin, outcome }: RequestFilter) {
+function lookedAt({ model, nodeId, customerId, keyId, status, code, ttftMsMin, outcome, tag }: RequestFilter) {
   const wanted: Partial<Record<RequestColumn['field'], string | number | null>> = {
     model,
     nodeId,
@@ -38,6 +39,7 @@ function lookedAt({ model, nodeId, customerId, keyId, status, code, ttftMsMin, o
     status,
     code,
     ttftMs: ttftMsMin,
+    tags: tag,
   }
   const [names, fits, ends]: [SQL[], SQL[], SQL[]] = [[], [], []]
   for (const [at, column] of requestColumns.entries()) {
@@ -48,12 +50,18 @@ function lookedAt({ model, nodeId, customerId, keyId, status, code, ttftMsMin, o
     const own = sql`coalesce(e.${name}, ${shared(column, at)})`
     names.push(name)
     if (ofOutcome) ends.push(own)
-    if (value !== null) fits.push(column.field === 'ttftMs' ? sql`${own} >= ${value}::integer` : sql`${own} = ${value}`)
+    if (value !== null) fits.push(holds(column, own, value))
   }
   const [ended, endedWith] = ends
   if (outcome !== null && ended !== undefined && endedWith !== undefined)
     fits.push(outcomeFits(outcome, ended, endedWith))
   return { names, fits }
+}
+
+/** What a request's own value must be for what was asked for. */
+function holds({ field }: RequestColumn, own: SQL, value: string | number): SQL {
+  if (field === 'ttftMs') return sql`${own} >= ${value}::integer`
+  return field === 'tags' ? sql`${value} = any (string_to_array(${own}, ${tagsBetween}))` : sql`${own} = ${value}`
 }
 
 /** `at_ms` is the second of the array's places, which count from 1. */

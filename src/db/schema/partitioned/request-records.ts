@@ -43,4 +43,5 @@ export const requestRecords = pgView('request_records', {
   costWei: wei(),
   receiptHash: text(),
   failedTries: jsonb().$type<readonly FailedTry[]>(),
+  tags: text(),
 }).existing()

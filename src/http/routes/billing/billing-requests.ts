@@ -4,19 +4,20 @@ import { CustomerRequestList } from '../../../protocol/wire/admin/requests.ts'
 import { formatParameter } from '../../../protocol/wire/query.ts'
 import { isoTime, utcDay } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { cellsOf, csvResponse, csvStream } from '../../frame/csv.ts'
+import { csvResponse, csvStream } from '../../frame/csv.ts'
 import { begun, nextLink, readCursor } from '../../frame/page.ts'
 import { asks } from '../../frame/query.ts'
 import { readRequestFilter, requestQuery } from '../../frame/request-filter.ts'
 import { describe } from '../../frame/route-table.ts'
 import { customer } from '../../plugins/customer.ts'
 import { allRequests, requestPageOf } from '../../views/request-pages.ts'
-import { customerRequestColumns, customerRequestView } from '../../views/requests.ts'
+import { customerRequestColumns, customerRequestView, requestCells } from '../../views/requests.ts'
 
 const query = { ...requestQuery, format: formatParameter } as const
 
 async function* csvPages(pages: AsyncGenerator<readonly RequestRecord[]>) {
-  for await (const rows of pages) yield rows.map((row) => cellsOf(customerRequestView(row), customerRequestColumns))
+  for await (const rows of pages)
+    yield rows.map((row) => requestCells(customerRequestView(row), customerRequestColumns))
 }
 
 /** A customer's own requests (§32): which node served them is the operator's affair. */

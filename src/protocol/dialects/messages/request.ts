@@ -221,7 +221,7 @@ export function chatOfMessages(asked: MessagesRequest): ChatRequest {
     // For placement alone: no node gets it.
     ...given({ prompt_cache_key: (asked as Json).prompt_cache_key }),
     ...given({ stream, stop: stop?.length === 0 ? null : stop }),
-    ...given({ models: modelsOf(asked) }),
+    ...given({ models: modelsOf(asked), metadata: (asked as Json).metadata }),
     ...(used ? { tools: tools.map(toolOf) } : {}),
     ...(used && choice !== undefined ? { tool_choice: toolChoice(choice) } : {}),
     ...(used && choice?.disable_parallel_tool_use === true ? { parallel_tool_calls: false } : {}),

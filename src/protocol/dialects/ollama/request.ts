@@ -135,7 +135,7 @@ type Generating = Pick<
 function chatOf(asked: Generating, messages: Message[]): ChatRequest {
   const { model, stream, options, format, think, keep_alive: _, logprobs, top_logprobs: top, ...rest } = asked
   const { models, svc, ...more } = rest
-  const { name: _alias, prompt_cache_key: key, ...beside } = more as Json
+  const { name: _alias, prompt_cache_key: key, metadata, ...beside } = more as Json
   return {
     ...carriedBeside(beside),
     ...chatOptions(options),
@@ -146,7 +146,7 @@ function chatOf(asked: Generating, messages: Message[]): ChatRequest {
     ...thinking(think),
     ...(logprobs === true ? { logprobs, ...(top == null ? {} : { top_logprobs: top }) } : {}),
     // For placement alone: no node gets it.
-    ...given({ prompt_cache_key: key, models }),
+    ...given({ prompt_cache_key: key, models, metadata }),
     ...(svc === undefined ? {} : { svc }),
   }
 }

@@ -140,7 +140,7 @@ function formatOf(format: Json): unknown {
 /** Converts a Responses request to a chat (§28). Throws a `Problem` for parts that a chat cannot carry. */
 export function chatOfResponses(asked: ResponsesRequest): ResponsesChat {
   refuseStored(asked)
-  const { model, tools, tool_choice: choice, text, reasoning, stream, max_output_tokens, models, svc } = asked
+  const { model, tools, tool_choice: choice, text, reasoning, stream, max_output_tokens, models, metadata, svc } = asked
   const functions = chatTools(tools ?? [])
   // Strict servers refuse what speaks of tools where there are none.
   const used = functions.length > 0
@@ -150,7 +150,7 @@ export function chatOfResponses(asked: ResponsesRequest): ResponsesChat {
     messages: messagesOf(asked),
     ...sampled,
     ...probabilitiesAsked(asked),
-    ...given({ stream, max_tokens: max_output_tokens, models }),
+    ...given({ stream, max_tokens: max_output_tokens, models, metadata }),
     ...given({ reasoning_effort: reasoning?.effort, verbosity: text?.verbosity }),
     ...given({ response_format: text?.format == null ? null : formatOf(text.format) }),
     ...(used ? { tools: functions } : {}),

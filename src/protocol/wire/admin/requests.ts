@@ -29,6 +29,7 @@ export const requestFields = {
   ),
   status: Type.Integer({ description: 'HTTP status; 499: the client left' }),
   code: nullable(Type.String({ description: 'Of the refusal or failure' })),
+  tags: Type.Array(Type.String(), { description: 'By which its client calls it; none for viewers' }),
   cost_wei: nullable(wei),
   receipt_hash: nullableText,
 }

@@ -6,7 +6,7 @@ import { count, Instant, literals, NullableInstant, nullable, wei } from '../sha
 export const Costs = Type.Object({
   object: Type.Literal(`${brand}.admin.costs`),
   generated_at: Instant,
-  by: literals(['customer', 'model', 'key', 'month']),
+  by: literals(['customer', 'model', 'key', 'month', 'tag']),
   from: Instant,
   to: Instant,
   kept_from: { ...NullableInstant, description: 'Earlier requests are not kept; null: the whole range is in it' },
@@ -14,7 +14,7 @@ export const Costs = Type.Object({
   truncated: Type.Boolean(),
   costs: Type.Array(
     Type.Object({
-      key: nullable(Type.String({ description: 'A customer, a model, a key, or a month as `2026-05`' })),
+      key: nullable(Type.String({ description: 'A customer, a model, a key, a tag, or a month as `2026-05`' })),
       name: nullable(Type.String({ description: 'Of the customer' })),
       count: Type.Unsafe<number>({ ...count, description: 'Paid requests and jobs' }),
       amount_wei: wei,

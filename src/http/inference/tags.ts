@@ -1,0 +1,52 @@
+import type { InferenceRequest } from '../../actors/operations/operation.ts'
+import { headers } from '../../brand.ts'
+import { Problem } from '../../errors.ts'
+import { isObject } from '../../protocol/json/json-object.ts'
+import { tagPattern, tagSeparator, tagsMax, tagWords } from '../../protocol/wire/inference/tags.ts'
+
+const headerParam = `header.${headers.tags}`
+const memberParam = 'metadata.tags'
+
+const inHeader = (detail: string) =>
+  new Problem('invalid_parameter', { param: headerParam, detail: `${headers.tags}: ${detail}` })
+const inBody = (detail: string, param = memberParam) =>
+  new Problem('invalid_request', { param, detail: `${param}: ${detail}` })
+const mustBe = `a tag must be ${tagWords}`
+
+const listed = (text: string) =>
+  text
+    .split(tagSeparator)
+    .map((tag) => tag.trim())
+    .filter((tag) => tag !== '')
+
+/** Of a body: a list of texts, or, as OpenAI's metadata has texts alone, one text with commas. */
+function memberTags(metadata: unknown): readonly string[] {
+  const tags = isObject(metadata) ? metadata.tags : null
+  if (tags == null) return []
+  const all: readonly unknown[] | null = typeof tags === 'string' ? listed(tags) : Array.isArray(tags) ? tags : null
+  if (all === null) throw inBody('must be a list of tags, or a text with commas between them')
+  if (all.length > tagsMax) throw inBody(`a request has at most ${tagsMax} tags; you sent ${all.length}`)
+  return all.map((tag, at) => {
+    if (typeof tag === 'string' && tagPattern.test(tag)) return tag
+    throw inBody(mustBe, Array.isArray(tags) ? `${memberParam}[${at}]` : memberParam)
+  })
+}
+
+function headerTags(request: Request): readonly string[] {
+  const sent = request.headers.get(headers.tags)
+  if (sent === null) return []
+  const tags = listed(sent)
+  if (tags.length > tagsMax) throw inHeader(`a request has at most ${tagsMax} tags; you sent ${tags.length}`)
+  if (tags.every((tag) => tagPattern.test(tag))) return tags
+  throw inHeader(mustBe)
+}
+
+/** The tags of a request's header and of its body, each once, as its record keeps them; null: it has none. Throws for what is no tag. */
+export function readTags(request: Request, body: InferenceRequest | null): string | null {
+  const tags = new Set([...headerTags(request), ...memberTags(body?.metadata)])
+  if (tags.size === 0) return null
+  if (tags.size > tagsMax) {
+    throw inBody(`a request has at most ${tagsMax} tags, those of ${headers.tags} included; you sent ${tags.size}`)
+  }
+  return [...tags].sort().join(tagSeparator)
+}
