@@ -258,9 +258,9 @@ function createCalls(parts: GatewayParts, actors: CallActors, baseUrl: () => str
     vectorLengths: new VectorLengths(),
     ticker: new Ticker(),
     baseUrl,
-    decided: (command, decision, again) => {
+    decided: (command, decision, again, ofModel = again) => {
       decisions.record(command, decision, again)
-      if (!again) demands.asked(decision.placement)
+      if (!ofModel) demands.asked(decision.placement)
     },
     receipt: (receipt) => receipts.write(receipt),
     promises: actors.promises,

@@ -32,6 +32,51 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
   const rows = ({ page }: ConsolePage) => page.getByRole('group', { name: 'Requests, newest first' }).getByRole('row')
 
   test(
+    'tags stand beside each request for operators, lead to the others that have them, and are no viewer’s affair',
+    async () => {
+      const ask = (tags: string) =>
+        pool.gateway.chat(
+          pool.customer.key,
+          { model: models[0], messages: [{ role: 'user', content: 'hello' }] },
+          {
+            headers: {
+              authorization: `Bearer ${pool.customer.key}`,
+              'content-type': 'application/json',
+              'x-svc-tags': tags,
+            },
+          },
+        )
+      await ask('app/notes,team:search')
+      await ask('app/wiki,team:search')
+      const console = await openConsole(browser, pool.gateway.url)
+      await console.signIn(pool.gateway.tokens.operator)
+      await console.show('Requests')
+      const { page } = console
+      await page.getByRole('link', { name: 'app/notes', exact: true }).click()
+      await waitUntil('only those of the tag', async () => (await rows(console).count()) === 2)
+      expect(await rows(console).nth(1).textContent()).toContain('app/notes, team:search')
+      await page.getByRole('link', { name: 'team:search', exact: true }).first().click()
+      await waitUntil('those of the other one', async () => (await rows(console).count()) === 3)
+      const folder = process.env.TAGS_PICTURE
+      if (folder !== undefined) await page.screenshot({ path: `${folder}/tags.png` })
+      await rows(console).nth(1).getByRole('link').first().click()
+      await page.getByText('app/wiki', { exact: true }).waitFor()
+      if (folder !== undefined) await page.screenshot({ path: `${folder}/tags-one.png` })
+      expect(await console.violations()).toEqual([])
+      expect(console.faults).toEqual([])
+      await console.close()
+      const viewing = await openConsole(browser, pool.gateway.url)
+      await viewing.signIn(pool.gateway.tokens.viewer)
+      await viewing.show('Requests')
+      await rows(viewing).nth(2).waitFor()
+      expect(await viewing.page.getByText('team:search').count()).toBe(0)
+      expect(await viewing.page.getByLabel('Tag', { exact: true }).count()).toBe(0)
+      await viewing.close()
+    },
+    testLimitMs,
+  )
+
+  test(
     'new ones appear by themselves, until somebody pauses',
     async () => {
       const console = await openConsole(browser, pool.gateway.url)

@@ -36,7 +36,8 @@ export interface DispatchPort {
   readonly router: Router
   /** A call of a node failed, or a line of its stream was no JSON (`malformed_line`) and was passed over. */
   readonly failed: (code: string) => void
-  readonly decided: (command: ChatCommand, decision: Decision, again: boolean) => void
+  /** `again`: the request was decided on before; `ofModel`: for this model, too. */
+  readonly decided: (command: ChatCommand, decision: Decision, again: boolean, ofModel?: boolean) => void
 }
 
 /** The request to dispatch. */
@@ -128,10 +129,11 @@ class Search {
     const ended = exchange.ended()
     if (ended !== null) throw tries.ended(ended)
     const table = port.router.table()
-    const request = this.looked ? this.another(table) : this.wanted
+    const { looked } = this
+    const request = looked ? this.another(table) : this.wanted
     this.looked = true
     const placement = place(table, request)
-    port.decided(command, { table, request, placement }, this.clocks.looks++ > 0)
+    port.decided(command, { table, request, placement }, this.clocks.looks++ > 0, looked)
     if (placement.kind === 'placed') {
       if (isBeingLoaded(placement.route)) return { kind: 'loading', route: placement.route }
       this.placed(placement, request)

@@ -16,11 +16,12 @@ import { outcomes, readRequestFilters, requestFields } from './request-filters.t
 export const tagTexts = ({ tags }: AdminRequest) =>
   tags.length === 0
     ? nothing
-    : tags.map((tag) => (
-        <a key={tag} class="tag" href={addressOf('requests', null, { tag })}>
+    : tags.flatMap((tag, at) => [
+        at === 0 ? '' : ', ',
+        <a key={tag} href={addressOf('requests', null, { tag })}>
           {tag}
-        </a>
-      ))
+        </a>,
+      ])
 
 const tailEveryMs = 2_000
 const rowsShown = 100
