@@ -32,8 +32,7 @@ function memberTags(metadata: unknown): readonly string[] {
   })
 }
 
-function headerTags(request: Request): readonly string[] {
-  const sent = request.headers.get(headers.tags)
+function headerTags(sent: string | null): readonly string[] {
   if (sent === null) return []
   const tags = listed(sent)
   if (tags.length > tagsMax) throw inHeader(`a request has at most ${tagsMax} tags; you sent ${tags.length}`)
@@ -43,7 +42,10 @@ function headerTags(request: Request): readonly string[] {
 
 /** The tags of a request's header and of its body, each once, as its record keeps them; null: it has none. Throws for what is no tag. */
 export function readTags(request: Request, body: InferenceRequest | null): string | null {
-  const tags = new Set([...headerTags(request), ...memberTags(body?.metadata)])
+  const sent = request.headers.get(headers.tags)
+  const metadata = body?.metadata
+  if (sent === null && metadata == null) return null
+  const tags = new Set([...headerTags(sent), ...memberTags(metadata)])
   if (tags.size === 0) return null
   if (tags.size > tagsMax) {
     throw inBody(`a request has at most ${tagsMax} tags, those of ${headers.tags} included; you sent ${tags.size}`)
