@@ -2,7 +2,14 @@ import type { InferenceRequest } from '../../actors/operations/operation.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { isObject } from '../../protocol/json/json-object.ts'
-import { tagPattern, tagSeparator, tagsMax, tagWords } from '../../protocol/wire/inference/tags.ts'
+import {
+  tagCharactersMax,
+  tagPattern,
+  tagSeparator,
+  tagsMax,
+  tagsTextMax,
+  tagWords,
+} from '../../protocol/wire/inference/tags.ts'
 
 const headerParam = `header.${headers.tags}`
 const memberParam = 'metadata.tags'
@@ -11,6 +18,7 @@ const inHeader = (detail: string) =>
   new Problem('invalid_parameter', { param: headerParam, detail: `${headers.tags}: ${detail}` })
 const inBody = (detail: string, param = memberParam) =>
   new Problem('invalid_request', { param, detail: `${param}: ${detail}` })
+const tooMany = (sent: string) => `a request has at most ${tagsMax} tags of ${tagCharactersMax} characters; ${sent}`
 const mustBe = `a tag must be ${tagWords}`
 
 const listed = (text: string) =>
@@ -23,9 +31,12 @@ const listed = (text: string) =>
 function memberTags(metadata: unknown): readonly string[] {
   const tags = isObject(metadata) ? metadata.tags : null
   if (tags == null) return []
+  if (typeof tags === 'string' && tags.length > tagsTextMax) {
+    throw inBody(tooMany(`you sent text of ${tags.length} characters`))
+  }
   const all: readonly unknown[] | null = typeof tags === 'string' ? listed(tags) : Array.isArray(tags) ? tags : null
   if (all === null) throw inBody('must be a list of tags, or a text with commas between them')
-  if (all.length > tagsMax) throw inBody(`a request has at most ${tagsMax} tags; you sent ${all.length}`)
+  if (all.length > tagsMax) throw inBody(tooMany(`you sent ${all.length}`))
   return all.map((tag, at) => {
     if (typeof tag === 'string' && tagPattern.test(tag)) return tag
     throw inBody(mustBe, Array.isArray(tags) ? `${memberParam}[${at}]` : memberParam)
@@ -34,8 +45,9 @@ function memberTags(metadata: unknown): readonly string[] {
 
 function headerTags(sent: string | null): readonly string[] {
   if (sent === null) return []
+  if (sent.length > tagsTextMax) throw inHeader(tooMany(`you sent text of ${sent.length} characters`))
   const tags = listed(sent)
-  if (tags.length > tagsMax) throw inHeader(`a request has at most ${tagsMax} tags; you sent ${tags.length}`)
+  if (tags.length > tagsMax) throw inHeader(tooMany(`you sent ${tags.length}`))
   if (tags.every((tag) => tagPattern.test(tag))) return tags
   throw inHeader(mustBe)
 }

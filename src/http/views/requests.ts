@@ -100,10 +100,10 @@ const commonColumns = [
   'code',
   'cost_wei',
   'receipt_hash',
-  'tags',
 ] as const
-export const customerRequestColumns: readonly (keyof CustomerRequest)[] = commonColumns
-export const adminRequestColumns: readonly (keyof AdminRequest)[] = [...commonColumns, 'customer_id', 'node_id']
+/** The tags came last: who reads a table by the places of its columns goes on as before. */
+export const customerRequestColumns: readonly (keyof CustomerRequest)[] = [...commonColumns, 'tags']
+export const adminRequestColumns: readonly (keyof AdminRequest)[] = [...commonColumns, 'customer_id', 'node_id', 'tags']
 
 /** Of a line of CSV: its tags in one cell, a space between two. */
 export const requestCells = <T extends CustomerRequest>(view: T, columns: readonly (keyof T & string)[]) =>

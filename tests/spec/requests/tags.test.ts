@@ -120,6 +120,8 @@ describe('§32: tags of a request', () => {
     ['a number', { tags: [7] }, null, 'invalid_request', 'metadata.tags[0]'],
     ['an object', { tags: { a: 'b' } }, null, 'invalid_request', 'metadata.tags'],
     ['nine', { tags: [...'abcdefghi'] }, null, 'invalid_request', 'metadata.tags'],
+    ['a long text', { tags: 'a,'.repeat(100_000) }, null, 'invalid_request', 'metadata.tags'],
+    ['a long header', {}, ' '.repeat(500) + 'a,'.repeat(500), 'invalid_parameter', 'header.x-svc-tags'],
     ['nine with the header', { tags: [...'abcde'] }, 'f,g,h,i', 'invalid_request', 'metadata.tags'],
     ['nine in the header', {}, 'a,b,c,d,e,f,g,h,i', 'invalid_parameter', 'header.x-svc-tags'],
     ['a sign in the header', {}, 'ok,no?', 'invalid_parameter', 'header.x-svc-tags'],
