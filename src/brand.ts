@@ -34,6 +34,8 @@ export const headers = {
   clientNonce: `x-${brand}-nonce`,
   receiptSalt: `x-${brand}-receipt-salt`,
   requestCommitment: `x-${brand}-request-commitment`,
+  /** Sent to an agent: the newest version of receipts that the gateway reads. Absent: a gateway of a version before v3. */
+  receiptVersion: `x-${brand}-receipt-version`,
   /** The keys of the log, which the gateway sends to a witness, and the checkpoint that the witness signed before. */
   logKeys: `x-${brand}-log-keys`,
   logSeen: `x-${brand}-log-seen`,
@@ -74,6 +76,8 @@ export const tokenPrefixes = {
 export const receiptVersion = `${brand}-receipt-v1`
 /** With commitments to what a client sent and got (§31). */
 export const boundReceiptVersion = `${brand}-receipt-v2`
+/** With the time at which its issuer made it (§36), and with the commitments of v2 where the client sent a nonce. */
+export const timedReceiptVersion = `${brand}-receipt-v3`
 /** `version` of an envelope of private jobs, and the salt of its keys (§10). */
 export const envelopeVersion = `${brand}-private-transport-v1`
 /** Path of the command routes of a node agent (§22). */

@@ -569,7 +569,9 @@ def check_logged(entry, text, given, trust):
 
 
 # Receipts.
-VERSIONS = ("svc-receipt-v1", "svc-receipt-v2")
+VERSIONS = ("svc-receipt-v1", "svc-receipt-v2", "svc-receipt-v3")
+INSTANT = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z"
+MINUTE_MS, LATE_MINUTES = 60_000, 10
 
 
 def receipt_hash(facts):
@@ -581,7 +583,32 @@ def receipt_message(facts, told):
 
 
 def known_facts(facts, told):
-    return facts.get("v") in VERSIONS and receipt_hash(facts) == told and re.fullmatch("0x[0-9a-f]{64}", told)
+    timed = facts.get("v") != "svc-receipt-v3" or is_instant(facts.get("issued_at"))
+    return facts.get("v") in VERSIONS and timed and receipt_hash(facts) == told and re.fullmatch("0x[0-9a-f]{64}", told)
+
+
+def is_instant(value):
+    return isinstance(value, str) and re.fullmatch(INSTANT, value) is not None
+
+
+def unix_ms(text):
+    instant = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return (instant - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)) // datetime.timedelta(milliseconds=1)
+
+
+def show_times(facts, log):
+    """When it was issued, and since when the log holds it: what the issuer and the gateway say. Neither makes it invalid."""
+    issued, logged = facts.get("issued_at"), log.get("logged_at")
+    print(f"issued at {issued}" if is_instant(issued) else "its version does not say when it was issued")
+    if not is_instant(logged):
+        return
+    print(f"in the log since {logged}, as the gateway says")
+    try:
+        minutes = (unix_ms(logged) - unix_ms(issued)) / MINUTE_MS if is_instant(issued) else 0
+    except ValueError:
+        return
+    if abs(minutes) > LATE_MINUTES:
+        print(f"WARNING: {round(abs(minutes))} minutes {'LATER' if minutes > 0 else 'BEFORE it was issued'}")
 
 
 def check_opened(facts, given):
@@ -641,14 +668,14 @@ def check_receipt(given, trust):
         need(any(signed(key, receipt_message(facts, told), signature) for key in keys), "no known key signed the receipt")
     check_beside(given, trust)
     check_opened(facts, given)
+    show_times(facts, log)
     print(f"receipt {told}: " + ("signed" if index is None else f"entry {index} of the log"))
     return now
 
 
 def promise_message(promise):
     """What the log's key has signed of an answer's `svc.receipt`: the promise, or the root of its batch."""
-    instant = datetime.datetime.fromisoformat(promise["promised_at"].replace("Z", "+00:00"))
-    ms = (instant - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)) // datetime.timedelta(milliseconds=1)
+    ms = unix_ms(promise["promised_at"])
     text, batch = f"svc-promise-v1:{promise['log']}:{ms}:{promise['hash']}", promise.get("batch")
     if batch is None:
         return text.encode()
@@ -732,7 +759,7 @@ def check_vectors(all_of_it):
     path = [bytes.fromhex(one) for one in growth["proof"]]
     assert consistent(growth["from"], roots[growth["from"] - 1], growth["to"], roots[growth["to"] - 1], path)
     receipt = all_of_it["receipt"]
-    for one in (receipt, all_of_it["receipt_v2"], all_of_it["receipt_before_cutoff"]):
+    for one in (receipt, all_of_it["receipt_v2"], all_of_it["receipt_v3"], all_of_it["receipt_before_cutoff"]):
         check_receipt(one["file"], Trust(Memory(None), [receipt["log_key"]], [], [receipt["witness_key"]], 1))
     node = all_of_it["node_receipt"]
     digest = keccak256(node["text"].encode())

@@ -16,7 +16,7 @@ import { type NoteSignature, noteKeyText, noteText } from '../../src/protocol/lo
 import { logSigner } from '../../src/protocol/log/note-signing.ts'
 import { Binding, commitment } from '../../src/protocol/receipts/binding.ts'
 import { MerkleTree, payoutLeafOf, toHex } from '../../src/protocol/receipts/merkle.ts'
-import { type Receipt, receiptText, textHash, versionOf } from '../../src/protocol/receipts/receipt.ts'
+import { type Receipt, receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../src/protocol/signing/signatures.ts'
 
@@ -35,6 +35,7 @@ export const impostor = logSigner(origin, keyOf(0x45))
 export const witnesses = [1, 2, 3].map((at) => logSigner(`witness.example/${at}`, keyOf(0x20 + at)))
 /** 2025-11-20T16:00:00Z. */
 export const seenAt = 1_763_654_400
+const logged_at = '2026-11-20T16:00:04.125Z'
 
 const facts = {
   issuer: 'gateway',
@@ -73,12 +74,15 @@ function boundFacts(): Receipt {
   return { ...facts, requestId: 'req_0002', ...binding.facts(opened.upstream_model, opened.response.choices) }
 }
 
+const timedText = receiptText({ ...boundFacts(), requestId: 'req_0005', issuedAt: '2026-11-20T16:00:00.002Z' })
 const texts = {
   gateway: receiptText(facts),
   bound: receiptText(boundFacts()),
   node: receiptText({ ...facts, issuer: 'node', requestId: 'req_0003' }),
   unsigned: receiptText({ ...facts, issuer: 'node', requestId: 'req_0004' }),
   beside: receiptText({ ...facts, issuer: 'node', requestId: 'req_0001', completionTokens: 700 }),
+  timed: timedText,
+  untimed: canonicalJson({ ...JSON.parse(timedText), issued_at: undefined }),
 }
 const hashes = Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, textHash(text)])) as Record<
   keyof typeof texts,
@@ -111,7 +115,7 @@ const other = (byte: string): LogEntry => ({ kind: 'books', hash: `0x${byte.repe
 export const sizes = { seen: 3, now: 7 } as const
 
 async function trees() {
-  const first = [other('01'), receipt(hashes.unsigned), other('02')].map(logLeaf)
+  const first = [receipt(hashes.untimed), receipt(hashes.unsigned), receipt(hashes.timed)].map(logLeaf)
   const cutoff = {
     size: first.length,
     root: (await new Tree(first).root(first.length)).toHex(),
@@ -147,7 +151,7 @@ async function noteOf(name: string, tree: Tree, size: number, signers: readonly 
 }
 
 const signedBy = (text: string, hash: string, key: typeof logKey) =>
-  key.sign(receiptMessage(hash, versionOf({ clientNonce: text.includes('"client_nonce"') ? 'x' : null } as never)))
+  key.sign(receiptMessage(hash, String((JSON.parse(text) as { v: unknown }).v)))
 
 export async function bases() {
   const { tree, cutoff, lostTree, lost, forkFacts, forked, split } = await trees()
@@ -188,6 +192,8 @@ export async function bases() {
     noted: { object: 'svc.checkpoint', note },
     gateway,
     bound: { ...(await file('bound', 5, signedBy(texts.bound, hashes.bound, logKey), false)), opened },
+    timed: { ...(await file('timed', 2, signedBy(texts.timed, hashes.timed, logKey), false, { logged_at })), opened },
+    untimed: await file('untimed', 0, signedBy(texts.untimed, hashes.untimed, logKey), false, { logged_at }),
     node: await file('node', 6, signedBy(texts.node, hashes.node, nodeKey), true),
     beside: { ...gateway, node_receipt },
     unsigned: await file('unsigned', 1, null, true, { cutoff: { ...bound, unsigned_hash, proof: cutoffProof } }),

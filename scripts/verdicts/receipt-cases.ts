@@ -148,3 +148,22 @@ export function besideCases(made: Bases): readonly Case[] {
     ]),
   ]
 }
+
+/** What the gateway says of the entry's time warns, and makes nothing invalid. */
+export function timeCases(): readonly Case[] {
+  const logged = (value: unknown) => set(['log', 'logged_at'], value)
+  return [
+    ...rowsOf('timed', [
+      ['as it is', [], true],
+      ['in the log a day later', logged('2026-11-21T16:00:00.000Z'), true],
+      ['in the log a day before', logged('2026-11-19T16:00:00.000Z'), true],
+      ['no time of its entry', drop('log', 'logged_at'), true],
+      ['null as the time of its entry', logged(null), true],
+      ['a day that no month has', logged('2026-11-31T16:00:00.000Z'), true],
+      ['a time of its entry that is none', logged('yesterday'), true],
+      ['a number as the time of its entry', logged(1_763_654_400), true],
+      ['no signature', set(['log', 'signature_ed25519'], null), false],
+    ]),
+    ...rowsOf('untimed', [['a v3 that does not say when it was issued', [], false]]),
+  ]
+}

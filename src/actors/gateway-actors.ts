@@ -27,6 +27,7 @@ import { ModelWishes } from './loading/model-wishes.ts'
 import { OwnModels } from './loading/own-models.ts'
 import { ToldServers } from './loading/told-servers.ts'
 import { createReceiptMacs } from './log/receipt-macs.ts'
+import { TimedReceipts } from './log/timed-receipts.ts'
 import { Mixtures } from './mixture/mixture.ts'
 import { createMixtureRecords } from './mixture/mixture-records.ts'
 import { createBilling } from './money/billing.ts'
@@ -153,6 +154,7 @@ function createKeeping(parts: GatewayParts) {
   const auditPurge = new AuditPurge({ database, trail: audit, log, keys: auditKeys, retentionDaysMin })
   const sealing = createSealing(parts.secretsKeys)
   const macs = createReceiptMacs(parts.logKeys)
+  const timed = new TimedReceipts(db)
   const accounts = new Accounts({
     db,
     trail: audit,
@@ -163,7 +165,7 @@ function createKeeping(parts: GatewayParts) {
     forgetKey: (keyId) => access.forgetKey(keyId),
     ...clock,
   })
-  return { feed, changedHere, access, limits, memory, failedLogins, audit, auditPurge, sealing, accounts, macs }
+  return { feed, changedHere, access, limits, memory, failedLogins, audit, auditPurge, sealing, accounts, macs, timed }
 }
 
 /** Nodes, however they are reached. */
@@ -263,6 +265,7 @@ function createCalls(parts: GatewayParts, actors: CallActors, baseUrl: () => str
       if (!ofModel) demands.asked(decision.placement)
     },
     receipt: (receipt) => receipts.write(receipt),
+    timed: actors.timed.issued,
     promises: actors.promises,
     ledger,
     idempotency,

@@ -7,6 +7,7 @@ import type { GatewayParts } from './gateway-handle.ts'
 import { createPrivateJobs } from './jobs/private-jobs.ts'
 import { createWebhooks } from './jobs/webhooks.ts'
 import type { ReceiptMacs } from './log/receipt-macs.ts'
+import type { TimedReceipts } from './log/timed-receipts.ts'
 import type { PoolRouter } from './pool/pool-router.ts'
 import type { OwnInspector } from './telemetry/inspect.ts'
 import type { Metrics } from './telemetry/metrics.ts'
@@ -16,6 +17,7 @@ interface JobActors {
   readonly inspector: OwnInspector
   readonly audit: AuditLog
   readonly macs: ReceiptMacs
+  readonly timed: TimedReceipts
   readonly sealing: Sealing
   readonly router: PoolRouter
 }
@@ -24,10 +26,13 @@ const portsOf = (list: readonly string[]) => (list.length === 0 ? [443] : list.m
 const answers = (state: NodeState) => state === 'ready' || state === 'live' || state === 'draining'
 
 /** Private jobs and the webhooks that tell of their ends. */
-export function createJobs(parts: GatewayParts, { metrics, inspector, audit, macs, sealing, router }: JobActors) {
+export function createJobs(
+  parts: GatewayParts,
+  { metrics, inspector, audit, macs, timed, sealing, router }: JobActors,
+) {
   const { config, log, database, world = {} } = parts
   const webhookKeys = parts.webhookKeys.map(seededKey)
-  const shared = { ...database, log, trail: audit, inspect: inspector.inspect, macs }
+  const shared = { ...database, log, trail: audit, inspect: inspector.inspect, macs, timed: timed.issued }
   const webhooks = createWebhooks({
     ...shared,
     sealing,

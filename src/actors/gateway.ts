@@ -77,6 +77,7 @@ async function startActors(actors: Actors): Promise<void> {
   await actors.access.start()
   await actors.limits.start()
   await actors.agents.start(actors.router, actors.poolFeed)
+  await actors.timed.start()
   await actors.sequencer.start()
   actors.cosigning.start()
   actors.ledger.start()

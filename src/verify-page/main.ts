@@ -2,7 +2,7 @@ import { type NoteKey, noteKeyText, parseNoteKey } from '../protocol/log/note.ts
 import { verifyEd25519Strictly } from '../protocol/signing/strict-ed25519.ts'
 import { readGiven, verifyBundle } from '../protocol/verify/bundle.ts'
 import { parsePolicy } from '../protocol/verify/policy.ts'
-import { type Check, type Trust, underPolicy, type Verdict } from '../protocol/verify/trust.ts'
+import { type Check, checkWord, type Trust, underPolicy, type Verdict } from '../protocol/verify/trust.ts'
 import { keep, remembered, seenKeys } from './seen-logs.ts'
 
 /** As much as the command takes. */
@@ -54,14 +54,15 @@ function element<K extends keyof HTMLElementTagNameMap>(name: K, text: string, s
   return made
 }
 
-const styles = { true: 'holds', false: 'broken', null: '' } as const
-const marks = { true: 'holds', false: 'does not hold', null: 'not said' } as const
+const styles = { holds: 'holds', 'does not hold': 'broken', warning: 'warning', 'not said': '' } as const
 
-function row({ name, ok, detail }: Check): HTMLElement {
+function row(one: Check): HTMLElement {
+  const { name, detail } = one
+  const word = checkWord(one)
   const line = document.createElement('tr')
   const head = element('th', name)
   head.scope = 'row'
-  line.append(head, element('td', marks[`${ok}`], styles[`${ok}`]), element('td', detail))
+  line.append(head, element('td', word, styles[word]), element('td', detail))
   return line
 }
 

@@ -2,7 +2,13 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { copyRows } from '../../src/db/copy.ts'
 import { groupLine } from '../../src/db/queries/money/receipt-groups.ts'
 import { makeReceiptPlaces } from '../../src/db/queries/money/receipt-ranges.ts'
-import { getReceipt, type NewReceipt, receiptLine } from '../../src/db/queries/money/receipts.ts'
+import {
+  factsOfRow,
+  getReceipt,
+  type NewReceipt,
+  type ReceiptRow,
+  receiptLine,
+} from '../../src/db/queries/money/receipts.ts'
 import { newId } from '../../src/ids.ts'
 import { type Receipt, receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
 import { insertGroup } from '../support/money/insert-receipts.ts'
@@ -58,6 +64,9 @@ test('§14: what differs in a group and what all share come back as they were, l
       startedAt: '1970-01-01T00:00:00.000Z',
       completedAt: '2100-12-31T23:59:59.999Z',
     }),
+    // Beside those of an agent of a version before.
+    receipt({ issuedAt: '2026-11-20T16:00:00.123Z' }),
+    receipt({ issuer: 'node', issuedAt: '2026-11-20T16:04:59.999Z' }),
   ]
   const signed = receipts.map((one, at) =>
     at % 2 === 0 ? one : { ...one, signature: `s${at}`, customerId: `c\t${at}` },
@@ -69,7 +78,9 @@ test('§14: what differs in a group and what all share come back as they were, l
       ...one.facts,
       startedAt: new Date(one.facts.startedAt),
       completedAt: new Date(one.facts.completedAt),
+      issuedAt: one.facts.issuedAt == null ? null : new Date(one.facts.issuedAt),
     })
+    expect(textHash(receiptText(factsOfRow(row as ReceiptRow)))).toBe(one.hash)
     expect(row).toMatchObject({
       receiptHash: one.hash,
       customerId: one.customerId,
@@ -79,6 +90,19 @@ test('§14: what differs in a group and what all share come back as they were, l
       clientNonce: null,
       nodeReceipt: null,
     })
+  }
+})
+
+test('§36: what all of a group were issued after their end stands there once', async () => {
+  const receipts = Array.from({ length: 5 }, (_, at) =>
+    receipt({ completedAt: `2026-11-20T16:00:0${at}.000Z`, issuedAt: `2026-11-20T16:00:0${at}.000Z` }),
+  )
+  await write(receipts)
+  const [row] = await database.sql`select shared[16] as shared, issued_after_ms as each from receipt_groups
+    where first_hash = ${Buffer.from((receipts[0]?.hash ?? '').slice(2), 'hex')}`
+  expect(row).toEqual({ shared: '0', each: null })
+  for (const { hash, facts } of receipts) {
+    expect((await getReceipt(database.db, hash))?.issuedAt).toEqual(new Date(facts.issuedAt ?? ''))
   }
 })
 
@@ -135,8 +159,8 @@ test('§14: places are made of what the log has taken alone, so that no group co
   expect((await getReceipt(database.db, one.hash))?.receiptHash).toBe(one.hash)
 })
 
-/** Without its last column, which the version before does not know. */
-const unmarkedLine = (receipt: NewReceipt) => receiptLine(marked(receipt)).replace(/\t[^\t\n]*\n$/, '\n')
+/** Without its last columns, which versions before do not know. */
+const unmarkedLine = (receipt: NewReceipt) => receiptLine(marked(receipt)).replace(/(?:\t[^\t\n]*){2}\n$/, '\n')
 
 test('§26: a gateway of the version before writes and changes its receipts by the old names', async () => {
   const [one, other] = [receipt(), receipt({ jobId: 'j' })]

@@ -103,6 +103,28 @@ describe('§14: receipts', () => {
     }
   })
 
+  test.each([
+    [undefined, 'svc-receipt-v1'],
+    ['svc-receipt-v1', 'svc-receipt-v1'],
+    ['svc-receipt-v2', 'svc-receipt-v1'],
+    ['svc-receipt-v3', 'svc-receipt-v3'],
+    ['svc-receipt-v4', 'svc-receipt-v3'],
+    ['another', 'svc-receipt-v1'],
+  ])('§36: for a gateway that reads up to %p it is of %p', async (reads, version) => {
+    const { init, seen } = order()
+    const sent = { ...init.headers, ...(reads === undefined ? {} : { [headers.receiptVersion]: reads }) }
+    const response = await agent.call('POST', path, { model: 'm-1', messages }, { ...init, headers: sent })
+    const { svc, usage } = (await response.json()) as Whole & { svc: { receipt: Record<string, string> } }
+    expect(svc.receipt.v).toBe(version)
+    expect('issued_at' in svc.receipt).toBe(version === 'svc-receipt-v3')
+    expect(readNodeReceipt(svc, seen(usage), agent.identity, Date.now())?.hash).toBe(svc.receipt_hash)
+    // What it says of its time is its own and near, or it is no receipt.
+    for (const issued_at of ['2026-01-01T00:00:00.000Z', svc.receipt.started_at, 'now', 7]) {
+      const forged = { ...svc, receipt: { ...svc.receipt, issued_at } }
+      expect(readNodeReceipt(forged, seen(usage), agent.identity, Date.now())).toBeNull()
+    }
+  })
+
   test.each([[true], [false]])('a stream carries it on its terminal chunk; include_usage %p', async (separate) => {
     const { init, seen } = order()
     const options = separate ? { stream_options: { include_usage: true } } : {}

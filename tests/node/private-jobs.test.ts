@@ -51,6 +51,7 @@ test('§10, §22: a sealed job goes through the tunnel to the agent’s runtime 
   expect(outcome).not.toHaveProperty('answer.svc')
   const [receipt] = await gateway.database.sql`select * from receipts where job_id = 'mine'`
   expect(receipt).toMatchObject({ issuer: 'node', kind: 'private_job', node_id: agent.nodeId, status: 'accepted' })
+  expect(Date.parse(receipt?.issued_at)).toBeGreaterThanOrEqual(Date.parse(receipt?.completed_at))
 })
 
 test('docs/protocol.md alone, with OpenSSL, makes the round trip to a real agent', async () => {

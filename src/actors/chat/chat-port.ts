@@ -21,5 +21,7 @@ export interface ChatPort extends DispatchPort {
   readonly ticker: Ticker
   readonly baseUrl: () => string
   readonly receipt: (receipt: NewReceipt) => void
+  /** Receipts say when they were issued (§36). */
+  readonly timed: () => boolean
   readonly promises: Pick<LogPromises, 'slot' | 'fill'>
 }

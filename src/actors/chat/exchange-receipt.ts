@@ -11,6 +11,7 @@ import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import { isoTime } from '../../time.ts'
 import type { Attempt } from '../relay/attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
+import type { ChatPort } from './chat-port.ts'
 
 /** A node's report of its work. */
 export interface ReportedWork {
@@ -34,17 +35,19 @@ export interface Conclusion {
 }
 
 interface Asked {
+  readonly port: Pick<ChatPort, 'timed'>
   readonly command: ChatCommand
   readonly binding: ReceiptBinding | null
 }
 
 function factsOf(
-  { command, binding }: Asked,
+  { port, command, binding }: Asked,
   { route, callId }: Attempt,
   reported: ReportedWork,
   latencyMs: number,
 ): Receipt {
   const now = Date.now()
+  const completedAt = isoTime(now)
   const facts: Receipt = {
     issuer: 'gateway',
     requestId: callId,
@@ -58,7 +61,8 @@ function factsOf(
     promptTokens: reported.usage.prompt_tokens,
     completionTokens: reported.usage.completion_tokens,
     startedAt: isoTime(now - latencyMs),
-    completedAt: isoTime(now),
+    completedAt,
+    issuedAt: port.timed() ? completedAt : null,
   }
   return binding === null ? facts : { ...facts, ...binding.facts(route.upstreamModelId, reported.choices) }
 }

@@ -1,4 +1,4 @@
-import { headers } from '../../brand.ts'
+import { headers, timedReceiptVersion } from '../../brand.ts'
 import { noConfidences } from '../../confidences.ts'
 import { saysWhy } from '../../protocol/chat/node-refusal.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
@@ -15,8 +15,14 @@ const bindingHeaders = ({ clientNonce, saltText, requestCommitment }: ReceiptBin
   [headers.requestCommitment]: requestCommitment,
 })
 
+/** For its own receipt v3; an agent of a version before does not know it, and signs v1 or v2. */
+export const timedHeader = { [headers.receiptVersion]: timedReceiptVersion }
+
 /** An agent has several runtimes, and its receipt names the requested model (§14). */
-function agentHeaders({ command, binding }: Exchange, { callId, route }: Attempt): Readonly<Record<string, string>> {
+function agentHeaders(
+  { port, command, binding }: Exchange,
+  { callId, route }: Attempt,
+): Readonly<Record<string, string>> {
   const jobId = command.body.svc?.job_id
   return {
     'content-type': 'application/json',
@@ -26,6 +32,7 @@ function agentHeaders({ command, binding }: Exchange, { callId, route }: Attempt
     [headers.nodeClass]: route.nodeClass,
     ...(jobId === undefined ? {} : { [headers.jobId]: jobId }),
     ...(binding === null ? {} : bindingHeaders(binding)),
+    ...(port.timed() ? timedHeader : {}),
   }
 }
 

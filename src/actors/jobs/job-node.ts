@@ -1,9 +1,9 @@
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
-import { commandsPath, receiptVersion } from '../../brand.ts'
+import { commandsPath, headers, receiptVersion, timedReceiptVersion } from '../../brand.ts'
 import type { ClaimedJob, JobFacts } from '../../db/queries/jobs/jobs.ts'
 import type { AttendOutcome, JobResult, SubmitOutcome } from '../../machines/charts/private-job.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
-import { type Receipt, receiptText, textHash } from '../../protocol/receipts/receipt.ts'
+import { type Receipt, receiptText, textHash, versionOf } from '../../protocol/receipts/receipt.ts'
 import { base64UrlLength, encodeBase64Url } from '../../protocol/signing/base64.ts'
 import { verifyKey } from '../../protocol/signing/ed25519.ts'
 import { ciphertextBytesMax, type Envelope, envelopeFault } from '../../protocol/signing/envelope.ts'
@@ -82,7 +82,7 @@ export async function submitCommand(
   transport: NodeTransport,
   job: ClaimedJob,
   envelope: Envelope,
-  signal: AbortSignal,
+  { timed, signal }: { readonly timed: boolean; readonly signal: AbortSignal },
 ): Promise<SubmitOutcome> {
   const body: CommandSubmit = {
     attempt: job.attempt,
@@ -98,7 +98,10 @@ export async function submitCommand(
   }
   const request = {
     method: 'PUT' as const,
-    headers: { 'content-type': 'application/json' },
+    headers: {
+      'content-type': 'application/json',
+      ...(timed ? { [headers.receiptVersion]: timedReceiptVersion } : {}),
+    },
     body: JSON.stringify(body),
   }
   const answer = await call(transport, pathOf(job.commandId), request, submitMs, signal)
@@ -168,7 +171,7 @@ function checkedResult(
     encryptedResponse.key_id === job.keyId &&
     encryptedResponse.client_public_key_x25519 === job.clientPublicKey
   const sameWork =
-    wire.v === receiptVersion &&
+    wire.v === (wire.issued_at === undefined ? receiptVersion : timedReceiptVersion) &&
     wire.request_id === job.requestId &&
     wire.job_id === job.jobId &&
     wire.kind === 'private_job' &&
@@ -177,9 +180,11 @@ function checkedResult(
     wire.runtime_id === job.runtimeId &&
     wire.model_id === job.modelId
   if (!sameExchange || !sameWork || identityKey === null) return null
-  const text = receiptText(receiptOf(wire))
+  const facts = receiptOf(wire)
+  const text = receiptText(facts)
   const key = verifyKey(encodeBase64Url(identityKey))
-  if (textHash(text) !== hash || key === null || !key.verify(receiptMessage(hash), signature)) return null
+  if (textHash(text) !== hash || key === null || !key.verify(receiptMessage(hash, versionOf(facts)), signature))
+    return null
   return {
     encryptedResponse,
     receiptHash: hash,
@@ -204,6 +209,7 @@ function receiptOf(wire: NodeReceipt['receipt']): Receipt {
     completionTokens: wire.completion_tokens,
     startedAt: wire.started_at,
     completedAt: wire.completed_at,
+    issuedAt: wire.issued_at ?? null,
   }
 }
 

@@ -51,6 +51,8 @@ export interface JobWorkerOptions extends Pick<OpenDatabase, 'db' | 'sql'> {
   readonly now: () => number
   readonly pollMs: number
   readonly macs: ReceiptMacs
+  /** Receipts say when they were issued (§36). */
+  readonly timed: () => boolean
 }
 
 export class JobWorker {
@@ -154,7 +156,7 @@ export class JobWorker {
   private async submit(transport: NodeTransport | null, job: ClaimedJob, signal: AbortSignal): Promise<SubmitOutcome> {
     const envelope = await rows.encryptedRequestOf(this.options.db, job.commandId)
     if (transport === null || envelope === null) return { kind: 'unreachable' }
-    return submitCommand(transport, job, envelope, signal)
+    return submitCommand(transport, job, envelope, { timed: this.options.timed(), signal })
   }
 
   private async attend(transport: NodeTransport | null, job: ClaimedJob, signal: AbortSignal): Promise<AttendOutcome> {

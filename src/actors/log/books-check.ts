@@ -2,6 +2,7 @@ import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import * as proof from '../../db/queries/log/proof.ts'
 import { ledgerPart, ledgerSeqWithin, loggedWithin, partForms } from '../../db/queries/log/sources.ts'
+import { factsOfRow } from '../../db/queries/money/receipts.ts'
 import type { RowFault, RowRule } from '../../machines/rules/books.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { parseCheckpoint } from '../../protocol/log/checkpoint.ts'
@@ -15,7 +16,6 @@ import { receiptText, textHash, versionOf } from '../../protocol/receipts/receip
 import { toBase64url } from '../../protocol/signing/base64url.ts'
 import { type SigningKey, verifyEd25519, verifyKey } from '../../protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../protocol/signing/signatures.ts'
-import { isoTime } from '../../time.ts'
 import { checkUnsigned } from './cutoff.ts'
 import { treeOfEntries } from './entries-tree.ts'
 import { checkLoggedHeads } from './heads-check.ts'
@@ -102,14 +102,15 @@ class RowCheck {
   private checkReceipt(row: proof.CheckedReceipt['receipt'], identityKey: Uint8Array | null): void {
     this.receipts++
     const { receiptHash: hash, signatureEd25519: signature } = row
-    const text = receiptText({ ...row, startedAt: isoTime(row.startedAt), completedAt: isoTime(row.completedAt) })
+    const facts = factsOfRow(row)
+    const text = receiptText(facts)
     if (textHash(text) !== hash) this.fault('every receipt has the hash of its facts', hash)
     // Those without a signature are looked at together, by the log's cutoff.
     const bears = row.issuer === 'node' && signature !== null
     if (!bears && row.nodeReceipt === null) return
     // Of a node whose row is gone nothing more can be said than that there is one.
     const key = identityKey === null ? null : verifyKey(toBase64url(identityKey))
-    const own = key === null || key.verify(receiptMessage(hash, versionOf(row)), signature ?? '')
+    const own = key === null || key.verify(receiptMessage(hash, versionOf(facts)), signature ?? '')
     const beside =
       row.nodeReceipt === null ||
       key === null ||

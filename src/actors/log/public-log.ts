@@ -35,6 +35,8 @@ export interface LoggedEntry extends LogEntry {
   readonly note: string
   /** By the log's key, of a receipt that the gateway issued. */
   readonly signature: string | null
+  /** Since when the log holds it; null: a version before that noted it wrote the entry. */
+  readonly takenAt: Date | null
 }
 
 /** The entry behind which no receipt of a node may lack its signature, below the same checkpoint as a receipt (§31). */
@@ -87,9 +89,9 @@ function bestOf({ newest, cosigned }: rows.NewestCheckpoints, sizeMin: number): 
 /**
  * Made when somebody asks for it (docs/decisions/0018). One that was stored, by a version that signed every receipt at once, stays.
  */
-function signatureOf(hash: string, { issuer, clientNonce, signature }: rows.EntryOfHash, [key]: Keys): string | null {
-  if (issuer !== 'gateway') return null
-  return signature ?? key.sign(receiptMessage(hash, versionOf({ clientNonce })))
+function signatureOf(hash: string, found: rows.EntryOfHash, [key]: Keys): string | null {
+  if (found.issuer !== 'gateway') return null
+  return found.signature ?? key.sign(receiptMessage(hash, versionOf(found)))
 }
 
 /** Nothing is signed, and nothing shown, that the log does not hold under a root that this gateway's key has signed (§36). */
@@ -155,6 +157,7 @@ export function createPublicLog({ db, log, keys, others = [] }: PublicLogOptions
         proof,
         note: withLines(best),
         signature: signatureOf(hash, found, keys),
+        takenAt: found.takenAt,
       }
     },
     cutoff: async ({ index, size }) => {

@@ -10,7 +10,7 @@ import { admit, type Chat, checkPolicy } from '../chat/chat.ts'
 import { type ChatCommand, outputAsked } from '../chat/chat-command.ts'
 import { dispatch } from '../chat/dispatch.ts'
 import type { Exchange } from '../chat/exchange.ts'
-import { wayToNode } from '../chat/node-call.ts'
+import { timedHeader, wayToNode } from '../chat/node-call.ts'
 import { outputCeiling, placementRequest } from '../chat/wanted.ts'
 import type { Attempt, AttemptFailure } from '../relay/attempt.ts'
 import { SealedBinding } from './sealed-binding.ts'
@@ -71,6 +71,7 @@ async function run(exchange: Exchange, sealed: SealedRequest['sealed']): Promise
 }
 
 const clearHeaders = (
+  { port }: Exchange,
   { enc, clientModel }: SealedRequest['sealed'],
   { callId, route }: Attempt,
   most: number | null,
@@ -84,6 +85,7 @@ const clearHeaders = (
   [headers.sealedModel]: clientModel,
   [headers.upstreamModel]: route.upstreamModelId,
   ...(most === null ? {} : { [headers.maxTokens]: String(most) }),
+  ...(port.timed() ? timedHeader : {}),
 })
 
 type Tried = Omit<SealedAnswer, 'headers'> | { readonly failure: AttemptFailure }
@@ -106,7 +108,7 @@ async function trySealed(
     if (transport === null) return { failure: attempt.failedByCause('node_lost') }
     const response = await transport.fetch(sealedPath + command.operation.path, {
       method: 'POST',
-      headers: clearHeaders(sealed, attempt, most),
+      headers: clearHeaders(exchange, sealed, attempt, most),
       body: bytes,
       signal: attempt.signal,
       // A second time its encapsulated key would be refused.

@@ -36,6 +36,8 @@ export const logReceipts = pgTable(
     entries: integer().notNull(),
     fromSeq: bigint({ mode: 'bigint' }).notNull(),
     toSeq: bigint({ mode: 'bigint' }).notNull(),
+    /** null: a version before this column wrote it. */
+    takenAt: instant().default(sql`now()`),
   },
   (t) => [uniqueIndex().on(t.toSeq)],
 )

@@ -33,10 +33,18 @@ export const receiptFacts = () => ({
   requestCommitment: text(),
   responseCommitment: text(),
   upstreamModelCommitment: text(),
+  /** Of v3 alone (§36): null in a receipt v1 or v2. */
+  issuedAt: instant(),
+})
+
+/** From when gateways issue receipts of a version that the version before them cannot read (docs/decisions/0039). */
+export const receiptVersions = pgTable('receipt_versions', {
+  version: text().primaryKey(),
+  issuedFrom: instant().notNull(),
 })
 
 /**
- * The facts of one metered (sub-)call (§14), without money and content. The hash covers all but what follows the commitments. Here stand
+ * The facts of one metered (sub-)call (§14), without money and content. The hash covers all but what follows the time of the issue. Here stand
  * those that are paid for, of jobs, and bound to a nonce; the others stand in groups, and the view `receipts` has both
  * (docs/decisions/0025).
  */

@@ -24,6 +24,8 @@ export interface Order {
   readonly sign: SignReceipt
   /** null: the client wants no bound receipt, or the gateway is of a version before. */
   readonly binding: Binding | null
+  /** The gateway reads receipts that say when they were signed. */
+  readonly timed: boolean
 }
 
 export interface ChatInput {
@@ -138,6 +140,6 @@ export class ChatCall {
       completedAt: isoTime(Date.now()),
     } as const
     const bound = order.binding?.facts(this.input.body.model, choices)
-    return order.sign({ ...receipt, ...bound })
+    return order.sign({ ...receipt, ...bound }, order.timed)
   }
 }

@@ -9,7 +9,7 @@ import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import type { ModelList } from '../../protocol/wire/inference/models.ts'
 import type { LocalCredentials } from '../access/local-credentials.ts'
 import type { Place } from '../membership/membership.ts'
-import type { SignReceipt } from '../receipts/receipt-signer.ts'
+import { readsTimed, type SignReceipt } from '../receipts/receipt-signer.ts'
 import { meantHere } from '../runtimes/choose-runtime.ts'
 import type { RuntimeSet } from '../runtimes/runtime-set.ts'
 import type { Order } from './chat-call.ts'
@@ -83,7 +83,16 @@ function orderOf(request: Request, model: string, { place: { membership }, sign 
     (jobId === null || slug.test(jobId)) &&
     slug.test(nodeClass)
   if (!fits) throw new Problem('invalid_request', { detail: 'A header of the call is not valid' })
-  return { requestId, jobId, modelId, nodeClass, nodeId, sign, binding: bindingOf(request) }
+  return {
+    requestId,
+    jobId,
+    modelId,
+    nodeClass,
+    nodeId,
+    sign,
+    binding: bindingOf(request),
+    timed: readsTimed(request.headers),
+  }
 }
 
 /** The gateway's commitments; a missing or malformed one is left out of the receipt. */

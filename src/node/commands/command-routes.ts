@@ -3,6 +3,7 @@ import { Problem } from '../../errors.ts'
 import { checkValue } from '../../protocol/json/json-body.ts'
 import { CommandSubmit, commandWaitSecondsMax } from '../../protocol/wire/admin/command.ts'
 import { secondMs } from '../../time.ts'
+import { readsTimed } from '../receipts/receipt-signer.ts'
 import type { Commands } from './commands.ts'
 
 /** `PUT`, `GET ?wait_s=` and `DELETE` of one command; the caller is checked before. */
@@ -21,7 +22,7 @@ export async function answerCommand(commands: Commands, request: Request, body: 
   if (!commandIdPattern.test(commandId)) throw new Problem('command_not_found')
   switch (request.method) {
     case 'PUT':
-      commands.submit(commandId, checkValue(body, CommandSubmit))
+      commands.submit(commandId, checkValue(body, CommandSubmit), readsTimed(request.headers))
       return Response.json({ command_id: commandId, status: 'accepted' }, { status: 202, headers: noStore })
     case 'GET': {
       const waitMs = waitSeconds(url.searchParams.get('wait_s')) * secondMs

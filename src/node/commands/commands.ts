@@ -5,7 +5,7 @@ import type { CommandState, CommandSubmit } from '../../protocol/wire/admin/comm
 import { sha256Hex } from '../../secrets.ts'
 import { dayMs, hourMs } from '../../time.ts'
 import type { CommandStore, StoredCommand } from './command-store.ts'
-import { runSealed, type Worker } from './sealed-work.ts'
+import { runSealed, type SealedJob, type Worker } from './sealed-work.ts'
 
 export interface CommandsOptions {
   readonly store: CommandStore
@@ -36,7 +36,7 @@ export class Commands {
   private readonly commands = new Map<string, Command>()
   /** The command id by the hash of its ephemeral key. */
   private readonly keys = new Map<string, string>()
-  private readonly queue: { readonly command: Command; readonly submit: CommandSubmit }[] = []
+  private readonly queue: { readonly command: Command; readonly order: SealedJob }[] = []
   private readonly running = new Set<Promise<void>>()
   private readonly now: () => number
   private stopped = false
@@ -48,9 +48,9 @@ export class Commands {
 
   /**
    * Accepts a command; the same command again has no effect. Throws `envelope_invalid`, `envelope_replayed` (its key is
-   * another command's), `invalid_state` (it runs) and `capacity_exhausted`.
+   * another command's), `invalid_state` (it runs) and `capacity_exhausted`. `timed`: as `SealedJob` has it.
    */
-  submit(commandId: string, submit: CommandSubmit): void {
+  submit(commandId: string, submit: CommandSubmit, timed = false): void {
     if (envelopeFault(submit.encrypted_request) !== null) throw new Problem('envelope_invalid')
     this.forgetOld()
     const known = this.commands.get(commandId)
@@ -78,7 +78,7 @@ export class Commands {
     })
     // The record is on the disk before the envelope is opened, so the key stays used whatever happens next.
     this.options.store.save(storedOf(command))
-    this.queue.push({ command, submit })
+    this.queue.push({ command, order: { command: submit, timed } })
     this.runNext()
   }
 
@@ -136,7 +136,7 @@ export class Commands {
       const next = this.queue.shift()
       if (next === undefined) return
       if (next.command.abort.signal.aborted) continue
-      const work = this.run(next.command, next.submit).finally(() => {
+      const work = this.run(next.command, next.order).finally(() => {
         this.running.delete(work)
         this.runNext()
       })
@@ -144,10 +144,10 @@ export class Commands {
     }
   }
 
-  private async run(command: Command, submit: CommandSubmit): Promise<void> {
+  private async run(command: Command, order: SealedJob): Promise<void> {
     const { signal } = command.abort
     try {
-      this.finish(command, await runSealed(this.options.worker, command.commandId, submit, signal))
+      this.finish(command, await runSealed(this.options.worker, command.commandId, order, signal))
     } catch (error) {
       if (signal.aborted) return
       this.options.failed(command.commandId, error)

@@ -1,5 +1,6 @@
 import { brand } from '../../brand.ts'
 import { parseJson } from '../../protocol/json/json-body.ts'
+import type { Receipt } from '../../protocol/receipts/receipt.ts'
 import { ciphertextBytesMax } from '../../protocol/signing/envelope.ts'
 import { EnvelopeError, openRequest, type ResponseKeys, sealResponse } from '../../protocol/signing/envelope-sealing.ts'
 import type { CommandState, CommandSubmit, NodeFailure } from '../../protocol/wire/admin/command.ts'
@@ -37,6 +38,13 @@ export interface Worker {
   run(work: Work): Promise<WorkOutcome>
 }
 
+/** What the gateway asked for. */
+export interface SealedJob {
+  readonly command: CommandSubmit
+  /** The gateway reads receipts that say when they were signed. */
+  readonly timed: boolean
+}
+
 const tagBytes = 16
 const paddingBytes = 256
 /** Members of a chat request that have no place in a sealed one (§10). */
@@ -52,7 +60,8 @@ class Refusal extends Error {
  * Opens, runs, seals, signs. The plain text exists only in this call and goes only to the runtime. Resolves with the
  * state for the gateway; rejects when the signal aborts.
  */
-export async function runSealed(worker: Worker, commandId: string, command: CommandSubmit, signal: AbortSignal) {
+export async function runSealed(worker: Worker, commandId: string, order: SealedJob, signal: AbortSignal) {
+  const { command } = order
   const base = { command_id: commandId, attempt: command.attempt }
   const failed = (code: string): CommandState => ({ ...base, status: 'failed', error: { code } })
   const startedAt = isoTime(Date.now())
@@ -66,7 +75,7 @@ export async function runSealed(worker: Worker, commandId: string, command: Comm
       ...base,
       status: 'completed',
       encrypted_response: sealResponse(responseKeys, context, padded(outcome.answer)),
-      receipt: signedReceipt(worker, command, outcome, startedAt),
+      receipt: signedReceipt(worker, order, outcome, startedAt),
     }
     return state
   } catch (error) {
@@ -125,11 +134,11 @@ function padded(answer: object): Uint8Array {
 
 function signedReceipt(
   { nodeId, nodeClass, sign }: Worker,
-  command: CommandSubmit,
+  { command, timed }: SealedJob,
   outcome: Extract<WorkOutcome, { kind: 'answered' }>,
   startedAt: string,
 ): Extract<CommandState, { status: 'completed' }>['receipt'] {
-  return sign({
+  const receipt: Receipt = {
     issuer: 'node',
     requestId: command.request_id,
     jobId: command.job_id,
@@ -143,5 +152,6 @@ function signedReceipt(
     completionTokens: outcome.completionTokens,
     startedAt,
     completedAt: isoTime(Date.now()),
-  })
+  }
+  return sign(receipt, timed)
 }

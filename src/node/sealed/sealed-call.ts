@@ -135,7 +135,7 @@ export class SealedCall {
       responseCommitment: whole ? sealer.commitment() : null,
       upstreamModelCommitment: null,
     } as const
-    const signed = (whole ? sign : signBroken)(receipt)
+    const signed = (whole ? sign : signBroken)(receipt, order.timed)
     return { request_id: order.requestId, finish, usage_estimated: estimated, ...signed }
   }
 }

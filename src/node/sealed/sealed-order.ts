@@ -2,6 +2,7 @@ import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { clientIdPattern, modelIdPattern } from '../../ids.ts'
 import type { Place } from '../membership/membership.ts'
+import { readsTimed } from '../receipts/receipt-signer.ts'
 
 /** What the gateway says of a sealed call, in the clear. */
 export interface SealedOrder {
@@ -17,6 +18,8 @@ export interface SealedOrder {
   readonly runtimeId: string | null
   /** What the gateway has set aside; null: it counts no tokens. */
   readonly maxTokens: number | null
+  /** The gateway reads receipts that say when they were signed. */
+  readonly timed: boolean
 }
 
 const slug = /^[A-Za-z0-9._-]{1,64}$/
@@ -34,6 +37,7 @@ export function readOrder(request: Request, { membership }: Place): SealedOrder 
     nodeClass: request.headers.get(headers.nodeClass) ?? membership?.enrollment.node_class ?? '',
     runtimeId: request.headers.get(headers.runtimeId),
     maxTokens: request.headers.get(headers.maxTokens),
+    timed: readsTimed(request.headers),
   }
   const fits =
     clientIdPattern.test(order.requestId) &&

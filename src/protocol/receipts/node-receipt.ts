@@ -1,12 +1,11 @@
-import { boundReceiptVersion, receiptVersion } from '../../brand.ts'
 import { canonicalJson } from '../json/canonical-json.ts'
 import { isWellFormed } from '../json/well-formed.ts'
 import type { VerifyKey } from '../signing/ed25519.ts'
 import { freshSeconds, receiptMessage } from '../signing/signatures.ts'
-import { type Receipt, receiptText, textHash, versionOf } from './receipt.ts'
+import { type Receipt, receiptText, receiptVersions, textHash, versionOf } from './receipt.ts'
 
 /** The facts that the gateway itself saw. Only the times come from the node. */
-export type SeenWork = Omit<Receipt, 'issuer' | 'startedAt' | 'completedAt'>
+export type SeenWork = Omit<Receipt, 'issuer' | 'startedAt' | 'completedAt' | 'issuedAt'>
 
 export interface VouchedReceipt {
   readonly text: string
@@ -27,22 +26,25 @@ const timeOf = (value: unknown) => (typeof value === 'string' && instant.test(va
  */
 export function readNodeReceipt(svc: unknown, seen: SeenWork, key: VerifyKey, nowMs: number): VouchedReceipt | null {
   const { receipt_hash: told, receipt, signature_ed25519: signature } = fieldsOf(svc)
-  const { started_at: startedAt, completed_at: completedAt } = fieldsOf(receipt)
+  const { started_at: startedAt, completed_at: completedAt, issued_at: issuedAt = null } = fieldsOf(receipt)
   if (typeof told !== 'string' || typeof signature !== 'string') return null
   if (typeof startedAt !== 'string' || typeof completedAt !== 'string') return null
+  if (issuedAt !== null && typeof issuedAt !== 'string') return null
   const [startedMs, completedMs] = [timeOf(startedAt), timeOf(completedAt)]
+  // Of a version before v3 there is none.
+  const issuedMs = issuedAt === null ? completedMs : timeOf(issuedAt)
   // The node's clock may differ as much as its signatures allow. NaN passes no comparison.
-  if (!(startedMs <= completedMs && Math.abs(nowMs - completedMs) <= freshSeconds * 1_000)) return null
-  const facts: Receipt = { ...seen, issuer: 'node', startedAt, completedAt }
+  if (!(startedMs <= completedMs && completedMs <= issuedMs)) return null
+  if ([completedMs, issuedMs].some((ms) => Math.abs(nowMs - ms) > freshSeconds * 1_000)) return null
+  const facts: Receipt = { ...seen, issuer: 'node', startedAt, completedAt, issuedAt }
   const text = receiptText(facts)
   const hash = textHash(text)
-  if (hash !== told || !key.verify(receiptMessage(hash, versionOf(seen)), signature)) return null
+  if (hash !== told || !key.verify(receiptMessage(hash, versionOf(facts)), signature)) return null
   return { text, hash, signature, facts }
 }
 
 /** Far more than any receipt of ours, UTF-16 units. */
 const keptUnitsMax = 4_096
-const versions: ReadonlySet<unknown> = new Set([receiptVersion, boundReceiptVersion])
 
 /**
  * The receipt that a node has signed for this call, though it says something else than the gateway saw (a clamp, a broken
@@ -55,7 +57,7 @@ export function besideReceipt(
 ): string | null {
   const { receipt_hash: told, receipt, signature_ed25519: signature } = fieldsOf(svc)
   const facts = fieldsOf(receipt)
-  if (typeof told !== 'string' || typeof signature !== 'string' || !versions.has(facts.v)) return null
+  if (typeof told !== 'string' || typeof signature !== 'string' || !receiptVersions.has(facts.v)) return null
   if (!isWellFormed(facts) || facts.issuer !== 'node' || facts.request_id !== requestId || facts.node_id !== nodeId)
     return null
   const text = canonicalJson(facts)

@@ -1,4 +1,3 @@
-import { boundReceiptVersion, receiptVersion } from '../../brand.ts'
 import { canonicalJson } from '../json/canonical-json.ts'
 import { isWellFormed } from '../json/well-formed.ts'
 import { answerText, commitment, readSalt } from '../receipts/binding.ts'
@@ -6,9 +5,9 @@ import { textHash } from '../receipts/receipt.ts'
 import { decodeBase64Url } from '../signing/base64.ts'
 import { type Fields, fieldsOf, listOf, textOf } from './given.ts'
 import { beforeCutoff, type LoggedPlace, logged } from './logged.ts'
+import { areKnownFacts, timesCheck } from './times.ts'
 import { type Check, check, type Trust, type Verdict, verdict } from './trust.ts'
 
-const versions: readonly unknown[] = [receiptVersion, boundReceiptVersion]
 const encoder = new TextEncoder()
 
 /** What a node, or the log's key, signs of a receipt: its version, a colon, the 32 bytes of its hash. */
@@ -81,7 +80,7 @@ function besideCheck(given: Fields, trust: Trust): readonly Check[] {
   const facts = fieldsOf(beside.receipt)
   const [hash, signature] = [textOf(beside.receipt_hash), textOf(beside.signature_ed25519)]
   if (hash === null) return []
-  if (!isWellFormed(facts) || textHash(canonicalJson(facts)) !== hash || !versions.includes(facts.v)) {
+  if (!areKnownFacts(facts) || textHash(canonicalJson(facts)) !== hash) {
     return [check(name, false, 'its facts have another hash')]
   }
   const key = byNode(trust, receiptBytes(String(facts.v), hash), signature)
@@ -123,7 +122,7 @@ export function verifyReceipt(given: Fields, trust: Trust): Verdict {
   const facts = fieldsOf(given.receipt)
   const told = textOf(given.receipt_hash) ?? ''
   const hash = textHash(canonicalJson(facts))
-  const known = versions.includes(facts.v) && isWellFormed(facts)
+  const known = areKnownFacts(facts)
   const same = hash === told && hashPattern.test(told)
   const detail = known ? (same ? hash : 'its facts have another hash') : 'no receipt of a version that is known here'
   const place = logged('receipt', hash, fieldsOf(given.log).log_proof, given, trust)
@@ -133,6 +132,7 @@ export function verifyReceipt(given: Fields, trust: Trust): Verdict {
     ...vouchedCheck(given, facts.issuer),
     ...besideCheck(given, trust),
     ...openedChecks(given, facts),
+    timesCheck(facts, fieldsOf(given.log)),
     ...place.checks,
   ]
   return verdict('receipt', told, checks, place.checkpoint)

@@ -31,7 +31,13 @@ export interface Check {
   readonly name: string
   readonly ok: boolean | null
   readonly detail: string
+  /** `ok` is null, and whoever reads it should look. */
+  readonly warns?: boolean
 }
+
+/** How a check is shown. */
+export const checkWord = ({ ok, warns }: Check): 'holds' | 'does not hold' | 'warning' | 'not said' =>
+  ok === null ? (warns === true ? 'warning' : 'not said') : ok ? 'holds' : 'does not hold'
 
 export interface Verdict {
   readonly kind: 'receipt' | 'payout' | 'checkpoint' | 'audit' | 'envelope' | 'promise' | 'omission'

@@ -94,7 +94,7 @@ function commits(row: Row, salt: string, body: object, choices: readonly Record<
 describe.each([
   ['a model server: the gateway’s own receipt', 'm-plain', 'gateway'],
   ['an agent: the node’s own receipt', 'm-agent', 'node'],
-] as const)('§31: receipt v2 of %s', (_, model, issuer) => {
+] as const)('§31: a bound receipt of %s', (_, model, issuer) => {
   test('commits to a whole answer', async () => {
     const body = bodyOf(model)
     const answer = (await (await ask(body)).json()) as {
@@ -105,7 +105,7 @@ describe.each([
     expect(row.issuer).toBe(issuer)
     commits(row, answer.svc.receipt_salt, body, answer.choices, model)
     const file = await exported(answer.svc.receipt_hash)
-    expect(file.receipt.v).toBe('svc-receipt-v2')
+    expect(file.receipt.v).toBe('svc-receipt-v3')
     expect(textHash(canonicalJson(file.receipt))).toBe(file.receipt_hash)
     expect(JSON.stringify(file)).not.toContain(answer.svc.receipt_salt)
   })
@@ -163,14 +163,14 @@ describe('§31: an answer that breaks off', () => {
 
 describe('§31: what has no nonce, and what cannot have one', () => {
   test.each([['m-plain'], ['m-agent']])(
-    'without a nonce the receipt of %s is of v1, and there is no salt',
+    'without a nonce the receipt of %s binds nothing, and there is no salt',
     async (model) => {
       const { svc } = (await (await gateway.chat(customer.key, bodyOf(model))).json()) as {
         svc: Record<string, unknown>
       }
       expect(svc.receipt_salt).toBeUndefined()
       expect((await rowOf(svc.receipt_hash)).client_nonce).toBeNull()
-      expect((await exported(svc.receipt_hash)).receipt.v).toBe('svc-receipt-v1')
+      expect((await exported(svc.receipt_hash)).receipt).not.toHaveProperty('client_nonce')
     },
   )
 
@@ -245,7 +245,7 @@ describe('§31: the node’s receipt is kept beside the gateway’s', () => {
     expect(answer.svc.receipt_salt).toHaveLength(43)
     await rowOf(answer.svc.receipt_hash)
     const file = await exported(answer.svc.receipt_hash)
-    expect(file.receipt).toMatchObject({ v: 'svc-receipt-v2', issuer: 'gateway', client_nonce: nonce })
+    expect(file.receipt).toMatchObject({ v: 'svc-receipt-v3', issuer: 'gateway', client_nonce: nonce })
     const beside = file.node_receipt as { receipt: object; receipt_hash: string; signature_ed25519: string }
     expect(beside.receipt).toMatchObject({ v: 'svc-receipt-v1', issuer: 'node', node_id: old.nodeId })
     expect((await keyOf())?.verify(receiptMessage(beside.receipt_hash), beside.signature_ed25519)).toBe(true)

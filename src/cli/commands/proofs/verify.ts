@@ -1,10 +1,10 @@
-import { boundReceiptVersion, brand, receiptVersion } from '../../../brand.ts'
+import { brand } from '../../../brand.ts'
 import { canonicalJson } from '../../../protocol/json/canonical-json.ts'
 import { type NoteKey, noteKeyText, parseNoteKey } from '../../../protocol/log/note.ts'
-import { textHash } from '../../../protocol/receipts/receipt.ts'
+import { receiptVersions, textHash } from '../../../protocol/receipts/receipt.ts'
 import { verifyEd25519, verifyKey } from '../../../protocol/signing/ed25519.ts'
 import { readGiven, verifyBundle } from '../../../protocol/verify/bundle.ts'
-import { type Trust, underPolicy, type Verdict } from '../../../protocol/verify/trust.ts'
+import { checkWord, type Trust, underPolicy, type Verdict } from '../../../protocol/verify/trust.ts'
 import { action, type OptionValues, type Verb } from '../../frame/action.ts'
 import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
 import { givenText, givenTextForm } from '../../frame/given-text.ts'
@@ -104,16 +104,16 @@ const keysIn = (text: string) =>
 /** A receipt as it was hashed, together with its claimed hash and signature. */
 function bareReceipt(value: unknown, { hash, signature }: Given): unknown {
   const version = (value as { v?: unknown } | null)?.v
-  if (version !== receiptVersion && version !== boundReceiptVersion) return value
+  if (!receiptVersions.has(version)) return value
   const receipt_hash = hash?.toLowerCase() ?? textHash(canonicalJson(value))
   return { object: `${brand}.receipt`, receipt_hash, receipt: value, signature_ed25519: signature }
 }
 
-const marks = { true: 'holds', false: 'DOES NOT HOLD', null: 'not said' } as const
+const shout = (word: string) => (word === 'does not hold' || word === 'warning' ? word.toUpperCase() : word)
 
 const lines = ({ kind, subject, checks, valid }: Verdict) => [
   [kind, subject] as const,
-  ...checks.map(({ name, ok, detail }) => [name, `${marks[`${ok}`]}: ${detail}`] as const),
+  ...checks.map((one) => [one.name, `${shout(checkWord(one))}: ${one.detail}`] as const),
   ['Result', valid ? 'valid' : 'NOT VALID'] as const,
 ]
 

@@ -105,31 +105,52 @@ export interface EntryOfHash {
   readonly index: number
   readonly kind: LogEntryRow['kind']
   readonly issuer: 'node' | 'gateway' | null
+  /** Of a receipt, whose version follows from both. */
   readonly clientNonce: string | null
+  readonly issuedAt: string | null
   /** What an earlier version has signed. */
   readonly signature: string | null
+  /** When it was written; null: a version before that noted it wrote it. */
+  readonly takenAt: Date | null
 }
 
 async function ownEntryOf(db: Database, hash: string): Promise<EntryOfHash | null> {
   const { entryIndex: index, kind, signatureEd25519: signature } = logEntries
-  const { issuer, clientNonce } = receiptRows
+  const { issuer, clientNonce, issuedAt } = receiptRows
   const [row] = await db
-    .select({ index, kind, signature, issuer, clientNonce })
+    .select({ index, kind, signature, issuer, clientNonce, issuedAt, takenAt: logEntries.createdAt })
     .from(logEntries)
     .leftJoin(receiptRows, and(eq(receiptRows.receiptHash, logEntries.hash), eq(kind, 'receipt')))
     .where(eq(logEntries.hash, hash))
-  return row ?? null
+  if (row === undefined) return null
+  return { ...row, issuedAt: row.issuedAt?.toISOString() ?? null }
 }
 
 async function receiptEntryOf(db: Database, hash: string): Promise<EntryOfHash | null> {
-  const [row] = await db.execute<{ index: string; issuer: 'node' | 'gateway'; nonce: string | null }>(sql`
+  const [row] = await db.execute<{
+    index: string
+    issuer: 'node' | 'gateway'
+    nonce: string | null
+    timed: string | null
+    taken: string | null
+  }>(sql`
     select (l.first_index + (select count(*) from receipts_within(l.from_seq, r.seq - 1)))::text as index,
-      r.issuer, r.client_nonce as nonce
+      r.issuer, r.client_nonce as nonce, r.issued_at::text as timed,
+      floor(extract(epoch from l.taken_at) * 1000)::bigint::text as taken
     from receipts r
     join log_receipts l on l.to_seq = (select min(to_seq) from log_receipts where to_seq >= r.seq) and l.from_seq < r.seq
     where r.receipt_hash = ${hash} and r.group_last_seq = ${groupOf(hash)}`)
   if (row === undefined) return null
-  return { index: Number(row.index), kind: 'receipt', issuer: row.issuer, clientNonce: row.nonce, signature: null }
+  const { issuer, nonce, timed, taken } = row
+  return {
+    index: Number(row.index),
+    kind: 'receipt',
+    issuer,
+    clientNonce: nonce,
+    issuedAt: timed,
+    signature: null,
+    takenAt: taken === null ? null : new Date(Number(taken)),
+  }
 }
 
 /** Most who ask have a receipt. */

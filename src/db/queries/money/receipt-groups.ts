@@ -11,7 +11,7 @@ export const groupReceiptsMax = 250
 /** Places of a line: a hash, and behind it the columns of `receipt_groups` behind `shared`, in their order. */
 const hashPlace = 0
 const firstColumn = 1
-const columnPlaces = 15
+const columnPlaces = 16
 /** RFC 3339 in a line, Unix ms in the database. */
 const timePlaces: ReadonlySet<number> = new Set([14, 15])
 const hexPrefix = 2
@@ -40,7 +40,10 @@ export function groupLine(receipt: NewReceipt): string | null {
     facts.promptTokens,
     facts.completionTokens,
     facts.startedAt,
-    `${facts.completedAt}\n`,
+    facts.completedAt,
+    facts.issuedAt == null
+      ? `${copyNull}\n`
+      : `${facts.issuedAt === facts.completedAt ? 0 : Date.parse(facts.issuedAt) - Date.parse(facts.completedAt)}\n`,
   ].join('\t')
 }
 

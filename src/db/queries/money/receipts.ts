@@ -1,11 +1,14 @@
 import { and, eq, getViewSelectedFields } from 'drizzle-orm'
+import { timedReceiptVersion } from '../../../brand.ts'
 import type { Receipt } from '../../../protocol/receipts/receipt.ts'
+import { isoTime } from '../../../time.ts'
 import { columnTexts, type Row } from '../../arrays.ts'
 import type { Database, OpenDatabase } from '../../client.ts'
 import { copyLine } from '../../copy.ts'
 import { insertColumns, insertLines, type NewLines } from '../../insert-rows.ts'
 import { receipts } from '../../schema/partitioned/receipts.ts'
 import { nodes } from '../../schema/pool.ts'
+import { receiptVersions } from '../../schema/work.ts'
 import { groupOf } from './receipt-ranges.ts'
 
 export type ReceiptRow = typeof receipts.$inferSelect
@@ -33,8 +36,8 @@ export interface MarkedReceipt extends NewReceipt {
   readonly mac: string
 }
 
-/** The members of a receipt's text, of either version (§14, §31). */
-type Facts = Readonly<Record<(typeof factColumns)[number], string | number | null | undefined>>
+/** The members of a receipt's text, of any version (§14, §31, §36). */
+type Facts = Readonly<Record<(typeof factColumns)[number] | typeof timeName, string | number | null | undefined>>
 
 const factColumns = [
   'issuer',
@@ -57,13 +60,16 @@ const factColumns = [
 ] as const
 const ownNames = ['receipt_hash', 'customer_id', 'signature_ed25519', 'status', 'billed', 'node_receipt']
 
-const columnNames = [...ownNames, ...factColumns, 'mac'].join(', ')
+/** Behind the mark, since a gateway of a version before sends one column less. */
+const timeName = 'issued_at'
+
+const columnNames = [...ownNames, ...factColumns, 'mac', timeName].join(', ')
 const insert = 'receipts_insert_columns'
 
 function valuesOf({ hash, customerId, signature, status, billed, nodeReceipt, text, mac }: MarkedReceipt): Row {
   const facts = JSON.parse(text) as Facts
   const own = [hash, customerId, signature ?? null, status ?? 'accepted', billed === true, nodeReceipt ?? null]
-  return [...own, ...factColumns.map((name) => facts[name] ?? null), mac]
+  return [...own, ...factColumns.map((name) => facts[name] ?? null), mac, facts[timeName] ?? null]
 }
 
 /** What `receipts_insert_columns` takes. */
@@ -72,11 +78,30 @@ export const receiptColumns = (rows: readonly MarkedReceipt[]): readonly string[
 /** As a line of COPY. */
 export const receiptLine = (receipt: MarkedReceipt): string => copyLine(valuesOf(receipt))
 
+/** The facts as they were hashed. */
+export const factsOfRow = (row: Omit<ReceiptRow, 'mac'>): Receipt => ({
+  ...row,
+  startedAt: isoTime(row.startedAt),
+  completedAt: isoTime(row.completedAt),
+  issuedAt: row.issuedAt === null ? null : isoTime(row.issuedAt),
+})
+
 /** Those lines one behind the other: all or none; a receipt that is there already stays as it is. */
 export const insertReceiptLines = (
   database: Pick<OpenDatabase, 'sql'>,
   lines: Pick<NewLines, 'pieces' | 'count'>,
 ): Promise<void> => insertLines(database, { ...lines, target: `receipt_rows (${columnNames})`, insert })
+
+/** From when gateways issue receipts v3. */
+export async function receiptsIssuedFrom(db: Database): Promise<Date> {
+  const [row] = await db
+    .select({ issuedFrom: receiptVersions.issuedFrom })
+    .from(receiptVersions)
+    .where(eq(receiptVersions.version, timedReceiptVersion))
+  if (row === undefined)
+    throw new Error(`The database does not say from when receipts ${timedReceiptVersion} are issued`)
+  return row.issuedFrom
+}
 
 /** One receipt with what else happens in the transaction. */
 export const insertReceipt = (tx: Database, row: MarkedReceipt): Promise<void> =>

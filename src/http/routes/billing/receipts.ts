@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { type LoggedEntry, proofTextOf } from '../../../actors/log/public-log.ts'
 import { brand } from '../../../brand.ts'
-import { getReceipt, type ReceiptRow } from '../../../db/queries/money/receipts.ts'
+import { factsOfRow, getReceipt, type ReceiptRow } from '../../../db/queries/money/receipts.ts'
 import { Problem } from '../../../errors.ts'
 import { receiptText } from '../../../protocol/receipts/receipt.ts'
 import { encodeBase64 } from '../../../protocol/signing/base64.ts'
@@ -40,8 +40,7 @@ async function inclusionOf({ gateway }: HttpContext, row: ReceiptRow) {
 }
 
 /** The facts as they were hashed. */
-const factsOf = (row: ReceiptRow): CustomerReceipt['receipt'] =>
-  JSON.parse(receiptText({ ...row, startedAt: isoTime(row.startedAt), completedAt: isoTime(row.completedAt) }))
+const factsOf = (row: ReceiptRow): CustomerReceipt['receipt'] => JSON.parse(receiptText(factsOfRow(row)))
 
 /** Checked when it was kept. */
 const besideOf = ({ nodeReceipt }: ReceiptRow): CustomerReceipt['node_receipt'] =>
@@ -58,6 +57,7 @@ const logView = async (context: HttpContext, row: ReceiptRow, logged: LoggedEntr
   index: logged.index,
   size: logged.size,
   signature_ed25519: logged.signature,
+  logged_at: logged.takenAt === null ? null : isoTime(logged.takenAt),
   log_proof: proofTextOf(logged),
   ...(row.issuer === 'node' && row.signatureEd25519 === null ? { cutoff: await cutoffOf(context, logged) } : {}),
 })

@@ -50,6 +50,7 @@ const ReceiptFacts = Type.Object({
   request_commitment: Type.Optional(nullable(hash)),
   response_commitment: Type.Optional(nullable(hash)),
   upstream_model_commitment: Type.Optional(nullable(hash)),
+  issued_at: Type.Optional(Instant),
   v: Type.String(),
 })
 /** One receipt for the customer whose work it was: all that `verify receipt` needs. */
@@ -79,6 +80,12 @@ export const CustomerReceipt = Type.Object({
       size: count,
       signature_ed25519: nullable(
         Type.String({ description: "By the log's key, of a receipt that the gateway issued" }),
+      ),
+      logged_at: nullable(
+        Type.Unsafe<string>({
+          ...Instant,
+          description: 'Since when the log holds it; null: a version before wrote it',
+        }),
       ),
       log_proof: Type.String({ description: 'Its place and the checkpoint, as C2SP `tlog-proof` writes it' }),
       /** Of a receipt in a node's name without its signature: null unless it is from before nodes signed all. */

@@ -244,6 +244,7 @@ export const NodeReceipt = Type.Object({
       completion_tokens: Type.Integer({ minimum: 0, maximum: 2_147_483_647 }),
       started_at: instant,
       completed_at: instant,
+      issued_at: Type.Optional(instant),
     },
     strict,
   ),
