@@ -64,3 +64,7 @@ export function sha256Hex(text: string | Uint8Array): string {
 export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && timingSafeEqual(a, b)
 }
+
+/** Of a token that the gateway or `reset-admin` made: the pepper is not in the database. */
+export const roleTokenMark = (pepper: string, tokenHash: Uint8Array, role: string): string =>
+  hashToken(pepper, `role-token-mark\0${tokenHash.toHex()}\0${role}`).toString('base64url')

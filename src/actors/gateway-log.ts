@@ -16,7 +16,7 @@ import { LogPromises } from './promises/log-promises.ts'
 
 /** The public log (§31). */
 export function createTransparency(
-  { config, log, database, logKeys, logMemory }: GatewayParts,
+  { config, log, database, logKeys, logMemory, peppers }: GatewayParts,
   { audit: trail, macs }: { readonly audit: AuditLog; readonly macs: ReceiptMacs },
   router: PoolRouter,
 ) {
@@ -45,6 +45,6 @@ export function createTransparency(
     cosigning: createCosigning({ db, log, keys, sequencer, witnesses, everyMs: config.SVC_LOG_COSIGN_MS }),
     publicLog: createPublicLog({ db, log, keys, others: foreign.map(({ key }) => key) }),
     nameFork: (context: AuditContext) => nameFork({ db, trail, keys, sequencer }, context),
-    checkBooks: sharedRun(() => checkBooks({ db, keys, fork: () => sequencer.fork() })),
+    checkBooks: sharedRun(() => checkBooks({ db, keys, fork: () => sequencer.fork(), marked: { macs, peppers } })),
   }
 }

@@ -9,7 +9,7 @@ import {
   updateCustomer,
 } from '../../db/queries/accounts/accounts.ts'
 import { type CustomerId, newId } from '../../ids.ts'
-import { displayPrefix } from '../../secrets.ts'
+import { displayPrefix, roleTokenMark } from '../../secrets.ts'
 import type { Role } from './access.ts'
 import { mintToken, mintWebhookSecret } from './minting.ts'
 import type { Sealing } from './sealing.ts'
@@ -79,7 +79,7 @@ export async function firstStart(options: FirstStartOptions): Promise<'made' | '
 /** Makes a role token and returns it raw. `reset-admin` uses it when every admin token is lost. */
 export async function makeRoleToken(db: Database, peppers: readonly string[], role: Role): Promise<string> {
   const { token, hash } = mintToken(role, peppers)
-  await insertRoleTokens(db, [{ tokenHash: hash, role }])
+  await insertRoleTokens(db, [{ tokenHash: hash, role, mark: roleTokenMark(peppers[0] ?? '', hash, role) }])
   return token
 }
 

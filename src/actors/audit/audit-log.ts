@@ -9,6 +9,7 @@ import {
   saveHead,
 } from '../../db/queries/audit/audit-chains.ts'
 import { type AccessEventRow, type AuditMetadata, ensureAuditPartitions } from '../../db/queries/audit/audit-events.ts'
+import { type RecordedState, recordedState } from '../../db/queries/log/row-states.ts'
 import { within } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
 import { type Loop, loop } from '../../host/loop.ts'
@@ -92,17 +93,21 @@ export class AuditLog implements AuditTrail {
 
   record(tx: Database, audit: AuditContext, deed: Deed): Promise<void> {
     const row = this.options.policyOf(audit.action)
-    return this.orNothing(tx, async (chain) => {
-      const metadata = metadataOf(row, audit, deed)
-      if (row.targetType !== null) await chain.approval(approvalFacts(row, audit, deed, metadata))
-      if (row.command === null) return
-      await chain.command({
-        ...actorFacts(audit),
-        action: row.command,
-        commandId: deed.commandId ?? newId('cmd'),
-        metadata,
-      })
-    })
+    return this.orNothing(
+      tx,
+      async (chain, state) => {
+        const metadata = metadataOf(row, audit, deed, state)
+        if (row.targetType !== null) await chain.approval(approvalFacts(row, audit, deed, metadata))
+        if (row.command === null) return
+        await chain.command({
+          ...actorFacts(audit),
+          action: row.command,
+          commandId: deed.commandId ?? newId('cmd'),
+          metadata,
+        })
+      },
+      () => recordedState(tx, row.targetType, deed.targetId),
+    )
   }
 
   command(tx: Database, asker: Asker, { action, commandId, metadata = {} }: CommandDeed): Promise<void> {
@@ -119,10 +124,16 @@ export class AuditLog implements AuditTrail {
   }
 
   /** Writes the events of one transaction to the end of this writer's chain. A refusal also undoes the action. */
-  private async orNothing(tx: Database, write: (chain: ChainEnd) => Promise<void>): Promise<void> {
+  private async orNothing(
+    tx: Database,
+    write: (chain: ChainEnd, state: RecordedState) => Promise<void>,
+    stateOf: () => Promise<RecordedState> = async () => ({}),
+  ): Promise<void> {
     try {
+      // Before the end of the chain is locked: it waits for whoever else changes the same target.
+      const state = await stateOf()
       const chain = new ChainEnd(tx, this.key, await this.lockedHead(tx), this.now())
-      await write(chain)
+      await write(chain, state)
       const head = chain.head()
       this.ownHead.wrote(head, await saveHead(tx, head))
     } catch (error) {
@@ -240,7 +251,8 @@ function approvalFacts(row: AdminRoute, audit: AuditContext, deed: Deed, metadat
   }
 }
 
-function metadataOf(row: AdminRoute, audit: AuditContext, { metadata = {} }: Deed): AuditMetadata {
+function metadataOf(row: AdminRoute, audit: AuditContext, deed: Deed, state: RecordedState): AuditMetadata {
+  const metadata = { ...deed.metadata, ...state }
   const missing = row.reasonRequired && audit.reason === null
   return allowed(missing ? { ...metadata, reason_missing: true } : metadata)
 }
@@ -258,6 +270,8 @@ function allowed(metadata: AuditMetadata): AuditMetadata {
     reason_missing: metadata.reason_missing,
     node_state: metadata.node_state,
     model: metadata.model,
+    state: metadata.state,
+    prices: metadata.prices,
   }
   return Object.fromEntries(Object.entries(kept).filter(([, value]) => value !== undefined))
 }

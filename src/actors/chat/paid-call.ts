@@ -156,6 +156,7 @@ export class PaidCall {
       nodeId: route.nodeId,
       kind: this.command.operation.receiptKind,
       feeBps: this.port.config.SVC_PROTOCOL_FEE_BPS,
+      prices,
       ...(this.claimed ? { completes: { requestId: this.command.requestId, usage } } : {}),
     })
     this.chargedWei = settled.chargedWei

@@ -20,8 +20,10 @@ import { checkUnsigned } from './cutoff.ts'
 import { treeOfEntries } from './entries-tree.ts'
 import { checkLoggedHeads } from './heads-check.ts'
 import { signersOf } from './log-names.ts'
+import { checkPrices, checkTokens } from './marked-check.ts'
 import { checkMarks } from './marks.ts'
 import { checkStatements } from './payee-check.ts'
+import type { ReceiptMacs } from './receipt-macs.ts'
 
 export interface BooksCheck {
   /** Rows that were recomputed. */
@@ -38,6 +40,8 @@ export interface BooksCheckPort {
   readonly keys: readonly SigningKey[]
   /** What the sequencer has found lost; null: nothing. */
   readonly fork: () => string | null
+  /** By which it knows what the gateway has marked; absent: where there is no secret but the log's key. */
+  readonly marked?: { readonly macs: ReceiptMacs; readonly peppers: readonly string[] }
   /** false: of data with which no gateway has started since there is a log. */
   readonly logNeeded?: boolean
 }
@@ -49,10 +53,11 @@ const receiptsAtOnce = 250
 const ledgerEntriesAtOnce = 500
 
 /** Recomputes the books row by row, and compares them with the public log; in one view of the database. */
-export function checkBooks({ db, keys, fork, logNeeded = true }: BooksCheckPort): Promise<BooksCheck> {
+export function checkBooks({ db, keys, fork, marked, logNeeded = true }: BooksCheckPort): Promise<BooksCheck> {
   return db.transaction(async (tx) => {
     await proof.holdForAudit(tx)
     const check = new RowCheck(tx)
+    if (marked !== undefined) await check.checkMarked(marked)
     await check.run(keys, logNeeded)
     if (fork() !== null) check.fault('the log leads on from what was seen before', 'log')
     return check.result()
@@ -91,6 +96,11 @@ class RowCheck {
     for (const writer of await checkLoggedHeads(this.tx)) {
       this.fault("every end of the audit's chains leads on from the log", writer)
     }
+  }
+
+  async checkMarked({ macs, peppers }: NonNullable<BooksCheckPort['marked']>): Promise<void> {
+    const faults = [...(await checkPrices(this.tx, macs)), ...(await checkTokens(this.tx, peppers))]
+    for (const { rule, subject } of faults) this.fault(rule, subject)
   }
 
   private async checkReceipts(): Promise<void> {

@@ -21,18 +21,31 @@ export interface ReceiptMacs {
   /** At the issue. */
   of(subject: MacSubject): string
   judge(mac: string | null, subject: MacSubject): MacVerdict
+  /** The prices of a billed receipt with a mark of their own, so that gateways of versions before know the receipt's as they did. */
+  priced(hash: string, prices: MarkedPrices): string
+  judgePrice(price: string, hash: string): MacVerdict
+}
+
+/** Wei for a token. */
+export interface MarkedPrices {
+  readonly promptTokenWei: bigint
+  readonly completionTokenWei: bigint
 }
 
 /** Names of what the keys are for. */
 const [macKeyFor, keyIdFor] = ['svc-receipt-mac-key-v1', 'key_id']
-const [rowHead, groupHead] = ['svc-receipt-mac-v1', 'svc-receipt-group-mac-v1']
+const [rowHead, groupHead, priceHead] = ['svc-receipt-mac-v1', 'svc-receipt-group-mac-v1', 'svc-receipt-price-mac-v1']
 const keyIdLength = 8
 /** Characters of base64url: 132 bits. */
 const macLength = 22
 const form = new RegExp(`^([0-9a-f]{${keyIdLength}})\\.([0-9]{1,15})\\.([A-Za-z0-9_-]{${macLength}})$`)
 
+/** `<prompt>:<completion>.<key>.<mark>`. */
+const priceForm = new RegExp(`^([0-9]{1,78}:[0-9]{1,78})\\.([0-9a-f]{${keyIdLength}})\\.([A-Za-z0-9_-]{${macLength}})$`)
+
 interface MacKey {
   readonly id: string
+  price(hash: string, prices: string): string
   mac(ms: number | string, subject: MacSubject): string
 }
 
@@ -45,12 +58,17 @@ function macKey(text: string): MacKey {
   const id = keyed.copy().update(keyIdFor).digest('hex').slice(0, keyIdLength)
   return {
     id,
+    price: (hash, prices) =>
+      keyed.copy().update(`${priceHead}\n${hash}\n${prices}`).digest('base64url').slice(0, macLength),
     mac: (ms, { hashes, customers, group }) => {
       const text = `${group ? groupHead : rowHead}\n${ms}\n${hashes}\n${customers}`
       return keyed.copy().update(text).digest('base64url').slice(0, macLength)
     },
   }
 }
+
+const same = (made: string, told: string): MacVerdict =>
+  timingSafeEqual(Buffer.from(made), Buffer.from(told)) ? 'holds' : 'wrong'
 
 /** `seeds`: SVC_LOG_KEY, newest first. */
 export function createReceiptMacs(seeds: readonly string[], now: () => number = Date.now): ReceiptMacs {
@@ -66,7 +84,16 @@ export function createReceiptMacs(seeds: readonly string[], now: () => number = 
       const [, id, ms = '', told = ''] = form.exec(mac ?? '') ?? []
       const key = keys.find((one) => one.id === id)
       if (key === undefined) return 'unknown'
-      return timingSafeEqual(Buffer.from(key.mac(ms, subject)), Buffer.from(told)) ? 'holds' : 'wrong'
+      return same(key.mac(ms, subject), told)
+    },
+    priced: (hash, { promptTokenWei, completionTokenWei }) => {
+      const prices = `${promptTokenWei}:${completionTokenWei}`
+      return `${prices}.${newest.id}.${newest.price(hash, prices)}`
+    },
+    judgePrice: (price, hash) => {
+      const [, prices = '', id, told = ''] = priceForm.exec(price) ?? []
+      const key = keys.find((one) => one.id === id)
+      return key === undefined ? 'unknown' : same(key.price(hash, prices), told)
     },
   }
 }
@@ -82,4 +109,18 @@ export const groupSubject = (hashes: string, customerIds: readonly string[]): Ma
   const [first = ''] = customerIds
   const one = customerIds.every((id) => id === first)
   return { hashes, customers: one ? first : customerIds.join('\n'), group: true }
+}
+
+interface Issued {
+  readonly receipt: { readonly hash: string; readonly customerId: string }
+  readonly prices?: MarkedPrices
+}
+
+/** Of a receipt of paid work. */
+export function marksOf(
+  macs: ReceiptMacs,
+  { receipt, prices }: Issued,
+): { readonly mac: string; readonly price?: string } {
+  const mac = macs.of(receiptSubject(receipt))
+  return prices === undefined ? { mac } : { mac, price: macs.priced(receipt.hash, prices) }
 }

@@ -20,7 +20,7 @@ import type { WorkKind } from '../../protocol/wire/work-kinds.ts'
 import { Roster } from '../../roster.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { GroupCommit, isRowFault, NoRoom } from '../durable/group-commit.ts'
-import { type ReceiptMacs, receiptSubject } from '../log/receipt-macs.ts'
+import { type MarkedPrices, marksOf, type ReceiptMacs } from '../log/receipt-macs.ts'
 import { insufficientFunds, uncovered } from './insufficient-funds.ts'
 import { createUpkeep, type LedgerUpkeep, type UpkeepState } from './ledger-upkeep.ts'
 import { type Reservation, released, reserveRow, settleRow } from './reservation.ts'
@@ -39,6 +39,8 @@ export interface Charge {
   readonly kind: WorkKind
   /** The operator's part, in basis points. */
   readonly feeBps: number
+  /** Of the quote. */
+  readonly prices?: MarkedPrices
   /** Set if the request had an idempotency key. The same transaction completes the key with this usage. */
   readonly completes?: Pick<IdempotentOutcome, 'requestId' | 'usage'>
 }
@@ -180,7 +182,7 @@ export class Ledger {
     const { shareWei, feeWei } = splitCharge(chargedWei, charge.feeBps)
     const billed = chargedWei > 0n
     const settlement = {
-      receipt: { ...charge.receipt, billed, mac: this.options.macs.of(receiptSubject(charge.receipt)) },
+      receipt: { ...charge.receipt, billed, ...marksOf(this.options.macs, charge) },
       completes: charge.completes === undefined ? null : { ...charge.completes, receiptHash: charge.receipt.hash },
       row: settleRow(reservation, {
         chargedWei,

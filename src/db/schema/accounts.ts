@@ -54,4 +54,6 @@ export const adminTokens = pgTable('admin_tokens', {
   tokenHash: bytea().primaryKey(),
   role: text({ enum: ['admin', 'operator', 'viewer'] }).notNull(),
   createdAt: createdAt(),
+  /** By the pepper, over hash and role: who has only the database cannot make one (§36). null: a version before made the token. */
+  mark: text(),
 })

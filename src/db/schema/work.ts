@@ -69,6 +69,8 @@ export const receiptRows = pgTable(
     createdAt: createdAt(),
     /** By which the log knows that a process with the secrets issued it (§36); null: a gateway of a version before wrote it. */
     mac: text(),
+    /** Of what was billed: the prices of its quote, with a mark of their own (§36); null: a gateway of a version before wrote it. */
+    price: text(),
   },
   (t) => [
     index('receipts_billed_index').on(t.createdAt).where(sql`billed`),

@@ -54,6 +54,12 @@ type GeneralRule =
   | 'every payout on hold was so when it was earned'
   | 'every reservation has settled what was debited'
   | 'every receipt was written when it was issued'
+  | 'every debit is what its price makes of its tokens'
+  | 'every price is the one of the catalogue when the work was quoted'
+  | 'every price of a receipt bears the mark of the process that billed it'
+  | 'every customer and its keys are as their last event made them'
+  | 'the catalogue is as its last event made it'
+  | 'every role token bears the mark of the gateway that made it'
   | "every end of the audit's chains leads on from the log"
   | 'the log is the tree of its checkpoint'
   | 'the log leads on from what was seen before'

@@ -63,18 +63,19 @@ test('§16: every admin verb writes its event: action, category, target, role, r
     ...operator,
   })
   const removed = await tell('DELETE', `/v1/admin/nodes/${nodeId}`, { headers: { 'x-svc-reason': 'by header' } })
+  const state = expect.stringMatching(/^[0-9a-f]{64}$/)
   const expected: readonly (readonly [Told, string, string, string, string, string, object])[] = [
-    [customer, 'customer.create', 'billing', 'customer', id, 'admin', {}],
-    [update, 'customer.update', 'billing', 'customer', id, 'admin', {}],
-    [token, 'customer.token.rotate', 'billing', 'customer', id, 'admin', {}],
-    [secret, 'customer.webhook_secret.rotate', 'billing', 'customer', id, 'admin', {}],
-    [issued, 'gateway_key.issue', 'key_management', 'gateway_key', keyId, 'admin', {}],
-    [rotated, 'gateway_key.rotate', 'key_management', 'gateway_key', keyId, 'admin', {}],
-    [revoked, 'gateway_key.revoke', 'key_management', 'gateway_key', keyId, 'admin', {}],
+    [customer, 'customer.create', 'billing', 'customer', id, 'admin', { state }],
+    [update, 'customer.update', 'billing', 'customer', id, 'admin', { state }],
+    [token, 'customer.token.rotate', 'billing', 'customer', id, 'admin', { state }],
+    [secret, 'customer.webhook_secret.rotate', 'billing', 'customer', id, 'admin', { state }],
+    [issued, 'gateway_key.issue', 'key_management', 'gateway_key', keyId, 'admin', { state }],
+    [rotated, 'gateway_key.rotate', 'key_management', 'gateway_key', keyId, 'admin', { state }],
+    [revoked, 'gateway_key.revoke', 'key_management', 'gateway_key', keyId, 'admin', { state }],
     [node, 'node.register', 'node_control', 'node', nodeId, 'operator', { node_state: 'active' }],
     [set, 'node.update', 'node_control', 'node', nodeId, 'operator', { node_state: 'active' }],
-    [model, 'model.update', 'catalogue', 'model', 'org/model:1', 'operator', {}],
-    [gone, 'model.delete', 'catalogue', 'model', 'org/model:1', 'operator', {}],
+    [model, 'model.update', 'catalogue', 'model', 'org/model:1', 'operator', { state, prices: ['0', '0'] }],
+    [gone, 'model.delete', 'catalogue', 'model', 'org/model:1', 'operator', { state, prices: ['0', '0'] }],
     [enroll, 'node.enroll', 'node_control', 'enrollment_token', tokenId, 'operator', {}],
     [withdrawn, 'node.enroll.withdraw', 'node_control', 'enrollment_token', tokenId, 'operator', {}],
     [removed, 'node.delete', 'node_control', 'node', nodeId, 'admin', {}],

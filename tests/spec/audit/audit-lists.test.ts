@@ -106,7 +106,7 @@ test('§16: approval events have exactly the fields of the specification, and wh
         approval_policy: 'admin_approval_policy_v1',
         reason: 'because',
         confirmation: null,
-        metadata: {},
+        metadata: { state: expect.stringMatching(/^[0-9a-f]{64}$/) },
         created_at: instant,
       },
     ],

@@ -33,6 +33,7 @@ async function broken(): Promise<readonly string[]> {
 type Edit = readonly [name: string, rule: string, edit: (books: Books) => readonly string[]]
 const chat = ({ hashes }: Books, at = 4) => hashes[at] ?? ''
 const of = (hash: string) => `where receipt_hash = '${hash}'`
+const accountRule = 'every customer and its keys are as their last event made them'
 const ledgerRule = 'the ledger is as the log holds it'
 /** In three steps: some of these columns are unique. */
 const swapped = (table: string, [a, b]: readonly [string, string]) =>
@@ -155,6 +156,111 @@ const edits: readonly Edit[] = [
     (all) => [`update reservations set status = 'released', settled_wei = 0 ${of(chat(all))}`],
   ],
   [
+    '3b: the price of the catalogue',
+    'the catalogue is as its last event made it',
+    () => [`update model_entries set prompt_token_price_wei = 101 where model_id = 'm'`],
+  ],
+  [
+    '3b: an entry of the catalogue that nobody made',
+    'the catalogue is as its last event made it',
+    () => [`insert into model_entries (model_id, aliases, prompt_token_price_wei) values ('cheap', '["m2"]', 1)`],
+  ],
+  [
+    '3b: the price of a receipt',
+    'every price of a receipt bears the mark of the process that billed it',
+    (all) => [`update receipt_rows set price = replace(price, '100:', '99:') ${of(chat(all))}`],
+  ],
+  [
+    '3b: the price of a receipt, with the mark of another one',
+    'every price of a receipt bears the mark of the process that billed it',
+    (all) => [`update receipt_rows set price = (select price from receipt_rows ${of(chat(all, 3))}) ${of(chat(all))}`],
+  ],
+  [
+    '3b: no price',
+    'every debit is what its price makes of its tokens',
+    (all) => [`update receipt_rows set price = null ${of(chat(all))}`],
+  ],
+  [
+    '3: a debit that is not the price',
+    'every debit is what its price makes of its tokens',
+    (all) => [
+      `update ledger_rows set amount_wei = amount_wei + 5 where kind = 'debit' and receipt_hash = '${chat(all)}'`,
+    ],
+  ],
+  [
+    '3b: the price of the event',
+    'every price is the one of the catalogue when the work was quoted',
+    () => [
+      `update admin_approval_events set metadata = jsonb_set(metadata, '{prices}', '["99", "0"]') where target_type = 'model'`,
+    ],
+  ],
+  [
+    '5b: an admin token inserted',
+    'every role token bears the mark of the gateway that made it',
+    () => [
+      `insert into admin_tokens (token_hash, role, mark) values ('\\xabcd', 'admin', 'made up')`,
+      `update admin_tokens set created_at = '2020-01-01Z' where role = 'admin'`,
+    ],
+  ],
+  [
+    '5b: a role token made an admin’s',
+    'every role token bears the mark of the gateway that made it',
+    () => [`update admin_tokens set role = 'admin' where role = 'viewer'`],
+  ],
+  [
+    '5b: a role token without a mark beside those that have one',
+    'every role token bears the mark of the gateway that made it',
+    () => [`insert into admin_tokens (token_hash, role) values ('\\xabcd', 'viewer')`],
+  ],
+  [
+    '5c: the policy of a customer',
+    accountRule,
+    (all) => [
+      `update customers set gateway_policy = '{"daily_tokens": 1000000}' where customer_id = '${all.customerId}'`,
+    ],
+  ],
+  [
+    '7d: the name of a customer',
+    accountRule,
+    (all) => [`update customers set display_name = 'Eve' where customer_id = '${all.customerId}'`],
+  ],
+  [
+    '7d: the status of a customer',
+    accountRule,
+    (all) => [`update customers set account_status = 'suspended' where customer_id = '${all.idleCustomerId}'`],
+  ],
+  [
+    '7d: the token of a customer',
+    accountRule,
+    (all) => [`update customers set token_hash = '\\xabcd' where customer_id = '${all.customerId}'`],
+  ],
+  [
+    '7d: a customer that nobody made',
+    accountRule,
+    () => [
+      `insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed, created_at)
+        values ('cus_eve', 'Eve', '\\xabcd', '\\x00', now() + interval '2 minutes')`,
+    ],
+  ],
+  [
+    '7e: the policy of a key widened',
+    accountRule,
+    (all) => [`update gateway_keys set model_policy = '{"allow": ["*"]}' where customer_id = '${all.customerId}'`],
+  ],
+  [
+    '7e: a key inserted',
+    accountRule,
+    (all) => [
+      `insert into gateway_keys (key_id, customer_id, key_hash, display_prefix, name)
+        values ('key_eve', '${all.customerId}', '\\xabcd', 'svc_', 'mine')`,
+    ],
+  ],
+  [
+    '7e: a key moved to another customer',
+    accountRule,
+    (all) => [`update gateway_keys set customer_id = '${all.idleCustomerId}' where customer_id = '${all.customerId}'`],
+  ],
+  [
     '7f: gross of a payout',
     'every debit is its payout, its fee and its refund',
     (all) => [`update payout_rows set gross_wei = gross_wei + 1 ${of(chat(all))}`],
@@ -253,10 +359,11 @@ const facts = fc
           runtimeId: 'rt_1',
           runtimeKind: 'vllm',
           modelId: model,
-          promptTokens: 9,
+          promptTokens: 10,
           completionTokens: tokens,
           startedAt: isoTime(new Date(row.started)),
           completedAt: isoTime(new Date(row.completed)),
+          issuedAt: isoTime(new Date(row.completed)),
         })
         const told = textHash(text)
         const tables = ['ledger_rows', 'reservations', 'payout_rows', 'fee_rows']

@@ -1,3 +1,4 @@
+import { makeRoleToken } from '../../../src/actors/accounts/first-start.ts'
 import { Ledger } from '../../../src/actors/money/ledger.ts'
 import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
@@ -11,6 +12,9 @@ import { testMacs } from './receipt-macs.ts'
 /** Everything that an operator with the database could want to change. */
 const tables = [
   'customers',
+  'gateway_keys',
+  'admin_tokens',
+  'model_entries',
   'receipt_rows',
   'receipt_groups',
   'ledger_rows',
@@ -74,6 +78,12 @@ export async function writtenBooks(
   const debitedCustomerId = await customer(gateway, '500')
   const debit = { amount_wei: '200', reason: 'paid twice' }
   await gateway.ask('POST', `/v1/admin/customers/${debitedCustomerId}/debits`, { as: 'admin', json: debit })
+  const priced = { id: 'm', prompt_token_price_wei: '100' }
+  await gateway.ask('PUT', '/v1/admin/models', { as: 'admin', json: priced })
+  const issued = { name: 'a key' }
+  await gateway.ask('POST', `/v1/admin/customers/${customerId}/keys`, { as: 'admin', json: issued })
+  await makeRoleToken(gateway.database.db, ['pepper-of-the-tests-0123456789abcdef'], 'viewer')
+  await makeRoleToken(gateway.database.db, ['pepper-of-the-tests-0123456789abcdef'], 'admin')
   const key = await node(gateway, customerId)
   const { db, sql } = gateway.database
   const ledger = new Ledger({ macs: testMacs, db, sql, log: createLog('silent', () => {}) })
@@ -90,10 +100,11 @@ export async function writtenBooks(
       runtimeId: 'rt_1',
       runtimeKind: 'vllm',
       modelId: 'm',
-      promptTokens: 9,
+      promptTokens: 10,
       completionTokens: 7 + at,
       startedAt: '2026-11-20T15:59:59.000Z',
       completedAt: '2026-11-20T16:00:00.000Z',
+      issuedAt: '2026-11-20T16:00:00.000Z',
     })
     const hash = textHash(text)
     const reservation = await ledger.reserve({ id: requestId, customerId, amountWei: 2_000n })
@@ -103,12 +114,13 @@ export async function writtenBooks(
         hash,
         text,
         customerId,
-        signature: key.sign(receiptMessage(hash)),
+        signature: key.sign(receiptMessage(hash, 'svc-receipt-v3')),
         status: at === 5 ? 'held' : 'accepted',
       },
       nodeId: 'node_a',
       kind: 'hosted_chat',
       feeBps: 1_000,
+      prices: { promptTokenWei: 100n, completionTokenWei: 0n },
     })
     hashes.push(hash)
     // Those behind it stay pending.

@@ -67,11 +67,21 @@ export async function saveKeyUses(db: Database, uses: ReadonlyMap<KeyId, number>
     where k.key_id = u.key_id and (k.last_used_at is null or k.last_used_at < u.at)`)
 }
 
+/** With what shows who made them. */
+export const readMarkedTokens = (db: Database) =>
+  db
+    .select({ tokenHash: adminTokens.tokenHash, role: adminTokens.role, mark: adminTokens.mark })
+    .from(adminTokens)
+    .orderBy(adminTokens.tokenHash)
+
 export async function readRoleTokens(db: Database): Promise<readonly RoleTokenRow[]> {
   return db.select({ tokenHash: adminTokens.tokenHash, role: adminTokens.role }).from(adminTokens)
 }
 
-export async function insertRoleTokens(db: Database, tokens: readonly RoleTokenRow[]): Promise<void> {
+export async function insertRoleTokens(
+  db: Database,
+  tokens: readonly (RoleTokenRow & { readonly mark: string })[],
+): Promise<void> {
   await db.insert(adminTokens).values([...tokens])
 }
 

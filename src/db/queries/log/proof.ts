@@ -13,6 +13,8 @@ import { logEntries } from '../../schema/log.ts'
 import { receipts } from '../../schema/partitioned/receipts.ts'
 import { nodes } from '../../schema/pool.ts'
 import { receiptStep, receiptsWithin } from '../money/receipt-ranges.ts'
+import { priceRules } from './charged-prices.ts'
+import { stateRules } from './row-states.ts'
 
 /** A row that breaks a rule, by the rule's name. */
 interface FaultyRow {
@@ -145,7 +147,7 @@ const approvals = Object.fromEntries(
   approvedKinds.map((kind) => [approvalRule(kind), approvalStatement(kind)]),
 ) as Readonly<Record<ApprovalRule, string>>
 
-const statements = { ...general, ...ofKinds, ...approvals }
+const statements = { ...general, ...ofKinds, ...approvals, ...stateRules, ...priceRules }
 type RowStatement = keyof typeof statements
 
 export async function rowFaults(db: Database): Promise<readonly FaultyRow[]> {

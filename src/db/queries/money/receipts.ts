@@ -34,6 +34,8 @@ export interface NewReceipt {
 /** With the mark of the process that issued it, without which the log takes no receipt (§36). */
 export interface MarkedReceipt extends NewReceipt {
   readonly mac: string
+  /** Of what is billed: the prices of its quote, with their mark. */
+  readonly price?: string
 }
 
 /** The members of a receipt's text, of any version (§14, §31, §36). */
@@ -60,16 +62,16 @@ const factColumns = [
 ] as const
 const ownNames = ['receipt_hash', 'customer_id', 'signature_ed25519', 'status', 'billed', 'node_receipt']
 
-/** Behind the mark, since a gateway of a version before sends one column less. */
+/** Behind the mark, and the price behind it, since gateways of versions before send fewer columns. */
 const timeName = 'issued_at'
 
-const columnNames = [...ownNames, ...factColumns, 'mac', timeName].join(', ')
+const columnNames = [...ownNames, ...factColumns, 'mac', timeName, 'price'].join(', ')
 const insert = 'receipts_insert_columns'
 
-function valuesOf({ hash, customerId, signature, status, billed, nodeReceipt, text, mac }: MarkedReceipt): Row {
+function valuesOf({ hash, customerId, signature, status, billed, nodeReceipt, text, mac, price }: MarkedReceipt): Row {
   const facts = JSON.parse(text) as Facts
   const own = [hash, customerId, signature ?? null, status ?? 'accepted', billed === true, nodeReceipt ?? null]
-  return [...own, ...factColumns.map((name) => facts[name] ?? null), mac, facts[timeName] ?? null]
+  return [...own, ...factColumns.map((name) => facts[name] ?? null), mac, facts[timeName] ?? null, price ?? null]
 }
 
 /** What `receipts_insert_columns` takes. */

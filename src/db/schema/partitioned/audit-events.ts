@@ -22,6 +22,10 @@ export interface AuditMetadata {
   readonly reason_missing?: boolean
   readonly node_state?: string
   readonly model?: string
+  /** What the target was afterwards: a hash, of a customer with its keys, or of the whole catalogue (§36). */
+  readonly state?: string
+  /** Of a catalogue entry: wei for a token of a prompt and of an answer. */
+  readonly prices?: string[]
 }
 
 export const accessEvents = pgTable(

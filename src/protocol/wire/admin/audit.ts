@@ -126,6 +126,18 @@ const metadata = Type.Object({
   reason_missing: Type.Optional(Type.Boolean()),
   node_state: Type.Optional(Type.String()),
   model: Type.Optional(Type.String()),
+  state: Type.Optional(
+    Type.String({
+      description: 'A hash of what the target was afterwards: a customer with its keys, or the catalogue',
+    }),
+  ),
+  prices: Type.Optional(
+    Type.Array(Type.String(), {
+      minItems: 2,
+      maxItems: 2,
+      description: 'Of a catalogue entry: wei for a token of a prompt and of an answer',
+    }),
+  ),
 })
 
 const ApprovalEvent = Type.Object({

@@ -1,0 +1,55 @@
+import { sql } from 'drizzle-orm'
+import type { Database } from '../../client.ts'
+import { kindText } from '../../kind-texts.ts'
+
+/** Between the catalogue and a quote: gateways learn a change within seconds, and their clocks differ. */
+const quotedWithin = `interval '1 minute'`
+
+/** Of a receipt, the wei for a token of a prompt and of an answer. */
+const [promptPrice, completionPrice] = [1, 2].map(
+  (place) => `split_part(split_part(r.price, '.', 1), ':', ${place})::numeric`,
+)
+const wellFormed = `r.price ~ '^[0-9]{1,78}:[0-9]{1,78}[.]'`
+
+/**
+ * Statements about what was billed with a price (§36). In force was what an event of the catalogue's entry said; one without prices is
+ * of a version before and explains all, and after a purge nothing is said of what was quoted before the first
+ * event that is left.
+ */
+export const priceRules = {
+  'every debit is what its price makes of its tokens': `
+    select r.receipt_hash as subject from receipt_rows r
+      join ledger_entries l on l.kind = ${kindText('debit')} and l.receipt_hash = r.receipt_hash
+      left join reservations v on v.reservation_id = l.reservation_id
+    where r.billed and case when ${wellFormed}
+      then l.amount_wei <> least(r.prompt_tokens * ${promptPrice} + r.completion_tokens * ${completionPrice}, v.amount_wei)
+      else r.issued_at is not null end`,
+  'every price is the one of the catalogue when the work was quoted': `
+    with events as (
+      select target_id as model, created_at, metadata->'prices' as prices,
+        lead(created_at) over (partition by target_id order by created_at, event_id) as until
+      from admin_approval_events where target_type = 'model' and target_id is not null),
+    since as (select model, min(created_at) as at from events group by model)
+    select r.receipt_hash as subject from receipt_rows r
+      join reservations v on v.receipt_hash = r.receipt_hash
+      left join since s on s.model = r.model_id
+    where r.billed and ${wellFormed}
+      and (not exists (select 1 from audit_purge_runs) or v.created_at > s.at + ${quotedWithin})
+      and not exists (select 1 from events e where e.model = r.model_id
+        and e.created_at <= v.created_at + ${quotedWithin} and (e.until is null or e.until > v.created_at - ${quotedWithin})
+        and (e.prices is null or (e.prices->>0)::numeric = ${promptPrice} and (e.prices->>1)::numeric = ${completionPrice}))`,
+} as const
+
+export interface PricedReceipt {
+  readonly hash: string
+  readonly price: string
+  readonly mac: string | null
+}
+
+/** In the order of their seq, those behind `after`. */
+export async function pricedReceipts(db: Database, after: bigint, limit: number) {
+  const rows = await db.execute<PricedReceipt & { seq: string } & Record<string, unknown>>(sql`
+    select seq::text as seq, receipt_hash as hash, price, mac from receipt_rows
+    where price is not null and seq > ${after.toString()}::bigint order by seq limit ${limit}`)
+  return rows.map(({ seq, ...row }) => ({ ...row, seq: BigInt(seq) }))
+}

@@ -1,0 +1,90 @@
+import { sql } from 'drizzle-orm'
+import type { Database } from '../../client.ts'
+import type { AuditMetadata } from '../../schema/partitioned/audit-events.ts'
+
+/** What an event says of its target, so that a row which changes without an event is found (§36). */
+export type RecordedState = Pick<AuditMetadata, 'state' | 'prices'>
+
+const millis = (column: string) => `floor(extract(epoch from ${column}) * 1000)::bigint`
+const hashed = (json: string) => `encode(sha256(convert_to((${json})::text, 'UTF8')), 'hex')`
+
+/**
+ * Of a customer with its keys, whose row is `c`. Hashes of tokens are in it, so that nobody can try guesses against it. Balances are
+ * the ledger's affair, and secrets are sealed anew in a rotation.
+ */
+const accountState = hashed(`json_build_array(c.customer_id, c.display_name, c.account_status, c.gateway_policy,
+  encode(c.token_hash, 'hex'), (select json_agg(json_build_array(k.key_id, encode(k.key_hash, 'hex'), k.name, k.node_scope,
+    k.model_policy, ${millis('k.expires_at')}, ${millis('k.revoked_at')}) order by k.key_id)
+  from gateway_keys k where k.customer_id = c.customer_id))`)
+
+const catalogueState = hashed(`select coalesce(json_agg(json_build_array(m.model_id, m.aliases,
+  m.prompt_token_price_wei::text, m.completion_token_price_wei::text) order by m.model_id), '[]') from model_entries m`)
+
+/** A wait for other transactions about the same subject, until this one ends: the later event says what both have made. */
+const lockSubject = (tx: Database, subject: string) =>
+  tx.execute(sql`select pg_advisory_xact_lock(7414, hashtext(${subject}))`)
+
+async function stateOfAccount(tx: Database, customerId: string): Promise<RecordedState> {
+  await lockSubject(tx, customerId)
+  const [row] = await tx.execute<{ state: string }>(
+    sql`select ${sql.raw(accountState)} as state from customers c where c.customer_id = ${customerId}`,
+  )
+  return row === undefined ? {} : { state: row.state }
+}
+
+async function stateOfCatalogue(tx: Database, modelId: string): Promise<RecordedState> {
+  await lockSubject(tx, 'catalogue')
+  const [row] = await tx.execute<{ state: string; prompt: string | null; completion: string | null }>(sql`
+    select ${sql.raw(catalogueState)} as state, p.prompt_token_price_wei::text as prompt,
+      p.completion_token_price_wei::text as completion
+    from (select 1) one left join model_entries p on p.model_id = ${modelId}`)
+  return row === undefined ? {} : { state: row.state, prices: [row.prompt ?? '0', row.completion ?? '0'] }
+}
+
+/** In the transaction that has changed the target. `type`: of the target, as the approval policy has it. */
+export async function recordedState(
+  tx: Database,
+  type: string | null,
+  targetId: string | null,
+): Promise<RecordedState> {
+  if (targetId === null) return {}
+  if (type === 'customer') return stateOfAccount(tx, targetId)
+  if (type === 'model') return stateOfCatalogue(tx, targetId)
+  if (type !== 'gateway_key') return {}
+  const [key] = await tx.execute<{ id: string }>(
+    sql`select customer_id as id from gateway_keys where key_id = ${targetId}`,
+  )
+  return key === undefined ? {} : stateOfAccount(tx, key.id)
+}
+
+/** Clocks of gateways differ: of events so close to each other either may be the later one. */
+const togetherWithin = `interval '1 minute'`
+/** Of an event without a state a version before knows why; it explains what stands there. */
+const fits = (state: string) => `(l.state is null or l.state = ${state})`
+
+/** From the first event with a state on, or the last purge, every row has its event. A minute lies between the two clocks. */
+const since = `since as (select greatest(
+    (select min(created_at) from admin_approval_events where metadata ? 'state'),
+    (select max(cutoff) from audit_purge_runs)) + ${togetherWithin} as at)`
+
+const accountEvents = `events as (
+    select coalesce(k.customer_id, e.target_id) as customer_id, e.created_at, e.metadata->>'state' as state
+    from admin_approval_events e left join gateway_keys k on e.target_type = 'gateway_key' and k.key_id = e.target_id
+    where e.target_type in ('customer', 'gateway_key') and e.target_id is not null),
+  newest as (select customer_id, max(created_at) as at from events group by customer_id)`
+
+/** Statements that name what no event has made as it is. */
+export const stateRules = {
+  'every customer and its keys are as their last event made them': `
+    with ${since}, ${accountEvents}
+    select c.customer_id as subject from customers c cross join since left join newest n on n.customer_id = c.customer_id
+    where case when n.at is null then c.created_at > since.at
+      else not exists (select 1 from events l where l.customer_id = c.customer_id and l.created_at > n.at - ${togetherWithin}
+        and ${fits(accountState)}) end`,
+  'the catalogue is as its last event made it': `
+    with events as (select created_at, metadata->>'state' as state from admin_approval_events where target_type = 'model'),
+      newest as (select max(created_at) as at from events)
+    select 'model_entries' as subject from newest n
+    where n.at is not null and not exists (select 1 from events l
+      where l.created_at > n.at - ${togetherWithin} and ${fits(catalogueState)})`,
+} as const
