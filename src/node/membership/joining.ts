@@ -1,5 +1,5 @@
 import type { PrivateFolder } from '../../host/private-files.ts'
-import { failureName, type Log } from '../../log.ts'
+import type { Log } from '../../log.ts'
 import type { TransportKeys } from '../commands/transport-keys.ts'
 import {
   checkedGatewayUrl,
@@ -10,7 +10,7 @@ import {
   readEnrollment,
 } from './enrollment.ts'
 import type { Identity } from './identity.ts'
-import { statePayee } from './payee.ts'
+import { statePayee, wantPayee } from './payee.ts'
 
 export interface JoinOptions {
   /**
@@ -98,15 +98,14 @@ async function enrolledNow(
   return made
 }
 
-/** In the node's own name, so that no operator can change it. A gateway of a version before does not know how: then its operator's word stands. */
+/** In the node's own name, so that no operator can change it. A gateway that does not take it now is told again (`payee-stating.ts`). */
 async function statePayeeOf(
-  { payoutAddress, log }: JoinOptions,
+  { payoutAddress }: JoinOptions,
   folder: PrivateFolder,
   identity: Identity,
   { gateway_url: gatewayUrl, node_id: nodeId }: Enrollment,
 ): Promise<void> {
   if (payoutAddress === undefined) return
-  await statePayee({ folder, identity: identity.key, gatewayUrl, nodeId, payee: payoutAddress }).catch(
-    (error: unknown) => log.warn('payee_not_stated', { failure: failureName(error) }),
-  )
+  wantPayee(folder, payoutAddress)
+  await statePayee({ folder, identity: identity.key, gatewayUrl, nodeId, payee: payoutAddress }).catch(() => {})
 }

@@ -12,6 +12,7 @@ import { createAlarms } from './alarms.ts'
 import { createAskGateway } from './ask-gateway.ts'
 import type { Enrollment } from './enrollment.ts'
 import type { Identity } from './identity.ts'
+import { createPayeeStating } from './payee-stating.ts'
 import { createPayeeWatch, type PayeeWatch } from './payee-watch.ts'
 import { readPayouts } from './payout-report.ts'
 import { createRouterKeys } from './router-keys.ts'
@@ -27,7 +28,7 @@ export interface Membership {
   readonly gatewayKeys: GatewayKeys
   /** Looks whether what this node earns goes where it said. */
   readonly payeeWatch: PayeeWatch
-  /** It, what looks whether the log holds what this node has signed, and what tells the gateway what these find. */
+  /** It, what looks whether the log holds what this node has signed, what tells the gateway what these find, and what states the payee. */
   readonly watches: readonly Pick<Loop, 'start' | 'stop'>[]
   /** The newest router key that this node knows. */
   routerKid(): string
@@ -83,7 +84,12 @@ export function createMembership(options: MembershipOptions): Membership {
     routerAuth,
     gatewayKeys,
     payeeWatch,
-    watches: [payeeWatch, receiptWatch, createAlarmWatch({ ...asking, folder, log })],
+    watches: [
+      payeeWatch,
+      receiptWatch,
+      createAlarmWatch({ ...asking, folder, log }),
+      createPayeeStating({ ...asking, folder, log }),
+    ],
     routerKid: () => routerKeys.current()[0]?.kid ?? '',
   }
 }

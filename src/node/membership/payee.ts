@@ -25,6 +25,12 @@ export function readOwnPayee(folder: PrivateFolder): OwnPayee | null {
   return to === null || at === null ? null : { payee: to, signedAt: at }
 }
 
+/** What the owner has asked for at the enrolment, and the gateway has not taken yet; null: nothing. */
+export const readWantedPayee = (folder: PrivateFolder): string | null => textOf(fieldsOf(folder.read(file)).wanted)
+
+/** To be stated, over restarts. What the node has stated replaces it. */
+export const wantPayee = (folder: PrivateFolder, payee: string): void => folder.write(file, { wanted: payee })
+
 export interface PayeeStatementOptions {
   readonly folder: PrivateFolder
   readonly identity: SigningKey

@@ -2,8 +2,11 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { newId } from '../../../src/ids.ts'
-import { noteKeyText } from '../../../src/protocol/log/note.ts'
+import { checkpointText } from '../../../src/protocol/log/checkpoint.ts'
+import { leafHash, rootOfLeaves } from '../../../src/protocol/log/merkle-log.ts'
+import { noteKeyText, noteText } from '../../../src/protocol/log/note.ts'
 import { logSigner } from '../../../src/protocol/log/note-signing.ts'
+import { entryBundle } from '../../../src/protocol/log/tiles.ts'
 import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { type CommandLine, commandLine } from '../../cli/command-line.ts'
@@ -155,6 +158,24 @@ test('§36: a monitor shows a split view: another log under the same keys, and e
   expect(await look()).toMatchObject({ code: 1, found: ['split_view'] })
   proxy.lies.clear()
   expect(await look()).toEqual(sound)
+})
+
+test('§36: a monitor names an entry of a kind that this version does not know, and reads on', async () => {
+  const entries = [`svc-log-v1:books:0x${'01'.repeat(32)}`, `svc-log-v9:future:0x${'02'.repeat(32)}`, 'hello'].map(
+    (text) => new TextEncoder().encode(text),
+  )
+  const root = rootOfLeaves(entries.map(leafHash))
+  // The gateway's own key and name: a log of a version to come.
+  const log = logSigner(logKey.split('+')[0] ?? '', signingKey(new Uint8Array(Buffer.from('77'.repeat(32), 'hex'))))
+  const text = checkpointText({ origin: log.key.name, size: entries.length, root })
+  proxy.lies.set('/v1/public/log/checkpoint', () => Buffer.from(noteText({ text, signatures: [log.sign(text)] })))
+  proxy.lies.set('/v1/public/log/tile/entries/', () => entryBundle(entries))
+  proxy.lies.set('/v1/public/settlement', () => '{"payout_batches":[]}')
+  writeFileSync(policyFile(), `log ${logKey}\nquorum none\n`)
+  const { code, err, found, subjects } = await look()
+  expect({ code, err, found }).toEqual({ code: 1, err: '', found: ['entry_unknown', 'entry_unknown'] })
+  expect(subjects).toEqual(['entry 1', 'entry 2'])
+  expect(stateOf().tree.size).toBe(entries.length)
 })
 
 test('§36: a monitor misses witnesses, and takes no checkpoint that the log of its policy has not signed', async () => {
