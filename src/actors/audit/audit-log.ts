@@ -103,7 +103,7 @@ export class AuditLog implements AuditTrail {
           ...actorFacts(audit),
           action: row.command,
           commandId: deed.commandId ?? newId('cmd'),
-          metadata,
+          metadata: metadataOf(row, audit, deed),
         })
       },
       () => recordedState(tx, row.targetType, deed.targetId),
@@ -251,7 +251,7 @@ function approvalFacts(row: AdminRoute, audit: AuditContext, deed: Deed, metadat
   }
 }
 
-function metadataOf(row: AdminRoute, audit: AuditContext, deed: Deed, state: RecordedState): AuditMetadata {
+function metadataOf(row: AdminRoute, audit: AuditContext, deed: Deed, state: RecordedState = {}): AuditMetadata {
   const metadata = { ...deed.metadata, ...state }
   const missing = row.reasonRequired && audit.reason === null
   return allowed(missing ? { ...metadata, reason_missing: true } : metadata)

@@ -120,7 +120,10 @@ class RowCheck {
     if (!bears && row.nodeReceipt === null) return
     // Of a node whose row is gone nothing more can be said than that there is one.
     const key = identityKey === null ? null : verifyKey(toBase64url(identityKey))
-    const own = key === null || key.verify(receiptMessage(hash, versionOf(facts)), signature ?? '')
+    // A key that is none proves nothing, and no node has enrolled with one.
+    const own =
+      (key === null && identityKey === null) ||
+      key?.verify(receiptMessage(hash, versionOf(facts)), signature ?? '') === true
     const beside =
       row.nodeReceipt === null ||
       key === null ||

@@ -59,6 +59,7 @@ type GeneralRule =
   | 'every price of a receipt bears the mark of the process that billed it'
   | 'every customer and its keys are as their last event made them'
   | 'the catalogue is as its last event made it'
+  | 'every node without an agent is paid as its last event says'
   | 'every role token bears the mark of the gateway that made it'
   | "every end of the audit's chains leads on from the log"
   | 'the log is the tree of its checkpoint'

@@ -54,12 +54,22 @@ const edits: readonly Edit[] = [
       ),
   ],
   [
+    '1: a call of one customer given to another, with its receipt',
+    ledgerRule,
+    (all) => [
+      `update ledger_rows set customer_id = '${all.idleCustomerId}' where reservation_id =
+        (select reservation_id from reservations ${of(chat(all))})`,
+      `update reservations set customer_id = '${all.idleCustomerId}' ${of(chat(all))}`,
+      `update receipt_rows set customer_id = '${all.idleCustomerId}' ${of(chat(all))}`,
+    ],
+  ],
+  [
     '1c: a receipt given to another customer',
     'every debit has its billed receipt',
     (all) => [`update receipt_rows set customer_id = '${all.idleCustomerId}' ${of(chat(all))}`],
   ],
   [
-    '2: a pending payout moved to another node, with its receipt',
+    '2, 2c: a pending payout moved to another node, with its receipt',
     'every receipt has the hash of its facts',
     (all) => ['payout_rows', 'receipt_rows'].map((table) => `update ${table} set node_id = 'node_b' ${of(chat(all))}`),
   ],
@@ -97,6 +107,15 @@ const edits: readonly Edit[] = [
     (all) => [`update payout_rows set held = true ${of(chat(all))}`],
   ],
   [
+    '4d: a share rejected: receipt, fee and payout',
+    'every rejected receipt was given back',
+    (all) => [
+      `update receipt_rows set status = 'rejected' ${of(chat(all))}`,
+      `update payout_rows set settlement_status = 'void' ${of(chat(all))}`,
+      `update fee_rows set status = 'void' ${of(chat(all))}`,
+    ],
+  ],
+  [
     '4e: the time of a payout',
     ledgerRule,
     (all) => [`update payout_rows set created_at = created_at - interval '1 day' ${of(chat(all))}`],
@@ -119,6 +138,21 @@ const edits: readonly Edit[] = [
     '5d: the time of a receipt',
     'every receipt was written when it was issued',
     (all) => [`update receipt_rows set created_at = created_at - interval '1 day' ${of(chat(all))}`],
+  ],
+  [
+    '5a: the payout address of a node without an agent',
+    'every node without an agent is paid as its last event says',
+    () => [`update nodes set payout_address = '0x${'de'.repeat(20)}' where node_id = 'node_plain'`],
+  ],
+  [
+    '5e: the customer of a receipt',
+    'every debit has its billed receipt',
+    (all) => [`update receipt_rows set customer_id = '' ${of(chat(all))}`],
+  ],
+  [
+    '5g: the identity key of a node',
+    'every receipt of a node bears its signature',
+    () => [`update nodes set identity_key = '\\x${'ab'.repeat(32)}' where node_id = 'node_a'`],
   ],
   [
     '5f: the node’s signature of a receipt',
@@ -144,6 +178,24 @@ const edits: readonly Edit[] = [
     '6c: the payee of a final payout',
     'every payee is the one of its earning',
     () => [`update payout_rows set payee = '0x${'de'.repeat(20)}' where settlement_status = 'finalized'`],
+  ],
+  [
+    '7a: the target of an approval event',
+    'every credit has its approval event',
+    (all) => [
+      `update admin_approval_events set target_id = '${all.debitedCustomerId}'
+        where action = 'customer.credit.create' and target_id = '${all.idleCustomerId}'`,
+    ],
+  ],
+  [
+    '7b: all of the audit',
+    'every credit has its approval event',
+    () => ['delete from admin_approval_events', 'delete from audit_chains'],
+  ],
+  [
+    '7b: the end of a chain of the audit',
+    "every end of the audit's chains leads on from the log",
+    () => ['delete from audit_chains'],
   ],
   [
     '7c: what a reservation has settled',
@@ -259,6 +311,16 @@ const edits: readonly Edit[] = [
     '7e: a key moved to another customer',
     accountRule,
     (all) => [`update gateway_keys set customer_id = '${all.idleCustomerId}' where customer_id = '${all.customerId}'`],
+  ],
+  [
+    '7g: the kind of the server in a receipt',
+    'every receipt has the hash of its facts',
+    (all) => [`update receipt_rows set runtime_kind = 'ollama' ${of(chat(all))}`],
+  ],
+  [
+    '7h: when the work of a receipt ended',
+    'every receipt has the hash of its facts',
+    (all) => [`update receipt_rows set completed_at = completed_at + interval '1 second' ${of(chat(all))}`],
   ],
   [
     '7f: gross of a payout',

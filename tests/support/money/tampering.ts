@@ -15,6 +15,7 @@ const tables = [
   'gateway_keys',
   'admin_tokens',
   'model_entries',
+  'nodes',
   'receipt_rows',
   'receipt_groups',
   'ledger_rows',
@@ -48,7 +49,7 @@ export interface Books {
 export const payee = '0x00000000000000000000000000000000000a0001'
 
 /** A node with a key, whose receipts it signs. */
-async function node({ database }: TestGateway, customerId: string) {
+async function node({ database, ask }: TestGateway, customerId: string) {
   const key = signingKey(new Uint8Array(32).fill(5))
   const publicKey = Buffer.from(fromBase64url(key.publicKey, 32) ?? [])
   for (const [at, id] of ['node_a', 'node_b'].entries()) {
@@ -56,6 +57,12 @@ async function node({ database }: TestGateway, customerId: string) {
         privacy_class, node_class)
       values (${id}, ${customerId}, ${id}, 'agent', ${at === 0 ? publicKey : null}, ${payee}, 'public', 'public', 'gpu')`
   }
+  await database.sql`insert into nodes (node_id, customer_id, name, kind, url, visibility, privacy_class, node_class)
+    values ('node_plain', ${customerId}, 'plain', 'runtime', 'http://127.0.0.1:9', 'private', 'private', 'gpu')`
+  await ask('PATCH', '/v1/admin/nodes/node_plain', {
+    as: 'admin',
+    json: { payout_address: payee, reason: 'paid there' },
+  })
   return key
 }
 

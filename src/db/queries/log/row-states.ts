@@ -20,6 +20,9 @@ const accountState = hashed(`json_build_array(c.customer_id, c.display_name, c.a
 const catalogueState = hashed(`select coalesce(json_agg(json_build_array(m.model_id, m.aliases,
   m.prompt_token_price_wei::text, m.completion_token_price_wei::text) order by m.model_id), '[]') from model_entries m`)
 
+/** Of a node without an agent, row `n`: whose it is, and where its earnings go. An agent says so itself (`payee_statements`). */
+const nodeState = hashed(`json_build_array(n.node_id, n.customer_id, lower(n.payout_address))`)
+
 /** A wait for other transactions about the same subject, until this one ends: the later event says what both have made. */
 const lockSubject = (tx: Database, subject: string) =>
   tx.execute(sql`select pg_advisory_xact_lock(7414, hashtext(${subject}))`)
@@ -41,6 +44,14 @@ async function stateOfCatalogue(tx: Database, modelId: string): Promise<Recorded
   return row === undefined ? {} : { state: row.state, prices: [row.prompt ?? '0', row.completion ?? '0'] }
 }
 
+async function stateOfNode(tx: Database, nodeId: string): Promise<RecordedState> {
+  await lockSubject(tx, nodeId)
+  const [row] = await tx.execute<{ state: string }>(
+    sql`select ${sql.raw(nodeState)} as state from nodes n where n.node_id = ${nodeId} and n.kind = 'runtime'`,
+  )
+  return row === undefined ? {} : { state: row.state }
+}
+
 /** In the transaction that has changed the target. `type`: of the target, as the approval policy has it. */
 export async function recordedState(
   tx: Database,
@@ -50,6 +61,7 @@ export async function recordedState(
   if (targetId === null) return {}
   if (type === 'customer') return stateOfAccount(tx, targetId)
   if (type === 'model') return stateOfCatalogue(tx, targetId)
+  if (type === 'node') return stateOfNode(tx, targetId)
   if (type !== 'gateway_key') return {}
   const [key] = await tx.execute<{ id: string }>(
     sql`select customer_id as id from gateway_keys where key_id = ${targetId}`,
@@ -81,6 +93,12 @@ export const stateRules = {
     where case when n.at is null then c.created_at > since.at
       else not exists (select 1 from events l where l.customer_id = c.customer_id and l.created_at > n.at - ${togetherWithin}
         and ${fits(accountState)}) end`,
+  'every node without an agent is paid as its last event says': `
+    with events as (select target_id, created_at, metadata->>'state' as state from admin_approval_events where target_type = 'node'),
+      newest as (select target_id, max(created_at) as at from events group by target_id)
+    select n.node_id as subject from nodes n join newest w on w.target_id = n.node_id
+    where n.kind = 'runtime' and not exists (select 1 from events l where l.target_id = n.node_id
+      and l.created_at > w.at - ${togetherWithin} and ${fits(nodeState)})`,
   'the catalogue is as its last event made it': `
     with events as (select created_at, metadata->>'state' as state from admin_approval_events where target_type = 'model'),
       newest as (select max(created_at) as at from events)
