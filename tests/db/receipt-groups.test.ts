@@ -160,7 +160,7 @@ test('§14: places are made of what the log has taken alone, so that no group co
 })
 
 /** Without its last columns, which versions before do not know. */
-const unmarkedLine = (receipt: NewReceipt) => receiptLine(marked(receipt)).replace(/(?:\t[^\t\n]*){2}\n$/, '\n')
+const unmarkedLine = (receipt: NewReceipt) => receiptLine(marked(receipt)).replace(/(?:\t[^\t\n]*){3}\n$/, '\n')
 
 test('§26: a gateway of the version before writes and changes its receipts by the old names', async () => {
   const [one, other] = [receipt(), receipt({ jobId: 'j' })]

@@ -4,8 +4,8 @@ CREATE TABLE "receipt_versions" (
 );
 --> statement-breakpoint
 -- Gateways of the version before, which may run beside for an hour, read a receipt v3 as one of v1 or v2.
-INSERT INTO receipt_versions SELECT 'svc-receipt-v3', now() + CASE WHEN EXISTS (SELECT 1 FROM receipt_rows)
-	OR EXISTS (SELECT 1 FROM receipt_groups) THEN interval '1 hour' ELSE interval '0' END;
+INSERT INTO receipt_versions SELECT 'svc-receipt-v3', CASE WHEN EXISTS (SELECT 1 FROM receipt_rows)
+	OR EXISTS (SELECT 1 FROM receipt_groups) THEN now() + interval '1 hour' ELSE 'epoch' END;
 --> statement-breakpoint
 ALTER TABLE "log_receipts" ADD COLUMN "taken_at" timestamp (3) with time zone;
 --> statement-breakpoint

@@ -80,8 +80,12 @@ describe('§14: an agent’s own receipt is the one that is kept', () => {
     expect(row).toMatchObject({ issuer: 'node', node_id: agent.nodeId, node_class: 'gpu', runtime_id: svc.runtime_id })
     expect(row.job_id).toBe('job-7')
     const signature = row.signature_ed25519 ?? ''
-    expect((await identityOf(agent.nodeId))?.verify(receiptMessage(row.receipt_hash, 'svc-receipt-v3'), signature)).toBe(true)
-    expect((await identityOf(liar.nodeId))?.verify(receiptMessage(row.receipt_hash, 'svc-receipt-v3'), signature)).toBe(false)
+    expect(
+      (await identityOf(agent.nodeId))?.verify(receiptMessage(row.receipt_hash, 'svc-receipt-v3'), signature),
+    ).toBe(true)
+    expect((await identityOf(liar.nodeId))?.verify(receiptMessage(row.receipt_hash, 'svc-receipt-v3'), signature)).toBe(
+      false,
+    )
   }
 
   test('of a whole answer', async () => {
