@@ -2,6 +2,7 @@ const sentences = {
   no_node: 'No node of yours can answer this model sealed now.',
   node_not_pinned: 'No node with a fingerprint that you trust can answer this model. Nothing was sent.',
   key_not_signed: 'A node has not signed the key that the gateway gave for it. Nothing was sent to it.',
+  not_attested: 'No node whose computer your policy allows can answer this model. Nothing was sent.',
   no_key_in_use: 'A node has no key for sealed requests that is valid now.',
   gateway_failed: 'The gateway did not say which nodes can answer.',
   not_sealable: 'This request cannot be sealed, so it was not sent.',

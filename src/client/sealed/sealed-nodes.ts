@@ -8,8 +8,9 @@ import type { SealedNode } from '../../protocol/wire/inference/sealed.ts'
 import type { SealedKey } from '../../protocol/wire/nodes/sealed-key.ts'
 import { SealedError } from './sealed-error.ts'
 
-/** A gateway's answer to the question for nodes, bytes. */
+/** A gateway's answer to the question for nodes, bytes; with the evidence of machines it is longer. */
 const listBytesMax = 1024 * 1024
+const evidenceBytesMax = 4 * 1024 * 1024
 
 /** A node to which a request may be sealed: its identity is trusted, and it has signed the key. */
 export interface TrustedNode {
@@ -35,9 +36,9 @@ export function readNodes(value: unknown): readonly SealedNode[] | null {
   return data.filter(isNode) as readonly SealedNode[]
 }
 
-export async function askNodes(response: Response): Promise<readonly SealedNode[]> {
+export async function askNodes(response: Response, withEvidence = false): Promise<readonly SealedNode[]> {
   if (response.status !== 200) throw new SealedError('gateway_failed', response.status)
-  const nodes = readNodes(await foreignAnswer(response, listBytesMax))
+  const nodes = readNodes(await foreignAnswer(response, withEvidence ? evidenceBytesMax : listBytesMax))
   if (nodes === null) throw new SealedError('gateway_failed', response.status)
   return nodes
 }
