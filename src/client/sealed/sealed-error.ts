@@ -14,13 +14,31 @@ const sentences = {
 /** Why a sealed request failed. Each is something that a gateway or a network could cause. */
 export type SealedFault = keyof typeof sentences
 
+export interface GatewayRefusal {
+  readonly code: string
+  readonly message: string
+}
+
+const codePattern = /^[a-z][a-z0-9_]{0,63}$/
+const messageCharactersMax = 500
+
+/** Of an answer in RFC 9457; null: it says nothing usable. */
+export function gatewayRefusal(answer: unknown): GatewayRefusal | null {
+  const { code, title, detail } = (answer ?? {}) as Readonly<Record<string, unknown>>
+  const message = typeof detail === 'string' ? detail : title
+  if (typeof code !== 'string' || !codePattern.test(code) || typeof message !== 'string') return null
+  return { code, message: message.slice(0, messageCharactersMax) }
+}
+
 export class SealedError extends Error {
   override readonly name = 'SealedError'
   constructor(
     readonly fault: SealedFault,
     /** HTTP status of the gateway, where it has one. */
     readonly status: number | null = null,
+    /** Why the gateway has refused, in its own words. */
+    readonly refusal: GatewayRefusal | null = null,
   ) {
-    super(sentences[fault])
+    super(refusal === null ? sentences[fault] : `The gateway refused: ${refusal.message}`)
   }
 }
