@@ -96,7 +96,7 @@ const layers: Readonly<Record<string, Layer>> = {
   // Of the actions the macro that makes its forms, when the page is bundled.
   console: {
     imports: ['guides', 'actions', 'money'],
-    types: ['protocol'],
+    types: ['protocol', 'client'],
     packages: ['preact', '@preact/signals', 'uplot'],
   },
   // In a browser, with the verifier that the command has.
