@@ -87,13 +87,16 @@ const layers: Readonly<Record<string, Layer>> = {
     packages: ['elysia', 'xstate', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
   'fake-node': { imports: ['vocabulary', 'protocol'], packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'] },
-  client: { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
+  client: {
+    imports: ['vocabulary', 'protocol'],
+    packages: ['@noble/', '@peculiar/x509', '@phala/dcap-qvl', 'reflect-metadata'],
+  },
   // Imports the pages of docs/integrations, as texts.
   guides: { imports: ['integrations', 'vocabulary'], packages: [] },
   // Of the actions the macro that makes its forms, when the page is bundled.
   console: {
     imports: ['guides', 'actions', 'money'],
-    types: ['protocol'],
+    types: ['protocol', 'client'],
     packages: ['preact', '@preact/signals', 'uplot'],
   },
   // In a browser, with the verifier that the command has.
@@ -132,6 +135,10 @@ const confined: Readonly<Record<string, string>> = {
   uplot: 'src/console/plots',
   'prom-client': 'src/actors/telemetry',
   '@homebridge': 'src/host',
+  // Large, and for those who ask for it: a page that seals carries none of it.
+  '@peculiar': 'src/client/attestation',
+  '@phala': 'src/client/attestation',
+  'reflect-metadata': 'src/client/attestation',
 }
 const filesPerRoomMax = 20
 const filesPerWalkMax = 8

@@ -12,6 +12,7 @@ export { identityFingerprint } from '../protocol/signing/identity-fingerprint.ts
 export { NodeKeyError } from './node-keys.ts'
 // A fetch that seals, for clients of every dialect.
 export {
+  type NodeJudge,
   type Pins,
   SealedError,
   type SealedFault,

@@ -17,6 +17,7 @@ import { rerankRoute } from '../protocol/wire/inference/rerank.ts'
 import { nodeModelsPath, nodeStatusPath } from '../protocol/wire/nodes/agent.ts'
 import { nodeTokensPath } from '../protocol/wire/nodes/tokens.ts'
 import { forPrograms, forTheGateway, withCredentialKind } from './access/needed-credentials.ts'
+import { type AttestationParts, answerAttestation, nodeAttestationRoute } from './attestation/attestation-route.ts'
 import { answerChat, type ChatRouteParts, listModels, nodeChatRoute, nodeModelsRoute } from './chat/chat-routes.ts'
 import { answerCommand, commandBodyBytesMax, nodeCommandRoute } from './commands/command-routes.ts'
 import type { Commands } from './commands/commands.ts'
@@ -40,6 +41,7 @@ import { answerWitness } from './witness/witness-routes.ts'
 export interface NodeAppParts
   extends Omit<ChatRouteParts, 'connections'>,
     Omit<SealedRouteParts, 'connections'>,
+    Omit<AttestationParts, 'connections'>,
     StatusParts {
   readonly reranker: Reranker
   readonly commands: Commands
@@ -77,6 +79,7 @@ const forGatewayAlone: ReadonlySet<string> = new Set([
   nodeTokensPath,
   nodeSealedRoute,
   nodeSealedUsageRoute,
+  nodeAttestationRoute,
   witnessPath,
   ...Object.values(modelWishRoutes),
 ])
@@ -261,6 +264,9 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     )
     .get(nodeSealedUsageRoute, ({ request }) =>
       answered(parts, nodeSealedUsageRoute, request, asProblem, () => answerSealedUsage(open, request)),
+    )
+    .get(nodeAttestationRoute, ({ request }) =>
+      answered(parts, nodeAttestationRoute, request, asProblem, () => answerAttestation(open, request)),
     )
     .use(
       rerankRoutes({

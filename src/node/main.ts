@@ -4,6 +4,7 @@ import { product } from '../brand.ts'
 import { openPrivateFolder } from '../host/private-files.ts'
 import { parseNoteKey } from '../protocol/log/note.ts'
 import { nodeBaseUrl } from '../transport/http1/direct.ts'
+import { checkAttest } from './attestation/attester.ts'
 import type { TransportKeys } from './commands/transport-keys.ts'
 import { NodeStartError } from './membership/enrollment.ts'
 import { lockFolder } from './membership/folder-lock.ts'
@@ -51,7 +52,8 @@ export function nodeFolderPath(env: Readonly<Record<string, string | undefined>>
   return join(data !== undefined && data !== '' ? data : join(homedir(), '.local', 'share'), product, 'node')
 }
 
-function checkGiven({ runtimes, rankers = [], runtimeKeys = [], logKeys = [] }: NodeOptions): void {
+function checkGiven({ runtimes, rankers = [], runtimeKeys = [], logKeys = [], attest }: NodeOptions): void {
+  if (attest !== undefined) checkAttest(attest)
   if (logKeys.some((key) => parseNoteKey(key) === null)) {
     throw new NodeStartError('--log-key takes the key of a public log, like svc-log/…+…+…')
   }

@@ -1,3 +1,4 @@
+import type { AttestOptions } from './attestation/attester.ts'
 import type { JoinOptions } from './membership/joining.ts'
 import type { RuntimeTimes } from './runtimes/local-runtime.ts'
 import type { DeclaredRanker, RuntimeKey } from './runtimes/runtime-set.ts'
@@ -29,6 +30,8 @@ export interface NodeOptions extends JoinOptions {
   readonly serverTimes?: Partial<ServerTimes>
   readonly sealedTimes?: SealedTimes
   readonly sealedKeyTimes?: SealedKeyTimes
+  /** On a confidential machine: how clients are shown what runs on it. Absent: they are shown nothing. */
+  readonly attest?: AttestOptions
   /** Keys of logs that the owner has this node witness, as `name+hash+base64`, beside the one of the enrolment. */
   readonly logKeys?: readonly string[]
   /** How long the hashes of the receipts that this node signs are kept. */

@@ -105,6 +105,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
       transportKeys,
       sealedKeys,
       sealedTimes: options.sealedTimes,
+      attest: options.attest,
       runtimes,
       place,
       budgetMb,

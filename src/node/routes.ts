@@ -4,6 +4,7 @@ import { failureName, type Log } from '../log.ts'
 import { createLocalCredentials } from './access/local-credentials.ts'
 import { loadLocalToken, localKeys } from './access/local-keys.ts'
 import { createNodeApp, type NodeApp } from './app.ts'
+import { Attester, type AttestOptions } from './attestation/attester.ts'
 import { NodeChat } from './chat/node-chat.ts'
 import { openCommandStore } from './commands/command-store.ts'
 import { runByChat } from './commands/command-work.ts'
@@ -29,6 +30,7 @@ export interface RoutesOptions {
   readonly transportKeys: TransportKeys
   readonly sealedKeys: SealedKeys
   readonly sealedTimes: SealedTimes | undefined
+  readonly attest: AttestOptions | undefined
   readonly runtimes: RuntimeSet
   readonly place: Place
   readonly budgetMb: StatusParts['budgetMb']
@@ -62,6 +64,7 @@ function membershipOf({ membership }: Place): Membership {
 /** The agent's routes over all that they need. */
 export function createRoutes(options: RoutesOptions): Served {
   const { folder, identity, transportKeys, sealedKeys, sealedTimes: times, runtimes, place, budgetMb, log } = options
+  const { attest } = options
   let stopping = false
   const chat = new NodeChat(runtimes)
   const reranker = new Reranker({ runtimes: () => runtimes.list() })
@@ -104,6 +107,10 @@ export function createRoutes(options: RoutesOptions): Served {
     sealedKeys,
     sealed,
     replays: openReplays({ folder }),
+    attester:
+      attest === undefined
+        ? null
+        : new Attester({ options: attest, identity: identity.key.publicKey, sealedKeys, log }),
     runtimes,
     chat,
     credentials,

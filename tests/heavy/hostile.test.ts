@@ -9,6 +9,7 @@ import { openNodeLane } from '../hostile/world/node-lane.ts'
 import { openPathLane } from '../hostile/world/path-lane.ts'
 import { openPollLane } from '../hostile/world/poll-lane.ts'
 import { casesAsked, expectHarmless } from '../hostile/world/run-hostile.ts'
+import { openSealedLane } from '../hostile/world/sealed-lane.ts'
 import { openSoundLane } from '../hostile/world/sound-lane.ts'
 import { type Way, ways, waysAsked } from '../hostile/world/ways.ts'
 
@@ -31,8 +32,9 @@ const hoursMax = 4
 /** A way ends with as many cases as it has played by then. */
 const minutesMax = Number(process.env.HOSTILE_MINUTES ?? hoursMax * 60)
 
-type Lanes = Readonly<Record<'node' | 'client' | 'form' | 'frame' | 'poll' | 'path' | 'sound' | 'aimed', number>>
-const manyLanes: Lanes = { node: 30, client: 12, form: 6, frame: 9, poll: 3, path: 2, sound: 3, aimed: 3 }
+type LaneName = 'node' | 'client' | 'form' | 'frame' | 'poll' | 'path' | 'sound' | 'sealed' | 'aimed'
+type Lanes = Readonly<Record<LaneName, number>>
+const manyLanes: Lanes = { node: 30, client: 12, form: 6, frame: 9, poll: 3, path: 2, sound: 3, sealed: 3, aimed: 3 }
 /** Each node has an agent of its own, all of them in one process. */
 const lanesOf: Readonly<Record<Way, Lanes>> = {
   direct: manyLanes,
@@ -57,6 +59,7 @@ async function openLanes(gateway: HostileGateway): Promise<readonly AnyLane[]> {
     ...(await many(wanted.poll, (at) => openPollLane(gateway, at))),
     ...(await many(wanted.path, (at) => openPathLane(gateway, at))),
     ...(await many(wanted.sound, (at) => openSoundLane(gateway, at))),
+    ...(await many(wanted.sealed, (at) => openSealedLane(gateway, at))),
     ...(await many(wanted.aimed, (at) => openAimedLane(gateway, at))),
   ]
 }

@@ -4,6 +4,7 @@ import { openFormLane } from './world/form-lane.ts'
 import { type HostileGateway, startHostileGateway } from './world/hostile-gateway.ts'
 import type { AnyLane } from './world/lanes.ts'
 import { casesAsked, expectHarmless, msFromNow } from './world/run-hostile.ts'
+import { openSealedLane } from './world/sealed-lane.ts'
 
 let gateway: HostileGateway
 let lanes: readonly AnyLane[]
@@ -13,6 +14,7 @@ beforeAll(async () => {
   lanes = await Promise.all([
     ...places.map((at) => openClientLane(gateway, at)),
     ...places.map((at) => openFormLane(gateway, at)),
+    ...[0, 1].map((at) => openSealedLane(gateway, at)),
   ])
 })
 afterAll(async () => {

@@ -160,7 +160,9 @@ test('§23: the built program serves the console and the statecharts that the ch
     expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
     const html = await page.text()
     expect(html).toBe(new TextDecoder().decode(made.get('index.html')))
-    const named = [...html.matchAll(/(?:src|href)="console\/assets\/([^"]+)"/g)].map(([, name = '']) => name)
+    const named = [...html.matchAll(/(?:(?:src|href)="console\/assets\/|data-seal=")([^"]+)"/g)].map(
+      ([, name = '']) => name,
+    )
     expect(named.toSorted()).toEqual([...made.keys()].filter((name) => name !== 'index.html').toSorted())
     const types = { js: 'text/javascript; charset=utf-8', css: 'text/css; charset=utf-8', svg: 'image/svg+xml' }
     for (const name of named) {

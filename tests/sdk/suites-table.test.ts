@@ -5,11 +5,21 @@ import { agentPrograms } from '../support/clients/agent-programs.ts'
 import { compiledSuites } from '../support/clients/compiled-suites.ts'
 import { langchain } from '../support/clients/javascript-suites.ts'
 import { pythonSuites } from '../support/clients/python-suites.ts'
+import { goEhbp, pythonEhbp, throughDoor } from '../support/clients/sealed-suites.ts'
 import type { Suite } from '../support/clients/suites.ts'
 import { openResponses } from '../support/open-responses/templates.ts'
 
 const root = join(import.meta.dir, '../..')
-const suites: readonly Suite[] = [openResponses, ...compiledSuites, langchain, ...pythonSuites, ...agentPrograms]
+const suites: readonly Suite[] = [
+  openResponses,
+  ...compiledSuites,
+  langchain,
+  ...pythonSuites,
+  ...agentPrograms,
+  goEhbp,
+  pythonEhbp,
+  throughDoor,
+]
 const page = readFileSync(join(root, 'docs/compatibility.md'), 'utf8')
 const table = page.split('<!-- suites:begin -->')[1]?.split('<!-- suites:end -->')[0] ?? ''
 const rows = table

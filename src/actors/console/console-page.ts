@@ -50,22 +50,28 @@ const standIns = (instead: Readonly<Record<string, string>>): BunPlugin => ({
   },
 })
 
-/** All files of a page by name, from this checkout. */
-export async function bundlePage(source: PageSource): Promise<Map<string, Uint8Array<ArrayBuffer>>> {
+/** Scripts and styles by name, each with all that it imports. */
+async function bundled({ entries, instead = {} }: Pick<PageSource, 'entries' | 'instead'>) {
   const made = await Bun.build({
-    entrypoints: [...source.entries],
+    entrypoints: [...entries],
     target: 'browser',
     format: 'esm',
     minify: true,
     naming: '[name]-[hash].[ext]',
     define: { 'process.env.NODE_ENV': '"production"' },
-    plugins: [standIns(source.instead ?? {})],
+    plugins: [standIns(instead)],
   })
   if (!made.success) throw new Error('a page was not built')
   const files = new Map<string, Uint8Array<ArrayBuffer>>()
   for (const output of made.outputs) {
     files.set(output.path.split('/').at(-1) ?? '', new Uint8Array(await output.arrayBuffer()))
   }
+  return files
+}
+
+/** All files of a page by name, from this checkout. */
+export async function bundlePage(source: PageSource): Promise<Map<string, Uint8Array<ArrayBuffer>>> {
+  const files = await bundled(source)
   const named = (ending: string) => [...files.keys()].find((name) => name.endsWith(ending)) ?? ''
   const values: Readonly<Record<string, string>> = { ...source.values, js: named('.js'), css: named('.css') }
   const template = await Bun.file(source.html).text()
@@ -74,11 +80,15 @@ export async function bundlePage(source: PageSource): Promise<Map<string, Uint8A
 }
 
 export async function bundleConsole(): Promise<Files> {
+  // Apart, because only who seals in the browser loads what encrypts.
+  const sealing = await bundled({ entries: [programFile('src/client/sealed/sealed-fetch.ts')] })
+  const [seal = ''] = sealing.keys()
   const files = await bundlePage({
     entries: [pathOf('main.tsx'), pathOf('console.css')],
     html: pathOf(page),
-    values: { brand, strategies: strategyNames.join(' ') },
+    values: { brand, strategies: strategyNames.join(' '), seal },
   })
+  for (const [name, bytes] of sealing) files.set(name, bytes)
   files.set('icon.svg', await Bun.file(pathOf('icon.svg')).bytes())
   return files
 }

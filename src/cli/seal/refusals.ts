@@ -23,8 +23,8 @@ export function refusalOf(error: unknown, envelope: Envelope): Response {
 
 function told(error: unknown): { readonly message: string; readonly code: string; readonly status: number } {
   if (error instanceof SealedError) {
-    const { fault, message } = error
-    return { message, code: fault, status: statuses[fault] ?? error.status ?? 502 }
+    const { fault, message, refusal } = error
+    return { message, code: refusal?.code ?? fault, status: statuses[fault] ?? error.status ?? 502 }
   }
   // What `fetch` throws names the address of the gateway, which the person at this computer knows.
   return { message: 'The gateway cannot be reached from this computer.', code: 'gateway_unreachable', status: 502 }

@@ -1,4 +1,10 @@
-import { type Pins, SealedError, sealedFetch, type TrustedNode } from '../../client/sealed/sealed-fetch.ts'
+import {
+  type NodeJudge,
+  type Pins,
+  SealedError,
+  sealedFetch,
+  type TrustedNode,
+} from '../../client/sealed/sealed-fetch.ts'
 import { Problem } from '../../errors.ts'
 import { isLoopback } from '../../host/loopback.ts'
 import { foreignAnswer } from '../../protocol/json/foreign-json.ts'
@@ -17,6 +23,8 @@ export interface SealDoorOptions {
   readonly key: string
   readonly pins: Pins
   readonly padding: boolean
+  /** What nodes must show of their machines. Absent: nothing. */
+  readonly attest?: NodeJudge
   /** Told which node was asked. */
   readonly onNode?: (node: TrustedNode) => void
 }
@@ -62,10 +70,14 @@ class Door {
   private readonly authorization: { readonly authorization: string }
 
   constructor(private readonly options: SealDoorOptions) {
-    const { gateway, key, pins, padding, onNode } = options
+    const { gateway, key, pins, padding, onNode, attest } = options
     this.gateway = gateway.replace(/\/+$/, '')
     this.authorization = { authorization: `Bearer ${key}` }
-    this.sealed = sealedFetch({ gateway, trust: pins, padding, ...(onNode === undefined ? {} : { onNode }) })
+    this.sealed = sealedFetch({
+      ...{ gateway, trust: pins, padding },
+      ...(onNode === undefined ? {} : { onNode }),
+      ...(attest === undefined ? {} : { attest }),
+    })
   }
 
   async answer(request: Request): Promise<Response> {

@@ -6,10 +6,12 @@ import { framed } from '../../protocol/sealed/frames.ts'
 import { sealBody } from '../../protocol/sealed/hpke.ts'
 import { paddedJson } from '../../protocol/sealed/padding.ts'
 import { type SealedNode, sealedNodesPath, sealedOperationPaths } from '../../protocol/wire/inference/sealed.ts'
+import { AttestedNodes, type NodeJudge, newNonce } from './attested-nodes.ts'
 import { openAnswer } from './opened-answer.ts'
 import { SealedError } from './sealed-error.ts'
 import { askNodes, type Pins, type TrustedNode, trustedNodes } from './sealed-nodes.ts'
 
+export type { NodeJudge } from './attested-nodes.ts'
 export { SealedError, type SealedFault } from './sealed-error.ts'
 export type { Pins, TrustedNode } from './sealed-nodes.ts'
 
@@ -24,6 +26,8 @@ export interface SealedFetchOptions {
   readonly trust: readonly string[] | Pins
   /** Hides the exact length of request and answer. The default is true. */
   readonly padding?: boolean
+  /** What a node must show of its machine before anything is sealed for it. Absent: nothing. */
+  readonly attest?: NodeJudge
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>
   /** Told which node was asked, before it is. */
   readonly onNode?: (node: TrustedNode) => void
@@ -56,12 +60,14 @@ export function sealedFetch(options: SealedFetchOptions): typeof fetch {
 class Sealing {
   private readonly gateway: string
   private readonly pins: Pins
+  private readonly attested: AttestedNodes | null
   /** Newest last. */
   private readonly lists = new Map<string, { readonly nodes: readonly SealedNode[]; readonly atMs: number }>()
 
   constructor(private readonly options: SealedFetchOptions) {
-    const { trust } = options
+    const { trust, attest } = options
     this.gateway = options.gateway.replace(/\/+$/, '').replace(/\/v1(?:\/api)?$/, '')
+    this.attested = attest === undefined ? null : new AttestedNodes(attest)
     this.pins = 'trusts' in trust ? trust : { trusts: (_, fingerprint) => trust.includes(fingerprint) }
   }
 
@@ -95,15 +101,37 @@ class Sealing {
     const nowMs = (this.options.now ?? Date.now)()
     const key = JSON.stringify([model, headers.get('authorization'), headers.get('x-api-key')])
     const kept = this.lists.get(key)
-    if (!anew && kept !== undefined && nowMs - kept.atMs < nodesKeptMs)
-      return trustedNodes(kept.nodes, this.pins, nowMs)
-    const url = `${this.gateway}${sealedNodesPath}?model=${encodeURIComponent(model)}`
-    const nodes = await askNodes(await this.send(url, { headers, signal }))
+    const isNew = anew || kept === undefined || nowMs - kept.atMs >= nodesKeptMs
+    const nodes = isNew ? await this.list(key, model, headers, signal, nowMs) : kept.nodes
+    const trusted = trustedNodes(nodes, this.pins, nowMs)
+    const { attested } = this
+    if (attested === null) return trusted
+    if (attested.knows(trusted, nowMs)) return attested.good(trusted, nowMs)
+    const nonce = newNonce()
+    const carried = await this.list(key, model, headers, signal, nowMs, nonce)
+    const again = trustedNodes(carried, this.pins, nowMs)
+    await attested.judged(again, carried, nonce, nowMs)
+    return attested.good(again, nowMs)
+  }
+
+  /** Asks the gateway, and the nodes for evidence where there is a nonce for it. */
+  private async list(
+    key: string,
+    model: string,
+    headers: Headers,
+    signal: AbortSignal,
+    nowMs: number,
+    nonce?: Uint8Array,
+  ): Promise<readonly SealedNode[]> {
+    const query = new URLSearchParams({ model, ...(nonce === undefined ? {} : { nonce: bytesToHex(nonce) }) })
+    const response = await this.send(`${this.gateway}${sealedNodesPath}?${query}`, { headers, signal })
+    const nodes = await askNodes(response, nonce !== undefined)
     this.lists.delete(key)
     const [oldest] = this.lists.keys()
     if (this.lists.size >= listsMax && oldest !== undefined) this.lists.delete(oldest)
-    this.lists.set(key, { nodes, atMs: nowMs })
-    return trustedNodes(nodes, this.pins, nowMs)
+    // The evidence has been judged when this list is read again.
+    this.lists.set(key, { nodes: nodes.map(({ attestation: _, ...node }) => node), atMs: nowMs })
+    return nodes
   }
 
   /** The answer of the first node that begins one. */

@@ -6,10 +6,12 @@ import { decodeBase64Url } from '../../protocol/signing/base64.ts'
 import { identityFingerprint } from '../../protocol/signing/identity-fingerprint.ts'
 import type { SealedNode } from '../../protocol/wire/inference/sealed.ts'
 import type { SealedKey } from '../../protocol/wire/nodes/sealed-key.ts'
-import { SealedError } from './sealed-error.ts'
+import { gatewayRefusal, SealedError } from './sealed-error.ts'
 
-/** A gateway's answer to the question for nodes, bytes. */
+/** A gateway's answer to the question for nodes, bytes; with the evidence of machines it is longer. */
 const listBytesMax = 1024 * 1024
+const evidenceBytesMax = 4 * 1024 * 1024
+const refusalBytesMax = 64 * 1024
 
 /** A node to which a request may be sealed: its identity is trusted, and it has signed the key. */
 export interface TrustedNode {
@@ -35,9 +37,12 @@ export function readNodes(value: unknown): readonly SealedNode[] | null {
   return data.filter(isNode) as readonly SealedNode[]
 }
 
-export async function askNodes(response: Response): Promise<readonly SealedNode[]> {
-  if (response.status !== 200) throw new SealedError('gateway_failed', response.status)
-  const nodes = readNodes(await foreignAnswer(response, listBytesMax))
+export async function askNodes(response: Response, withEvidence = false): Promise<readonly SealedNode[]> {
+  if (response.status !== 200) {
+    const refusal = gatewayRefusal(await foreignAnswer(response, refusalBytesMax))
+    throw new SealedError('gateway_failed', response.status, refusal)
+  }
+  const nodes = readNodes(await foreignAnswer(response, withEvidence ? evidenceBytesMax : listBytesMax))
   if (nodes === null) throw new SealedError('gateway_failed', response.status)
   return nodes
 }

@@ -31,6 +31,12 @@ export const whyOf = (error: unknown): string => refusalFrom(error).message
 /** Below the path that the page was served from, so that a proxy may add a prefix. */
 const urlOf = (path: string) => new URL(path.replace(/^\//, ''), document.baseURI)
 
+/** The gateway that has served this page. */
+export const gatewayUrl = (): string => urlOf('.').href.replace(/\/+$/, '')
+
+/** A further script of this page. */
+export const assetUrl = (name: string): string => urlOf(`/console/assets/${name}`).href
+
 interface ProblemMembers {
   readonly code?: string
   readonly detail?: string

@@ -3,6 +3,7 @@ import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import type { DescribedModelList, Model } from '../../protocol/wire/inference/models.ts'
 import { brand, callAsCustomer, Refusal, refusalOf } from './api.ts'
 import { eventsOf } from './event-stream.ts'
+import { callSealed } from './sealed-chat.ts'
 import { token } from './session.ts'
 
 /** The strategies that the gateway wrote into the page. */
@@ -17,10 +18,13 @@ export interface Message {
 
 /** Kept in memory while somebody is signed in, and never stored. */
 export const gatewayKey = signal('')
+/** The fingerprint of the node for which this browser seals; empty: it does not. */
+export const sealedFor = signal('')
 export const conversation = signal<readonly Message[]>([])
 effect(() => {
   if (token.value !== null) return
   gatewayKey.value = ''
+  sealedFor.value = ''
   conversation.value = []
 })
 
@@ -29,6 +33,8 @@ export interface Ask {
   readonly model: string
   readonly messages: readonly Message[]
   readonly mixture: object | null
+  /** A fingerprint; empty: in the clear. */
+  readonly seal: string
   readonly signal: AbortSignal
 }
 
@@ -44,14 +50,13 @@ export interface Answered {
 
 /** Streams one answer; `more` gets each piece of text. Throws a `Refusal`, also for one that comes inside the stream. */
 export async function askChat(
-  { key, model, messages, mixture, signal }: Ask,
+  { key, model, messages, mixture, seal, signal }: Ask,
   more: (text: string) => void,
 ): Promise<Answered> {
-  const response = await callAsCustomer('/v1/api/chat/completions', key, {
-    method: 'POST',
-    signal,
-    body: { model, messages, stream: true, ...(mixture === null ? {} : { [brand]: { mixture } }) },
-  })
+  const body = { model, messages, stream: true, ...(mixture === null ? {} : { [brand]: { mixture } }) }
+  const response = await (seal === ''
+    ? callAsCustomer('/v1/api/chat/completions', key, { method: 'POST', signal, body })
+    : callSealed(seal, key, { signal, body }))
   if (!response.ok || response.body === null) throw await refusalOf(response)
   const requestId = response.headers.get('x-request-id')
   let metadata: ChatMetadata | null = null
@@ -63,7 +68,9 @@ export async function askChat(
     }
     const text = chunk.choices?.[0]?.delta?.content
     if (typeof text === 'string' && text !== '') more(text)
-    metadata = ((chunk as Readonly<Record<string, unknown>>)[brand] as ChatMetadata | undefined) ?? metadata
+    // What a node tells inside the seal is less, and the gateway's part of it is in the trace.
+    if (seal === '')
+      metadata = ((chunk as Readonly<Record<string, unknown>>)[brand] as ChatMetadata | undefined) ?? metadata
   }
   return { requestId, metadata }
 }

@@ -9,6 +9,8 @@ interface Question {
   readonly apiKey: string
   readonly model: string
   readonly mixture: object | null
+  /** A fingerprint; empty: in the clear. */
+  readonly seal: string
 }
 
 interface Turn {
@@ -20,7 +22,7 @@ interface Turn {
 
 const idle: Turn = { running: null, failure: null, answered: null }
 /** One question at a time; leaving the page or stopping ends it at the gateway, too. */
-function useChat({ apiKey, model, mixture }: Question) {
+function useChat({ apiKey, model, mixture, seal }: Question) {
   const [turn, setTurn] = useState<Turn>(idle)
   const stopping = useRef<AbortController | null>(null)
   const stop = () => stopping.current?.abort()
@@ -37,7 +39,7 @@ function useChat({ apiKey, model, mixture }: Question) {
       text += piece
       setTurn({ ...idle, running: text })
     }
-    const end = await askChat({ key: apiKey, model, messages, mixture, signal }, more).then(
+    const end = await askChat({ key: apiKey, model, messages, mixture, seal, signal }, more).then(
       (answered) => ({ ...idle, answered }),
       (error: unknown) => (signal.aborted ? idle : { ...idle, failure: refusalFrom(error) }),
     )

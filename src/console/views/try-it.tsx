@@ -2,8 +2,9 @@ import { useEffect, useState } from 'preact/hooks'
 import type { Model } from '../../protocol/wire/inference/models.ts'
 import { Choice } from '../parts/choice.tsx'
 import { whyOf } from '../state/api.ts'
-import { gatewayKey, modelsFor } from '../state/conversation.ts'
+import { gatewayKey, modelsFor, sealedFor } from '../state/conversation.ts'
 import { placeOf } from '../state/place.ts'
+import { fingerprintPattern } from '../state/sealed-chat.ts'
 import { Connect } from './try-connect.tsx'
 import { Conversation } from './try-conversation.tsx'
 import { MixtureForm, type MixtureSetting, mixtureOf, noMixture } from './try-mixture.tsx'
@@ -53,6 +54,34 @@ function costOf(model: Model | undefined): string | null {
   return `${where} a token costs ${prompt} wei in the prompt and ${completion} wei in the answer.`
 }
 
+/** Whether this browser seals, and for which node. */
+function SealSetting() {
+  const seal = sealedFor.value.trim()
+  const wrong = seal !== '' && !fingerprintPattern.test(seal)
+  return (
+    <>
+      <label for="seal">Seal for the node with this fingerprint</label>
+      <input
+        id="seal"
+        autocomplete="off"
+        spellcheck={false}
+        placeholder="SHA256:…"
+        value={sealedFor.value}
+        aria-describedby="seal-hint"
+        aria-invalid={wrong}
+        onInput={(event) => {
+          sealedFor.value = event.currentTarget.value
+        }}
+      />
+      <p id="seal-hint" class={wrong ? 'alert' : 'hint'} role={wrong ? 'alert' : undefined}>
+        {wrong
+          ? 'A fingerprint is SHA256: and 43 characters, as the node’s agent prints it.'
+          : 'Leave it empty to send in the clear. Otherwise this browser encrypts for a node of the customer’s, and the gateway relays what it cannot read. This page comes from the gateway: for secrets, use penstock seal.'}
+      </p>
+    </>
+  )
+}
+
 export function TryIt() {
   const { models: usable, why } = useModels(gatewayKey.value.trim())
   const models = idsOf(usable)
@@ -61,6 +90,8 @@ export function TryIt() {
   const [chosen, setChosen] = useState(placeOf(location.hash).query.get('model') ?? '')
   const [mixture, setMixture] = useState<MixtureSetting>(noMixture)
   const model = models.includes(chosen) ? chosen : (models[0] ?? '')
+  const seal = sealedFor.value.trim()
+  const isSealed = seal !== ''
   const cost = costOf(usable.find(({ id }) => id === model))
   return (
     <>
@@ -85,9 +116,15 @@ export function TryIt() {
           <label for="model">Model</label>
           <Choice id="model" value={model} options={models} none="none for this key yet" choose={setChosen} />
           {cost !== null && <p class="hint">{cost}</p>}
-          <MixtureForm models={own} setting={mixture} change={setMixture} />
+          <SealSetting />
+          {!isSealed && <MixtureForm models={own} setting={mixture} change={setMixture} />}
         </form>
-        <Conversation apiKey={gatewayKey.value.trim()} model={model} mixture={mixtureOf(mixture, own)} />
+        <Conversation
+          apiKey={gatewayKey.value.trim()}
+          model={isSealed && !fingerprintPattern.test(seal) ? '' : model}
+          mixture={isSealed ? null : mixtureOf(mixture, own)}
+          seal={seal}
+        />
       </div>
       <Connect apiKey={gatewayKey.value.trim()} model={model} />
     </>

@@ -1,5 +1,6 @@
 import { Elysia } from 'elysia'
 import type { Access } from '../../actors/accounts/access.ts'
+import { NodeEvidence } from '../../actors/sealed/node-evidence.ts'
 import { sealedKeyConfig, sealedNodes } from '../../actors/sealed/sealed-nodes.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
@@ -7,7 +8,7 @@ import { modelIdPattern } from '../../ids.ts'
 import { encapsulatedKeyHeader, keyConfigPath, keyConfigType } from '../../protocol/sealed/ehbp.ts'
 import { SealedNodeList, sealedNodesPath } from '../../protocol/wire/inference/sealed.ts'
 import { tagsMax } from '../../protocol/wire/inference/tags.ts'
-import { text } from '../../protocol/wire/query.ts'
+import { filter, text } from '../../protocol/wire/query.ts'
 import { nodeParams } from '../frame/admin-input.ts'
 import type { HttpContext, HttpExchange } from '../frame/context.ts'
 import { namedOrigin } from '../frame/cors.ts'
@@ -19,6 +20,11 @@ import { requestId } from '../plugins/request-id.ts'
 
 const query = {
   model: text(modelIdPattern.source, 'the id of a model', 'The model that the sealed request will name'),
+  nonce: filter(
+    'Your own random number: the first 8 nodes are asked for evidence of their computers, made for it',
+    '^[0-9a-f]{64}$',
+    '64 hexadecimal digits in lower case',
+  ),
 }
 const tags = ['Sealed inference (extension)']
 const security = [{ GatewayKey: [] }]
@@ -61,14 +67,20 @@ const parameters = [
 /** Which nodes there are, and their keys. */
 const sealedReads = (context: HttpContext) => {
   const { gateway } = context
+  const evidence = new NodeEvidence(gateway.router)
   return new Elysia()
     .use(requestId(context))
     .get(
       sealedNodesPath,
-      async (asked) => ({
-        object: 'list' as const,
-        data: [...(await sealedNodes(gateway, await asker(context, asked), asked.query.model))],
-      }),
+      async (asked) => {
+        const { model, nonce } = asked.query
+        const nodes = await sealedNodes(gateway, await asker(context, asked), model)
+        if (nonce === null) return { object: 'list' as const, data: [...nodes] }
+        const { connections } = context
+        const { signal } = asked.request
+        const data = await connections.lifted(asked.request, () => evidence.added(nodes, nonce, signal))
+        return { object: 'list' as const, data }
+      },
       {
         ...asks(query),
         response: { 200: SealedNodeList },

@@ -40,7 +40,7 @@ export const checkWord = ({ ok, warns }: Check): 'holds' | 'does not hold' | 'wa
   ok === null ? (warns === true ? 'warning' : 'not said') : ok ? 'holds' : 'does not hold'
 
 export interface Verdict {
-  readonly kind: 'receipt' | 'payout' | 'checkpoint' | 'audit' | 'envelope' | 'promise' | 'omission'
+  readonly kind: 'receipt' | 'payout' | 'checkpoint' | 'audit' | 'envelope' | 'promise' | 'omission' | 'attestation'
   readonly subject: string
   readonly checks: readonly Check[]
   readonly valid: boolean

@@ -24,6 +24,10 @@ export type FaultKind =
   | 'memory'
   /** More was computed than the node's bytes are worth. */
   | 'cost'
+  /** A sealed request that was changed on its way was answered all the same. */
+  | 'opened'
+  /** A sealed request that came again was answered again. */
+  | 'run twice'
 
 export interface Fault {
   readonly kind: FaultKind

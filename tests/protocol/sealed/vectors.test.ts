@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { decryptChunk, deriveResponseKeys } from 'ehbp'
 import vectors from '../../../docs/sealed-vectors.json'
 import { openAnswer } from '../../../src/client/sealed/opened-answer.ts'
+import { reportDataOf } from '../../../src/protocol/attestation/evidence.ts'
 import { responseNonceHeader } from '../../../src/protocol/sealed/ehbp.ts'
 import { splitFrames } from '../../../src/protocol/sealed/frames.ts'
 import { openBody } from '../../../src/protocol/sealed/hpke-opening.ts'
@@ -43,6 +44,24 @@ test('docs/sealed-vectors.json: the answer opens here and by the published clien
   expect(Buffer.concat(plain).toString()).toBe(vectors.response.plain)
 })
 
+test('docs/sealed-vectors.json: what hardware signs for a nonce, here and in Python', () => {
+  const { nonce, report_data: expected } = vectors.attestation
+  const [identity, config] = [vectors.identity_public_key_ed25519, vectors.key.key_config].map(
+    (text) => new Uint8Array(Buffer.from(text, 'base64url')),
+  )
+  const none = new Uint8Array()
+  expect(reportDataOf(identity ?? none, config ?? none, bytes(nonce)).toHex()).toBe(expected)
+  if (hasPython) expect(python(attestProgram, JSON.stringify(vectors)).stdout.toString().trim()).toBe(expected)
+})
+
+const attestProgram = `
+import base64, hashlib, json, sys
+v = json.load(sys.stdin)
+raw = lambda text: base64.urlsafe_b64decode(text + '=' * (-len(text) % 4))
+signed = b'svc-attest-v1' + raw(v['identity_public_key_ed25519']) + raw(v['key']['key_config'])
+print(hashlib.sha512(signed + bytes.fromhex(v['attestation']['nonce'])).hexdigest())
+`
+
 const hpkeProgram = `
 import json, sys
 from cryptography.hazmat.primitives import hpke
@@ -67,6 +86,7 @@ print(plain.decode() == answer['plain'])
 `
 const python = (program: string, input = '') =>
   Bun.spawnSync(['python3', '-c', program], { stdin: Buffer.from(input), stderr: 'ignore' })
+const hasPython = Bun.which('python3') !== null
 const hasHpke = python('from cryptography.hazmat.primitives import hpke').exitCode === 0
 
 test.skipIf(!hasHpke)('docs/sealed-vectors.json: Python’s cryptography opens request and answer', () => {

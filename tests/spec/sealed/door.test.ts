@@ -51,7 +51,7 @@ describe('§38: unchanged programs through the local door', () => {
     const ids = (await client.models.list()).data.map(({ id }) => id)
     expect(ids).toEqual(expect.arrayContaining(['m-1', 'm-t', 'm-d']))
     const missing = client.chat.completions.create({ model: 'm-x', messages })
-    expect(await missing.catch((error: unknown) => error)).toMatchObject({ status: 404 })
+    expect(await missing.catch((error: unknown) => error)).toMatchObject({ status: 404, code: 'model_not_found' })
   })
 
   test('anthropic: whole and streamed', async () => {
@@ -60,6 +60,9 @@ describe('§38: unchanged programs through the local door', () => {
     expect((await client.messages.create(asked)).content).toMatchObject([{ text }])
     const stream = client.messages.stream(asked)
     expect(await stream.finalText()).toBe(text)
+    const tools = [{ name: 'look', input_schema: { type: 'object' as const } }]
+    const called = await client.messages.stream({ ...asked, tools }).finalMessage()
+    expect(called).toMatchObject({ stop_reason: 'tool_use', content: [{ type: 'tool_use', name: 'look' }] })
   })
 
   test('ollama: chat and prompt, whole and streamed; its list, its version, a name with a tag', async () => {
@@ -71,6 +74,13 @@ describe('§38: unchanged programs through the local door', () => {
       if (part.done) expect(part.eval_count).toBe(3)
     }
     expect(seen).toBe(text)
+    const look = { name: 'look', description: 'looks', parameters: { type: 'object', properties: {} } }
+    const called: string[] = []
+    const asked = { model: 'm-1', messages, tools: [{ type: 'function', function: look }], stream: true as const }
+    for await (const { message } of await client.chat(asked)) {
+      for (const call of message.tool_calls ?? []) called.push(call.function.name)
+    }
+    expect(called).toEqual(['look'])
     expect((await client.list()).models.map(({ name }) => name)).toContain('m-d')
     expect(await client.version()).toHaveProperty('version')
     const missing = await client.chat({ model: 'm-x', messages }).catch((error: unknown) => error)

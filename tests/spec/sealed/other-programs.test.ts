@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { hasBrowser, launchBrowser } from '../../support/console/console.ts'
+import { hasBrowser, launchBrowser, openConsole } from '../../support/console/console.ts'
 import { type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
 
 const root = resolve(import.meta.dir, '../../..')
@@ -108,6 +108,40 @@ test.skipIf(!hasBrowser)('§38: sealedFetch in a browser, on a page that the ope
     )
     expect(answer.endsWith('\n\n')).toBe(true)
     expect(answer).toContain('data: [DONE]')
+  } finally {
+    await browser.close()
+  }
+})
+
+test.skipIf(!hasBrowser)('§38: Try it seals in the browser, and says which fingerprint is none', async () => {
+  const browser = await launchBrowser()
+  try {
+    const console = await openConsole(browser, pool.gateway.url)
+    const { page: tab } = console
+    const sent: string[] = []
+    tab.on('request', (request) => sent.push(`${new URL(request.url()).pathname} ${request.postData() ?? ''}`))
+    await console.signIn(pool.gateway.tokens.viewer)
+    await console.show('Try it')
+    await tab.getByLabel('Gateway key').fill(pool.customer.key)
+    await tab.getByLabel('Model', { exact: true }).fill('m-1')
+    const pin = tab.getByLabel('Seal for the node')
+    await pin.fill('SHA256:short')
+    await tab.getByText('A fingerprint is SHA256: and 43 characters').waitFor()
+    await pin.fill(pool.tunnelled.node.fingerprint)
+    await tab.getByLabel('Message').fill('a word that only the node reads')
+    await tab.getByRole('button', { name: 'Send' }).click()
+    await tab.locator('.message.assistant', { hasText: text.trim() }).waitFor()
+    await tab.getByRole('region', { name: 'Trace of the answer' }).waitFor()
+    const chats = sent.filter((line) => line.includes('chat/completions'))
+    expect(chats).toHaveLength(1)
+    expect(chats[0]).toStartWith(`/v1/sealed/nodes/${pool.tunnelled.nodeId}/chat/completions`)
+    expect(sent.join('\n')).not.toContain('only the node reads')
+    await pin.fill(`SHA256:${'A'.repeat(43)}`)
+    await tab.getByLabel('Message').fill('again')
+    await tab.keyboard.press('Enter')
+    await tab.getByText('node_not_pinned').waitFor()
+    expect(console.faults).toEqual([])
+    await console.close()
   } finally {
     await browser.close()
   }

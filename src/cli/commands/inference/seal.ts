@@ -4,6 +4,7 @@ import { action, type Verb } from '../../frame/action.ts'
 import { CliFailure, UsageFault } from '../../frame/failure.ts'
 import { listenAddress } from '../../frame/listen-address.ts'
 import { untilSignal } from '../../frame/until-signal.ts'
+import { machineJudge } from '../../seal/machine-judge.ts'
 import { PinBook } from '../../seal/pin-book.ts'
 import { type SealDoorOptions, startSealDoor } from '../../seal/seal-door.ts'
 
@@ -34,6 +35,16 @@ export const seal: Verb = {
         about:
           'A node that is trusted, as it prints itself. Without one the first use of each node is shown and remembered',
       },
+      measurements: {
+        kind: 'text',
+        value: 'FILE',
+        about: 'Use only nodes on confidential computers that this policy allows: each must show what runs on it',
+      },
+      'gpu-check': {
+        kind: 'text',
+        value: 'PROGRAM',
+        about: 'With --measurements: a program that checks what GPUs have signed, for the nonce that is its argument',
+      },
       'no-padding': { kind: 'flag', about: 'Do not hide the exact lengths of requests and answers' },
     },
     run: async ({ options }, session) => {
@@ -48,9 +59,18 @@ export const seal: Verb = {
       if (!isLoopback(hostname)) {
         throw new UsageFault('--listen must be an address of this computer alone, such as 127.0.0.1:7272')
       }
-      const pins = new PinBook({ env: session.env, named, tell: (line) => terminal.err(`${line}\n`) })
+      const { measurements, 'gpu-check': gpuCheck } = options
+      if (gpuCheck !== undefined && measurements === undefined) {
+        throw new UsageFault('--gpu-check needs --measurements FILE')
+      }
+      const tell = (line: string) => terminal.err(`${line}\n`)
+      const attest = measurements === undefined ? null : await machineJudge({ measurements, gpuCheck }, tell)
+      const pins = new PinBook({ env: session.env, named, tell })
       const padding = !options['no-padding']
-      const door = opened({ hostname, port, gateway: baseUrl, key: gatewayKey, pins, padding })
+      const door = opened({
+        ...{ hostname, port, gateway: baseUrl, key: gatewayKey, pins, padding },
+        ...(attest === null ? {} : { attest }),
+      })
       terminal.out(`Sealed door  ${door.url}/v1 (OpenAI), ${door.url} (Anthropic, Ollama)\nGateway      ${baseUrl}\n`)
       await untilSignal()
       await door.stop()

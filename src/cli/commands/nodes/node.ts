@@ -63,6 +63,22 @@ const options = {
     min: 1,
     max: 3_650,
   },
+  attest: {
+    kind: 'text',
+    value: 'FOLDER',
+    about:
+      'On a confidential computer: show clients what runs on it, by configfs-tsm (usually /sys/kernel/config/tsm/report)',
+  },
+  'attest-collateral': {
+    kind: 'text',
+    value: 'FILE',
+    about: 'With --attest: what Intel or AMD have signed of this hardware, as JSON. It is read anew for each client',
+  },
+  'attest-gpu': {
+    kind: 'text',
+    value: 'PROGRAM',
+    about: 'With --attest: a program that prints the evidence of the GPUs for the nonce that is its argument',
+  },
   insecure: { kind: 'flag', about: 'Allow a gateway without TLS on another computer' },
 } as const satisfies OptionSpecs
 type NodeInput = OptionValues<typeof options>
@@ -84,7 +100,22 @@ function readRuntimeKey(text: string, env: Session['env']): NonNullable<NodeOpti
   return { url, apiKey }
 }
 
+/** What this machine shows of itself; undefined: nothing was asked for. */
+function attestOf(given: NodeInput): NodeOptions['attest'] {
+  const { attest: folder, 'attest-collateral': collateral, 'attest-gpu': gpuCommand } = given
+  if (folder !== undefined) {
+    return {
+      folder,
+      ...(collateral === undefined ? {} : { collateral }),
+      ...(gpuCommand === undefined ? {} : { gpuCommand }),
+    }
+  }
+  if (collateral === undefined && gpuCommand === undefined) return undefined
+  throw new UsageFault('--attest-collateral and --attest-gpu need --attest FOLDER')
+}
+
 async function start(given: NodeInput, session: Session): Promise<RunningNode> {
+  const attest = attestOf(given)
   const address = listenAddress(given.listen ?? '127.0.0.1:7071')
   const [{ startNode, nodeFolderPath }, { createLog }] = await Promise.all([
     import('../../../node/main.ts'),
@@ -103,6 +134,7 @@ async function start(given: NodeInput, session: Session): Promise<RunningNode> {
     logKeys: given['log-key'],
     insecure: given.insecure,
     log: createLog('info', (text) => process.stderr.write(text)),
+    ...(attest === undefined ? {} : { attest }),
     ...(given['keep-receipts'] === undefined ? {} : { receiptDays: given['keep-receipts'] }),
     ...(given.gateway === undefined ? {} : { gatewayUrl: given.gateway }),
     ...(given.token === undefined ? {} : { token: given.token }),

@@ -16,7 +16,7 @@ import { givenText } from '../../frame/given-text.ts'
 import type { Session } from '../../frame/session.ts'
 import { growthTo } from './growth.ts'
 import { openKnownLogs } from './known-logs.ts'
-import { readFile } from './verify.ts'
+import { readFile } from './verdict-text.ts'
 
 const prefix = '/v1/public/log'
 /** Entries of a log that evidence can hold: 32 bytes of each. */

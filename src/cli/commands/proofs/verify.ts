@@ -3,15 +3,16 @@ import { canonicalJson } from '../../../protocol/json/canonical-json.ts'
 import { type NoteKey, noteKeyText, parseNoteKey } from '../../../protocol/log/note.ts'
 import { receiptVersions, textHash } from '../../../protocol/receipts/receipt.ts'
 import { verifyEd25519, verifyKey } from '../../../protocol/signing/ed25519.ts'
-import { readGiven, verifyBundle } from '../../../protocol/verify/bundle.ts'
-import { checkWord, type Trust, underPolicy, type Verdict } from '../../../protocol/verify/trust.ts'
+import { verifyBundle } from '../../../protocol/verify/bundle.ts'
+import { type Trust, underPolicy, type Verdict } from '../../../protocol/verify/trust.ts'
 import { action, type OptionValues, type Verb } from '../../frame/action.ts'
 import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
 import { givenText, givenTextForm } from '../../frame/given-text.ts'
-import type { Session } from '../../frame/session.ts'
 import { fields } from '../../frame/table.ts'
 import { type KnownLogs, openKnownLogs } from './known-logs.ts'
 import { readPolicy } from './policy-file.ts'
+import { readFile, verdictLines } from './verdict-text.ts'
+import { verifyAttestation } from './verify-attestation.ts'
 
 const options = {
   'log-key': {
@@ -38,26 +39,6 @@ const options = {
   signature: { kind: 'text', value: 'BASE64URL', about: 'For a bare receipt: its signature' },
 } as const
 type Given = OptionValues<typeof options>
-
-/** An export of a long audit is large. */
-const fileBytesMax = 256 * 1024 * 1024
-
-async function textOf(session: Session, name: string): Promise<string> {
-  if (name === '-') return (await session.terminal.readAll()).trim()
-  const file = Bun.file(name)
-  if (!(await file.exists())) throw new UsageFault(`The file ${name} cannot be read`)
-  if (file.size > fileBytesMax) throw new UsageFault(`The file ${name} is larger than ${fileBytesMax} bytes`)
-  return (await file.text()).trim()
-}
-
-/** What a file holds. Rejects with `CliFailure` for what is neither JSON nor a checkpoint. */
-export async function readFile(session: Session, file: string): Promise<unknown> {
-  const text = await textOf(session, file)
-  const value = readGiven(text)
-  if (value === undefined)
-    throw new CliFailure(`${file} contains neither JSON nor a checkpoint.`, [], exitCodes.unverifiable)
-  return value
-}
 
 function noteKeys(texts: readonly string[], option: string): readonly NoteKey[] {
   return texts.map((text) => {
@@ -109,14 +90,6 @@ function bareReceipt(value: unknown, { hash, signature }: Given): unknown {
   return { object: `${brand}.receipt`, receipt_hash, receipt: value, signature_ed25519: signature }
 }
 
-const shout = (word: string) => (word === 'does not hold' || word === 'warning' ? word.toUpperCase() : word)
-
-const lines = ({ kind, subject, checks, valid }: Verdict) => [
-  [kind, subject] as const,
-  ...checks.map((one) => [one.name, `${shout(checkWord(one))}: ${one.detail}`] as const),
-  ['Result', valid ? 'valid' : 'NOT VALID'] as const,
-]
-
 const verifying = (kinds: readonly Verdict['kind'][], about: string, what: string) =>
   action({
     about,
@@ -141,7 +114,7 @@ const verifying = (kinds: readonly Verdict['kind'][], about: string, what: strin
         if (checkpoint !== null) logs.keep(checkpoint, own.map(noteKeyText))
       }
       const told = verdicts.map(({ checkpoint, ...rest }) => ({ ...rest, log_size: checkpoint?.size ?? null }))
-      session.show(json, { valid, verdicts: told }, () => fields(session.terminal, verdicts.flatMap(lines)))
+      session.show(json, { valid, verdicts: told }, () => fields(session.terminal, verdicts.flatMap(verdictLines)))
       return valid ? undefined : exitCodes.failed
     },
   })
@@ -180,6 +153,7 @@ export const verify: Verb = {
       'Check the envelopes of a private job: their form, who has signed the node’s key, and to what they are bound',
       'The output of `jobs export`',
     ),
+    attestation: verifyAttestation,
     file: verifying(
       ['receipt', 'payout', 'checkpoint', 'audit', 'envelope', 'promise', 'omission'],
       'Check a file of any kind, or a bundle of several',

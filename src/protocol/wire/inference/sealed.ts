@@ -8,6 +8,12 @@ export const SealedNode = Type.Object({
   identity_public_key_ed25519: Type.String(),
   fingerprint: Type.String({ description: '`SHA256:` and the hash of the identity, as the node prints it' }),
   keys: Type.Array(SealedKey, { maxItems: sealedKeysMax }),
+  attestation: Type.Optional(
+    Type.Unknown({
+      description:
+        'With `nonce`, of nodes that attest: what their hardware has signed. The gateway passes it on and does not look into it',
+    }),
+  ),
 })
 export type SealedNode = Static<typeof SealedNode>
 
