@@ -6,6 +6,7 @@ import { type AgentNode, answered, startAgentNode, written } from '../support/cl
 import { type AgentProgram, agentPrograms } from '../support/clients/agent-programs.ts'
 import { folderWith } from '../support/clients/javascript.ts'
 import { pythonWith } from '../support/clients/python.ts'
+import { chosen } from '../support/clients/suites.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
 
 /** An agent takes many seconds to start on a busy machine. */
@@ -13,7 +14,8 @@ const startMs = 300_000
 
 /** The folder of the programs of an agent's packages. */
 const folders = new Map<AgentProgram, string | null>()
-for (const agent of agentPrograms) {
+const agents = chosen(agentPrograms)
+for (const agent of agents) {
   const packages = [agent.requirement, ...(agent.beside ?? [])]
   const folder = agent.registry === 'npm' ? await folderWith(packages) : await pythonWith(packages)
   if (folder === null) console.log(`skipped: ${packages.join(', ')} cannot be installed from ${agent.registry}`)
@@ -65,7 +67,7 @@ async function done(agent: AgentProgram, bin: string): Promise<true | string> {
   return isWritten && printed.includes(answered) ? true : `file: ${isWritten}; printed: ${printed.slice(-2_000)}`
 }
 
-describe.each(agentPrograms.map((agent) => [agent.requirement, agent] as const))('§35: %s', (_name, agent) => {
+describe.each(agents.map((agent) => [agent.requirement, agent] as const))('§35: %s', (_name, agent) => {
   const bin = folders.get(agent) ?? null
   test.skipIf(bin === null)(
     'writes a file by a tool call, reads it and ends, three times in a row in an empty HOME',

@@ -7,9 +7,17 @@ import { langchain } from '../support/clients/javascript-suites.ts'
 import { pythonSuites } from '../support/clients/python-suites.ts'
 import type { Suite } from '../support/clients/suites.ts'
 import { openResponses } from '../support/open-responses/templates.ts'
+import { serverSuites } from '../support/server-suites/server-suites.ts'
 
 const root = join(import.meta.dir, '../..')
-const suites: readonly Suite[] = [openResponses, ...compiledSuites, langchain, ...pythonSuites, ...agentPrograms]
+const suites: readonly Suite[] = [
+  openResponses,
+  ...serverSuites,
+  ...compiledSuites,
+  langchain,
+  ...pythonSuites,
+  ...agentPrograms,
+]
 const page = readFileSync(join(root, 'docs/compatibility.md'), 'utf8')
 const table = page.split('<!-- suites:begin -->')[1]?.split('<!-- suites:end -->')[0] ?? ''
 const rows = table
