@@ -2,10 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type AgentNode, startAgentNode } from '../support/clients/agent-node.ts'
 import { type AgentProgram, agentPrograms } from '../support/clients/agent-programs.ts'
 import { isDone, programsOf, startMs } from '../support/clients/agent-run.ts'
+import { chosen } from '../support/clients/suites.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
 
 const folders = new Map<AgentProgram, string | null>()
-for (const agent of agentPrograms) folders.set(agent, await programsOf(agent))
+const agents = chosen(agentPrograms)
+for (const agent of agents) folders.set(agent, await programsOf(agent))
 
 let gateway: TestGateway
 let customer: TestCustomer
@@ -21,7 +23,7 @@ afterAll(async () => {
   await gateway.stop()
 })
 
-describe.each(agentPrograms.map((agent) => [agent.requirement, agent] as const))('§35: %s', (_name, agent) => {
+describe.each(agents.map((agent) => [agent.requirement, agent] as const))('§35: %s', (_name, agent) => {
   const bin = folders.get(agent) ?? null
   test.skipIf(bin === null)(
     'writes a file by a tool call, reads it and ends, three times in a row in an empty HOME',

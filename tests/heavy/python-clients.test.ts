@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { pythonWith, told } from '../support/clients/python.ts'
-import { pythonSuites } from '../support/clients/python-suites.ts'
+import { packagesOf, pythonSuites } from '../support/clients/python-suites.ts'
+import { chosen } from '../support/clients/suites.ts'
 import { startLoopNode } from '../support/clients/tool-loop.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
 import type { ScriptedNode } from '../support/nodes/scripted-node.ts'
@@ -12,9 +13,10 @@ import type { ScriptedNode } from '../support/nodes/scripted-node.ts'
 /** Python's clients take many seconds to be imported on a busy machine. */
 const slowMs = 480_000
 
+const suites = chosen(pythonSuites)
 const pythons = new Map<string, string | null>()
-for (const [environment, suites] of Map.groupBy(pythonSuites, (suite) => suite.environment)) {
-  const packages = suites.flatMap(({ requirement, beside = [] }) => [requirement, ...beside])
+for (const environment of new Set(suites.map((suite) => suite.environment))) {
+  const packages = packagesOf(environment)
   const python = await pythonWith(packages)
   if (python === null) console.log(`skipped: ${packages.join(', ')} cannot be installed from PyPI`)
   pythons.set(environment, python)
@@ -46,9 +48,9 @@ afterAll(async () => {
   await gateway.stop()
 })
 
-describe.each(pythonSuites.map((suite) => [suite.requirement, suite] as const))('§28: Python’s %s', (name, suite) => {
+describe.each(suites.map((suite) => [suite.requirement, suite] as const))('§28: Python’s %s', (name, suite) => {
   const python = pythons.get(suite.environment) ?? null
-  const loops = suite.environment === 'agents' || suite.environment === 'frameworks'
+  const loops = ['agents', 'frameworks', 'proxy'].includes(suite.environment)
   test.skipIf(python === null)(
     'whole, streamed, tools, structured output, its own errors, a stream that is left',
     async () => {

@@ -52,6 +52,12 @@ const odd: readonly (readonly [string, string, object, string])[] = [
     { model: 'm', input: 'x', include: 'file_search_call.results' },
     'include',
   ],
+  [
+    'a format of JSON without its schema',
+    'responses',
+    { model: 'm', input: 'x', text: { format: { type: 'json_schema', name: 'town' } } },
+    'text.format.schema',
+  ],
 ]
 
 test.each(odd)('§28: %s is refused by name, and no node hears of it', async (_, path, body, param) => {

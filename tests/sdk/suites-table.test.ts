@@ -8,10 +8,12 @@ import { pythonSuites } from '../support/clients/python-suites.ts'
 import { goEhbp, pythonEhbp, throughDoor } from '../support/clients/sealed-suites.ts'
 import type { Suite } from '../support/clients/suites.ts'
 import { openResponses } from '../support/open-responses/templates.ts'
+import { serverSuites } from '../support/server-suites/server-suites.ts'
 
 const root = join(import.meta.dir, '../..')
 const suites: readonly Suite[] = [
   openResponses,
+  ...serverSuites,
   ...compiledSuites,
   langchain,
   ...pythonSuites,

@@ -84,8 +84,8 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
     const { command, port } = this
     this.attempts++
     const callId = this.attempts === 1 ? command.requestId : newId('req')
-    const { modality } = command.operation
-    this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', this.work, timed, modality)
+    const { operation, access } = command
+    this.attempt = new Attempt(port.router, route, callId, access.keyId ?? '', this.work, timed, operation)
     if (command.span != null) this.attempt.span = command.span.call(this.traced(route, callId))
     return this.attempt
   }

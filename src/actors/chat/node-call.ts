@@ -1,6 +1,5 @@
 import { headers, timedReceiptVersion } from '../../brand.ts'
 import { noConfidences } from '../../confidences.ts'
-import { saysWhy } from '../../protocol/chat/node-refusal.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import type { ReceiptBinding } from '../../protocol/receipts/binding.ts'
 import { errorText } from '../../transport/error-text.ts'
@@ -40,7 +39,7 @@ function agentHeaders(
 export async function failedAnswer(attempt: Attempt, response: NodeResponse): Promise<AttemptFailure> {
   const { status } = response
   const retryAfter = response.headers.get('retry-after')
-  if (!saysWhy(status)) {
+  if (!attempt.readsWhy(status)) {
     response.discard()
     return attempt.failedByStatus(status, retryAfter, '')
   }

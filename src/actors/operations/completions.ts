@@ -37,6 +37,7 @@ export const completions: Operation<CompletionRequest> = {
   schema: CompletionRequest,
   response: TextCompletion,
   modality: 'chat',
+  ownPath: path,
   byAgents: false,
   receiptKind: 'hosted_chat',
   envelope: 'openai',

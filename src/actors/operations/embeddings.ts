@@ -57,6 +57,7 @@ export const embeddings: Operation<EmbeddingsRequest> = {
   schema: EmbeddingsRequest,
   response: EmbeddingsResponse,
   modality: 'embedding',
+  ownPath: path,
   byAgents: false,
   receiptKind: 'hosted_embedding',
   envelope: 'openai',

@@ -140,6 +140,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   /** Of a whole answer, for OpenAPI; absent: the client's SDK knows it, as it is another's format. */
   readonly response?: TSchema
   readonly modality: Modality
+  /** Of the node, where a server that does this kind of work may lack it; absent: none does. */
+  readonly ownPath?: string
   /** Agents have a route for it. */
   readonly byAgents: boolean
   /** Agents give no receipt of it: the gateway's stands. */

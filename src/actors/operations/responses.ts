@@ -1,3 +1,4 @@
+import { reportsAsked } from '../../protocol/dialects/members/server-reports.ts'
 import { responseText } from '../../protocol/dialects/responses/answer.ts'
 import { echoed } from '../../protocol/dialects/responses/echo.ts'
 import { chatOfResponses, type ResponsesChat } from '../../protocol/dialects/responses/request.ts'
@@ -24,5 +25,5 @@ export const responses: Operation<ResponsesChat> = {
   },
   written: JSON.stringify,
   writeWhole: (identity, { choices }, end, body) => responseText(identity, body[echoed], choices, end),
-  writer: (identity, body) => new ResponsesStream(identity, body[echoed]),
+  writer: (identity, body) => new ResponsesStream(identity, body[echoed], reportsAsked(body)),
 }

@@ -3,7 +3,7 @@ import { Problem, type ProblemCode } from '../../errors.ts'
 import type { RequestId } from '../../ids.ts'
 import type { Work } from '../../machines/placement/reading.ts'
 import type { Route } from '../../machines/rules/routing.ts'
-import { nodeRefusal, refusalProblem, refusedWork } from '../../protocol/chat/node-refusal.ts'
+import { lacksPath, nodeRefusal, refusalProblem, refusedWork, saysWhy } from '../../protocol/chat/node-refusal.ts'
 import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import { retrySeconds, secondMs } from '../../time.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
@@ -44,6 +44,13 @@ export interface AttemptFailure {
   readonly strike?: () => void
 }
 
+/** What a try knows of its operation. */
+export interface TriedWork {
+  readonly modality: Modality
+  /** A path that a server may lack and still do this kind of work; absent: the path of all such servers. */
+  readonly ownPath?: string
+}
+
 /** Idle connections are closed every few seconds while there are too many. */
 const exhaustedRetrySeconds = 5
 /** Nothing of the request was sent: the node alone is at fault. */
@@ -76,7 +83,7 @@ export class Attempt implements InFlightCall {
     private readonly keyId: string,
     readonly work: Work | null = null,
     readonly timed = false,
-    private readonly modality: Modality = 'chat',
+    private readonly tried: TriedWork = { modality: 'chat' },
   ) {
     this.coldAtMs = route.load.reading.cold ? Date.now() : null
     router.claim(route, this)
@@ -123,7 +130,7 @@ export class Attempt implements InFlightCall {
     this.released = true
     if (outcome.kind === 'ok') {
       this.answer = outcome
-      if (this.route.workGuessed) this.router.proved(this.route, this.modality)
+      if (this.route.workGuessed) this.router.proved(this.route, this.tried.modality)
     }
     // What was answered has ended its span by itself, with what it used.
     if (this.span !== null && outcome.kind !== 'ok') this.span.end(null)
@@ -172,7 +179,7 @@ export class Attempt implements InFlightCall {
 
   /** By the HTTP status of the node and, where it says why, its body, of which nothing is shown that names its machine. */
   failedByStatus(status: number, retryAfter: string | null, body: string): AttemptFailure {
-    const refused = this.failedTrial(status, body) ?? this.refusedBy(status, body)
+    const refused = this.failedTrial(status, body) ?? this.refusedBy(status, body) ?? this.withoutPath(status, body)
     if (refused !== null) return refused
     const failure = statusFailure(status, retryAfter)
     if (status >= 500) return this.failure(failure, { cause: 'server_error', keyId: this.keyId })
@@ -188,6 +195,23 @@ export class Attempt implements InFlightCall {
     return this.refusedBy(null, content) ?? this.failure(failure, { cause: 'server_error', keyId: this.keyId })
   }
 
+  /** What the body says decides whose fault this status is. */
+  readsWhy(status: number): boolean {
+    return saysWhy(status) || (this.tried.ownPath !== undefined && status === 404)
+  }
+
+  /** null: its server has the path, or what it says speaks of the model. */
+  private withoutPath(status: number, body: string): AttemptFailure | null {
+    const { ownPath, modality } = this.tried
+    if (ownPath === undefined || !lacksPath(status, body)) return null
+    const instead = modality === 'chat' ? ' Use /v1/chat/completions.' : ''
+    const detail = `The server of ${this.route.modelId} has no ${ownPath}.${instead}`
+    return {
+      ...this.failedByRequest(new Problem('modality_not_supported', { param: 'model', detail })),
+      failover: true,
+    }
+  }
+
   /** The request itself is at fault: it broke off on its way to the node, or its answer is more than its customer may keep. */
   failedByRequest(problem: Problem): AttemptFailure {
     const { code } = problem
@@ -198,7 +222,7 @@ export class Attempt implements InFlightCall {
 
   /** Its route may not do this kind of work (§35). */
   private get onTrial(): boolean {
-    return !this.route.serves.includes(this.modality)
+    return !this.route.serves.includes(this.tried.modality)
   }
 
   /** null: it was no trial, or what the node says does not speak of the kind of work. */
@@ -211,7 +235,7 @@ export class Attempt implements InFlightCall {
 
   /** The guess was wrong, which is no fault of the node; another one may do this work. `words`: the node's own. */
   private otherWork(words: string | null): AttemptFailure {
-    const detail = `${this.route.modelId} was tried for this kind of work (${this.modality}), and its server does not do it.`
+    const detail = `${this.route.modelId} was tried for this kind of work (${this.tried.modality}), and its server does not do it.`
     const said = words === null || words === '' ? detail : `${detail} The node says: ${words}`
     return {
       ...this.failedByRequest(new Problem('modality_not_supported', { param: 'model', detail: said })),

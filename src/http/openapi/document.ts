@@ -15,7 +15,7 @@ import { actionKey, bracedPath, csvKey, etagKey, mediaTypeKey } from '../frame/r
 import { chatOperation } from './chat-operation.ts'
 import { DescribedChatRequest } from './chat-request.ts'
 import { describedAt } from './described-request.ts'
-import { dialectAnswers } from './dialect-samples.ts'
+import { inDialect } from './dialect-samples.ts'
 import { errorResponse, errorSchemas } from './errors.ts'
 import { preconditionParameters, refusedPrecondition, withEtag } from './etags.ts'
 import { documentedPath, restParameters } from './rest-of-path.ts'
@@ -133,16 +133,6 @@ function withTable(answer: JsonObject, csv: unknown): JsonObject {
   return { ...answer, content: { ...(answer.content as JsonObject | undefined), ...table } }
 }
 
-/** An answer in the form of another API, which has no schema here. */
-function withForeign(answer: JsonObject, foreign: object | string | undefined): JsonObject {
-  if (foreign === undefined) return answer
-  const content =
-    typeof foreign === 'string'
-      ? { 'application/octet-stream': { schema: { type: 'string' }, example: foreign } }
-      : { 'application/json': { schema: { type: 'object' }, example: foreign } }
-  return { ...answer, content }
-}
-
 /** Each with an example, which stands first in "Try it out". */
 function withSamples(content: Readonly<Record<string, JsonObject>>): JsonObject {
   return Object.fromEntries(
@@ -211,7 +201,6 @@ function finished(path: string, method: string, operation: JsonObject, { body, q
     ...(row !== null && needsSecondApprover(row) ? [approverParameter] : []),
   ]
   const answers = Object.entries((responses as Record<string, JsonObject> | undefined) ?? { 200: {} })
-  const foreign = dialectAnswers[path]
   return {
     ...rest,
     ...(row === null
@@ -233,7 +222,7 @@ function finished(path: string, method: string, operation: JsonObject, { body, q
         answers.map(([status, answer]) => [
           status,
           {
-            ...withEtag(sampled(withTable(withMediaType(withForeign(answer, foreign), mediaType), csv)), etag),
+            ...withEtag(sampled(withTable(withMediaType(inDialect(path, answer), mediaType), csv)), etag),
             description: statusTexts[status] ?? status,
           },
         ]),

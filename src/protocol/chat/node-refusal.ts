@@ -153,6 +153,12 @@ export function refusedWork(status: number, text: string, { names, confided }: S
   return cleanMessage(words.slice(0, wordsMax), names) ?? ''
 }
 
+/** True if a server has no such path. A 404 that speaks of the model says that the server has lost it. */
+export function lacksPath(status: number, text: string): boolean {
+  if (!noSuchWork.has(status)) return false
+  return status !== 404 || (text.length <= reasonUnitsMax && !/model/i.test(wordsOf(errorOf(text))))
+}
+
 /** The client's error for it. */
 export function refusalProblem({ code, message, promptTokens, contextLength }: NodeRefusal): Problem {
   const detail = message ?? (code === 'invalid_request' ? 'The node refused the request.' : null)

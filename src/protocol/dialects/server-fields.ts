@@ -6,6 +6,8 @@ const share = { minimum: 0, maximum: 1 } as const
 const llama = 'llama.cpp'
 const textOrObject = Type.Union([text(), object()])
 
+const reporting = { ...ofTexts, responses: 'carried' } as const
+
 /** llama.cpp's. Many of its numbers have a value that switches them off, and so no bound here. */
 const ofLlama = {
   top_k: field(llama, carriedEverywhere, whole(), { valueAt: { messages: whole({ minimum: 0 }) } }),
@@ -33,8 +35,8 @@ const ofLlama = {
   lora: field(llama, everywhere, list(object(), 'adapters by `id` and `scale`')),
   n_probs: field(llama, ofTexts, whole({ minimum: 0 })),
   id_slot: field(llama, ofTexts, whole({ minimum: -1 })),
-  timings_per_token: field(llama, ofTexts, flag('`timings` in the answer, from own nodes')),
-  return_progress: field(llama, ofTexts, flag('`prompt_progress` in a stream, from own nodes')),
+  timings_per_token: field(llama, reporting, flag('`timings` in the answer, on Responses in a stream, from own nodes')),
+  return_progress: field(llama, reporting, flag('`prompt_progress` in a stream, from own nodes')),
 }
 
 const ofVllm = {

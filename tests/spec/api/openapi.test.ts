@@ -5,6 +5,7 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { chat } from '../../../src/actors/operations/chat.ts'
+import { operations as inferenceOperations } from '../../../src/actors/operations/registry.ts'
 import { problemKinds } from '../../../src/errors.ts'
 import { bracedPath, RouteTable } from '../../../src/http/frame/route-table.ts'
 import { DescribedChatRequest } from '../../../src/http/openapi/chat-request.ts'
@@ -335,6 +336,17 @@ test('extensions are tagged as such', () => {
   for (const { path, operation } of operations()) {
     expect(operation.tags.some((tag) => /extension/i.test(tag))).toBe(!specified.includes(path))
   }
+})
+
+test('every operation that can stream says so, with an example', () => {
+  const streaming = inferenceOperations.filter(({ writer }) => writer !== undefined).map(({ path }) => `/v1/api${path}`)
+  expect(streaming.length).toBeGreaterThan(3)
+  for (const path of streaming) {
+    const content = document.paths[path]?.post?.responses['200']?.content ?? {}
+    expect([path, Object.keys(content)]).toEqual([path, ['application/json', 'text/event-stream']])
+    expect(JSON.stringify(content['text/event-stream'])).toContain('data: ')
+  }
+  expect(inferenceOperations.length).toBeGreaterThan(streaming.length)
 })
 
 test('chat: JSON and server-sent events with examples, a JSON body only, both ways to authenticate', () => {

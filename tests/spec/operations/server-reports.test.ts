@@ -68,12 +68,16 @@ interface Told {
   readonly timings?: object
   readonly prompt_progress?: object
 }
+interface Event extends Told {
+  readonly type: string
+  readonly sequence_number: number
+}
 async function chunksOf(path: string, body: object): Promise<readonly Told[]> {
   const text = await (await ask(path, { ...body, stream: true })).text()
   expect(text).not.toContain('rack-7')
   expect(text).not.toContain('/srv')
   return text
-    .split('\n\n')
+    .split('\n')
     .filter((line) => line.startsWith('data: {'))
     .map((line) => JSON.parse(line.slice('data: '.length)) as Told)
 }
@@ -98,6 +102,21 @@ describe('§35: timings and progress', () => {
   ] as const)('%s: nothing of it where it was not asked for', async (path, body, chunk) => {
     await streams(chunk)
     for (const told of await chunksOf(path, body)) {
+      expect([told.timings, told.prompt_progress]).toEqual([undefined, undefined])
+    }
+  })
+
+  test('Responses: progress in events of its own, each text and the end with their times, as llama.cpp has them', async () => {
+    await streams(chatChunk)
+    const events = (await chunksOf('/v1/responses', { input: 'hi', ...asked })) as unknown as readonly Event[]
+    expect(heard).toMatchObject(asked)
+    const read = events.filter(({ prompt_progress: told }) => told !== undefined)
+    expect(read.map(({ type, prompt_progress: told }) => [type, told])).toEqual([['response.in_progress', progress]])
+    const texts = events.filter(({ type }) => type === 'response.output_text.delta')
+    expect(texts.map(({ timings }) => timings)).toEqual([1, 2, 3, 4, 5, 6].map(times))
+    expect([events.at(-1)?.type, events.at(-1)?.timings]).toEqual(['response.incomplete', times(6)])
+    expect(events.map(({ sequence_number: number }) => number)).toEqual(events.map((_, at) => at))
+    for (const told of await chunksOf('/v1/responses', { input: 'hi' })) {
       expect([told.timings, told.prompt_progress]).toEqual([undefined, undefined])
     }
   })
@@ -136,6 +155,7 @@ describe('§35: timings and progress', () => {
     ['/v1/chat/completions', { messages }, chatChunk],
     ['/v1/completions', { prompt: 'hi' }, textChunk],
     ['/v1/completions', { prompt: ['hi', 'ho'] }, textChunk],
+    ['/v1/responses', { input: 'hi' }, chatChunk],
   ] as const)(
     '%s: another account’s node reports nothing to the client, streamed or whole: %j',
     async (path, body, chunk) => {

@@ -40,11 +40,21 @@ interface Reply {
   readonly input?: string
 }
 
+/** An agent without tools edits by the text that its model writes: first the whole file, then what that says. */
+function textOf(messages: Sent['messages']): string {
+  const told = JSON.stringify(messages)
+  if (told.includes('*file listing*')) return `note.txt\n\`\`\`\n${written}\n\`\`\`\n`
+  if (told.includes('Answer questions about the supplied code')) {
+    return told.includes(written) ? answered : 'The file was not read'
+  }
+  // Some agents ask for a title first, and offer no tools.
+  return 'A greeting'
+}
+
 function replyOf({ messages, tools = [] }: Sent, path: string): Reply {
   const results = messages.filter(({ role }) => role === 'tool').map(({ content }) => JSON.stringify(content))
   const [write, read] = [named(tools, writers) ?? named(tools, shells), named(tools, readers) ?? named(tools, shells)]
-  // Some agents ask for a title first, and offer no tools.
-  if (write === undefined || read === undefined) return { text: 'A greeting' }
+  if (write === undefined || read === undefined) return { text: textOf(messages) }
   const file = { filepath: path, absolutepath: path, path }
   if (results.length === 0) {
     const values = { ...file, content: `${written}\n`, cmd: `echo '${written}' > ${path}` }

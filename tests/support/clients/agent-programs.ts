@@ -28,6 +28,10 @@ const openai = ({ url, key }: Run) => ({ OPENAI_API_KEY: key, OPENAI_BASE_URL: `
 const npm = { test, facts, registry: 'npm', files: none, env: none } as const
 const pypi = { ...npm, registry: 'pypi' } as const
 
+/** Without a terminal, a repository, and what it would ask the internet for. */
+const aider = ['--model', 'openai/m', '--no-git', '--yes-always', '--analytics-disable']
+const aiderQuiet = ['--no-show-model-warnings', '--no-check-update']
+
 /** Agents as their guides in docs/integrations set them up, without a terminal. */
 export const agentPrograms: readonly AgentProgram[] = [
   {
@@ -138,5 +142,16 @@ def read_file(path: str) -> str:
 `,
     }),
     starts: [['-m', 'penstock', '--functions', 'tools.py', task]],
+  },
+  {
+    ...pypi,
+    requirement: 'aider-chat==0.86.2',
+    program: 'aider',
+    env: ({ url, key }) => ({ OPENAI_API_BASE: `${url}/v1`, OPENAI_API_KEY: key }),
+    // It has no tools: its model writes the file as text, and a second start reads it.
+    starts: [
+      [...aider, ...aiderQuiet, '--edit-format', 'whole', '--message', task, 'note.txt'],
+      [...aider, ...aiderQuiet, '--chat-mode', 'ask', '--message', 'What does note.txt say?', 'note.txt'],
+    ],
   },
 ]

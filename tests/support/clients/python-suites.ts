@@ -7,7 +7,7 @@ export interface PythonSuite extends Suite {
   /** Packages that its script needs beside it. */
   readonly beside?: readonly string[]
   /** Suites of one environment share its packages; some want versions that others do not take. */
-  readonly environment: 'clients' | 'litellm' | 'agents' | 'frameworks'
+  readonly environment: 'clients' | 'litellm' | 'agents' | 'frameworks' | 'proxy'
 }
 
 const test = 'tests/heavy/python-clients.test.ts'
@@ -17,6 +17,7 @@ const look = { fake: true }
 const loop = [3, loopAnswer]
 const clients = { test, environment: 'clients' } as const
 const agents = { test, environment: 'agents' } as const
+const proxy = { test, environment: 'proxy' } as const
 const frameworks = { test, environment: 'frameworks' } as const
 
 export const pythonSuites: readonly PythonSuite[] = [
@@ -149,4 +150,33 @@ export const pythonSuites: readonly PythonSuite[] = [
     script: 'llama_index_client.py',
     facts: { whole: loop, streamed: loop },
   },
+  {
+    ...proxy,
+    requirement: 'litellm[proxy]==1.95.0',
+    // A later one lacks what its proxy imports.
+    beside: ['fastapi==0.136.3'],
+    script: 'litellm_proxy_client.py',
+    facts: {
+      chat: loop,
+      chat_stream: loop,
+      anthropic: loop,
+      anthropic_stream: loop,
+      responses: loop,
+      messages: loop,
+      no_model: [404, true],
+    },
+  },
+  {
+    ...proxy,
+    requirement: 'dspy==3.4.1',
+    script: 'dspy_client.py',
+    // Its last turn but one says that it is done, and its last one makes the answer.
+    facts: { react: [4, loopAnswer], wrong_key: 'LMAuthError' },
+  },
 ]
+
+/** What a suite's environment has, for `pythonWith`. */
+export const packagesOf = (environment: PythonSuite['environment']): readonly string[] =>
+  pythonSuites
+    .filter((suite) => suite.environment === environment)
+    .flatMap(({ requirement, beside = [] }) => [requirement, ...beside])

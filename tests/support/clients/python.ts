@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** A resolver that finds nothing that fits tries for ever. */
-const installMs = 300_000
+/** A resolver that finds nothing that fits tries for ever; the largest of them takes five minutes on two busy cores. */
+const installMs = 600_000
 
 async function run(command: readonly string[]): Promise<boolean> {
   const child = Bun.spawn([...command], { stdio: ['ignore', 'ignore', 'ignore'], timeout: installMs })

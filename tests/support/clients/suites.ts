@@ -11,3 +11,9 @@ export interface Suite {
   /** What it tells where it does not do what it should; docs/compatibility.md says who is right, and why. */
   readonly failures?: Readonly<Record<string, unknown>>
 }
+
+const only = process.env.SUITES_ONLY ?? ''
+
+/** Those whose requirement has the text of `SUITES_ONLY`, so that one can be run without the packages of all others; all without it. */
+export const chosen = <S extends Suite>(suites: readonly S[]): readonly S[] =>
+  suites.filter(({ requirement }) => requirement.includes(only))

@@ -20,6 +20,21 @@ function resultsOf(messages: Sent['messages']): readonly string[] {
   return [...new Set(found)]
 }
 
+/** A framework that has no tools of the protocol asks for fields between marks of its own; null: it is another one. */
+function fieldsOf(messages: Sent['messages'], step: number, said: string): string | null {
+  const asked = JSON.stringify(messages.at(-1)?.content ?? '')
+  const written = (fields: Readonly<Record<string, string>>) =>
+    Object.entries({ ...fields, completed: '' })
+      .map(([name, value]) => `[[ ## ${name} ## ]]\n${value}`)
+      .join('\n\n')
+  if (asked.includes('[[ ## next_tool_name ## ]]')) {
+    const isOver = step > calls
+    const next_tool_args = isOver ? '{}' : JSON.stringify({ step })
+    return written({ next_thought: 'on', next_tool_name: isOver ? 'finish' : 'look', next_tool_args })
+  }
+  return asked.includes('[[ ## answer ## ]]') ? written({ reasoning: 'so', answer: said }) : null
+}
+
 async function answer(call: ScriptedCall): Promise<void> {
   const { stream, messages, tools = [] } = call.body as unknown as Sent
   const results = resultsOf(messages)
@@ -30,6 +45,11 @@ async function answer(call: ScriptedCall): Promise<void> {
   const isCall = !isOver || endsByCall
   const name = isOver ? 'final_answer' : 'look'
   const said = results.join(', ')
+  const fields = fieldsOf(messages, step, said)
+  if (fields !== null) {
+    const message = { role: 'assistant', content: fields }
+    return call.respond(200, { choices: [{ index: 0, message, finish_reason: 'stop' }], usage })
+  }
   const given = isOver ? (isCall ? JSON.stringify({ answer: said }) : said) : `{"step": ${step}}`
   const finish = isCall ? 'tool_calls' : 'stop'
   const called = (index: object, id: object, own: object) => ({ tool_calls: [{ ...index, ...id, function: own }] })

@@ -103,6 +103,8 @@ const responses: Readonly<Record<string, Json>> = {
   'items of input': { input: [{ role: 'user', content: [{ type: 'input_text', text: words }] }] },
   sampling: { temperature: 1.5, top_p: 0.5, seed: 7 },
   'a grammar': { grammar: 'root ::= "yes" | "no"' },
+  'times of each token': { timings_per_token: true },
+  'progress of the prompt': { return_progress: true },
   'a tool that must be called': {
     max_output_tokens: 80,
     tools: [{ type: 'function', name: 'look', description: 'Looks', parameters, strict: false }],

@@ -106,3 +106,10 @@ export function responseText(
   const output = [...itemsOf(choice ?? { message: {} }, identity, echo, status)]
   return JSON.stringify(responseObject(identity, echo, output, { settled, finish }))
 }
+
+/** The JSON of a part with this text and these probabilities, which are JSON already. */
+export function partText(kind: 'text' | 'thought' | 'call', quoted: string, probabilities: string): string {
+  const [before = '', behind = ''] = JSON.stringify(kind === 'text' ? textPart('') : thoughtPart('')).split('""')
+  const [annotated = '', end = ''] = behind.split('"logprobs":[')
+  return before + quoted + annotated + (end === '' ? '' : `"logprobs":[${probabilities}${end}`)
+}

@@ -133,6 +133,7 @@ function formatOf(format: Json): unknown {
   if (format.type === 'text') return null
   if (format.type === 'json_object') return { type: 'json_object' }
   if (format.type !== 'json_schema') throw invalid('text.format.type', 'text, json_object or json_schema')
+  if (!isObject(format.schema)) throw invalid('text.format.schema', 'the JSON schema that the answer has to fit')
   const { type: _, ...schema } = format
   return { type: 'json_schema', json_schema: schema }
 }

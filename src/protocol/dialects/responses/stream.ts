@@ -11,16 +11,16 @@ import { GrowingText } from '../../chat/growing-text.ts'
 import { thoughtOf } from '../../chat/thought.ts'
 import { isObject, type Json } from '../../json/json-object.ts'
 import { jsonString } from '../../json/json-text.ts'
+import { type ReportsAsked, reportMembers } from '../members/server-reports.ts'
 import {
   callItem,
   type ItemStatus,
   incompleteReason,
   itemId,
   messageItem,
+  partText,
   reasoningItem,
   responseObject,
-  textPart,
-  thoughtPart,
 } from './answer.ts'
 import type { Echo } from './echo.ts'
 import { ComingProbabilities } from './probabilities.ts'
@@ -50,13 +50,6 @@ interface OpenItem {
 /** Without the comma before the first. */
 const joined = (probabilities: GrowingText): string => probabilities.text.slice(1)
 
-/** The JSON of a part with this text and these probabilities, which are JSON already. */
-function partText(kind: OpenItem['kind'], quoted: string, probabilities: string): string {
-  const [before = '', behind = ''] = JSON.stringify(kind === 'text' ? textPart('') : thoughtPart('')).split('""')
-  const [annotated = '', end = ''] = behind.split('"logprobs":[')
-  return before + quoted + annotated + (end === '' ? '' : `"logprobs":[${probabilities}${end}`)
-}
-
 /** A node's chat chunks as the typed events of a response, in their order and numbered. */
 export class ResponsesStream extends ChunkReader {
   readonly keepAlive = keepAlive
@@ -74,13 +67,32 @@ export class ResponsesStream extends ChunkReader {
   /** As JSON: it goes into several events, and a long text must not be encoded again for each. */
   private readonly done: string[] = []
   private readonly functions: Namespaced
+  /** What of the server's reports reaches the client. */
+  private asked: ReportsAsked | null
+  /** Of the last chunk, each with a comma before it. */
+  private timed = ''
+  private progress = ''
 
+  /** `wanted`: reports of the server's work that the client wants in its events, where llama.cpp puts them. */
   constructor(
     private readonly identity: ChunkIdentity,
     private readonly echo: Echo,
+    private readonly wanted: ReportsAsked | null = null,
   ) {
     super()
+    this.asked = wanted
     this.functions = namespaced(echo.tools)
+  }
+
+  /** Another account's node reports to nobody but its owner (§35). */
+  from(own: boolean): void {
+    this.asked = own ? this.wanted : null
+  }
+
+  protected override reported({ timings, prompt_progress }: Json): void {
+    if (this.asked === null) return
+    this.timed = reportMembers({ timings }, this.asked)
+    this.progress = reportMembers({ prompt_progress }, this.asked)
   }
 
   override get keptBytes(): number {
@@ -118,8 +130,15 @@ export class ResponsesStream extends ChunkReader {
     return this.eventOf('response.created', text) + this.eventOf('response.in_progress', text)
   }
 
+  /** The request is not repeated: a long prompt is read in many steps. */
+  private progressed(): string {
+    if (this.progress === '') return ''
+    const response = { id: this.identity.id, object: 'response', status: 'in_progress' }
+    return this.eventOf('response.in_progress', `"response":${JSON.stringify(response)}${this.timed}${this.progress}`)
+  }
+
   private said(delta: Json): string {
-    let out = this.start()
+    let out = this.start() + this.progressed()
     const thought = thoughtOf(delta)
     if (thought !== '') out += this.speak('thought', thought)
     const text = delta.content ?? delta.refusal
@@ -155,7 +174,7 @@ export class ResponsesStream extends ChunkReader {
     const members = JSON.stringify({ ...this.place(this.spoken), delta }).slice(1, -1)
     if (kind === 'thought') return out + this.eventOf('response.reasoning_text.delta', members)
     const probabilities = this.probabilities.take(this.spoken.probabilities)
-    return out + this.eventOf('response.output_text.delta', `${members},"logprobs":[${probabilities}]`)
+    return out + this.eventOf('response.output_text.delta', `${members},"logprobs":[${probabilities}]${this.timed}`)
   }
 
   private call(call: Json, at: number): string {
@@ -250,7 +269,8 @@ export class ResponsesStream extends ChunkReader {
     const done = this.done.filter((item) => item !== undefined).join(',')
     const items = Buffer.byteLength(done) <= bytesLeft ? done : ''
     const text = JSON.stringify(response).replace('"output":[]', () => `"output":[${items}]`)
-    return this.eventOf(type, `"response":${text}`)
+    const times = reportMembers({ timings: this.timings }, this.asked)
+    return this.eventOf(type, `"response":${text}${times}`)
   }
 
   /** The last event carries the usage; there is no separate chunk. */
