@@ -49,6 +49,7 @@ async function gateway(
     roleTokens: noRoles,
     roleTokensInDatabase: false,
     outageMs: 60_000,
+    sessionIdleMs: 3_600_000,
     ...changes,
   })
   const accounts = new Accounts({

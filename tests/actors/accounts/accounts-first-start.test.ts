@@ -27,6 +27,7 @@ async function opens(credentials: FirstCredentials) {
     roleTokens: { admin: [], operator: [], viewer: [] },
     roleTokensInDatabase: true,
     outageMs: 60_000,
+    sessionIdleMs: 3_600_000,
   })
   await feed.start()
   await access.start()
