@@ -137,6 +137,7 @@ function createKeeping(parts: GatewayParts) {
     roleTokensInDatabase: parts.roleTokensInDatabase,
     outageMs: config.SVC_KEY_OUTAGE_MS,
     sessionIdleMs: config.SVC_SESSION_IDLE_MS,
+    oidc: config.SVC_OIDC_ISSUER !== null,
     ...clock,
   })
   const limits = new GatewayLimits({
@@ -167,25 +168,9 @@ function createKeeping(parts: GatewayParts) {
     forgetKey: (keyId) => access.forgetKey(keyId),
     ...clock,
   })
-  const operators = createOperators(parts, { access, audit, changedHere })
-  return {
-    ...{
-      feed,
-      changedHere,
-      access,
-      callers: access.callers,
-      limits,
-      memory,
-      failedLogins,
-      audit,
-      auditPurge,
-      sealing,
-      accounts,
-      macs,
-      timed,
-    },
-    ...operators,
-  }
+  const operators = createOperators(parts, { access, audit, sealing, changedHere })
+  const own = { feed, changedHere, access, callers: access.callers, limits, memory, failedLogins, audit }
+  return { ...own, auditPurge, sealing, accounts, macs, timed, ...operators }
 }
 
 /** Nodes, however they are reached. */

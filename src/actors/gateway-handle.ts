@@ -41,6 +41,7 @@ import type { Ledger } from './money/ledger.ts'
 import type { Settlement } from './money/settlement.ts'
 import type { SettlementView } from './money/settlement-view.ts'
 import type { Admins } from './operators/admins.ts'
+import type { Oidc } from './operators/oidc.ts'
 import type { Sessions } from './operators/sessions.ts'
 import type { MemoryPlanner } from './planning/memory-planner.ts'
 import type { ModelDemands } from './planning/model-demands.ts'
@@ -76,6 +77,8 @@ export interface GatewayHandle {
   readonly memory: MemoryBudget
   readonly accounts: Accounts
   readonly admins: Admins
+  /** null: no provider is named. */
+  readonly oidc: Oidc | null
   /** Who is signed in to the console. */
   readonly sessions: Sessions
   readonly audit: AuditLog

@@ -1,12 +1,18 @@
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import { Alert } from './parts/states.tsx'
 import { farewell } from './state/session.ts'
-import { signInWith } from './state/sign-in.ts'
+import { comeBack, providerAddress, providerLabel, signInWith } from './state/sign-in.ts'
 
 /** Whether the token is good is for the gateway to say: until it has, nothing is shown. */
 export function SignIn() {
   const [text, setText] = useState('')
   const [busy, setBusy] = useState(false)
+  const [provider, setProvider] = useState<string | null>(null)
+  useEffect(() => {
+    void comeBack()
+    // Without an answer the role token is the way in.
+    providerLabel().then(setProvider, () => {})
+  }, [])
   const trimmed = text.trim()
   const submit = async (event: Event) => {
     event.preventDefault()
@@ -37,6 +43,11 @@ export function SignIn() {
           person. The page trades the token for a session, which ends when you sign out or leave it unused.
         </p>
         {farewell.value !== null && <Alert>{farewell.value}</Alert>}
+        {provider !== null && (
+          <a class="provider" href={providerAddress()}>
+            Sign in with {provider}
+          </a>
+        )}
         <button type="submit" class="primary" disabled={trimmed === '' || busy}>
           Sign in
         </button>

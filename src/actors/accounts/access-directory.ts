@@ -33,6 +33,8 @@ export interface AccessOptions {
   readonly roleTokensInDatabase: boolean
   /** SVC_KEY_OUTAGE_MS. */
   readonly outageMs: number
+  /** Whether a provider is named (SVC_OIDC_ISSUER). */
+  readonly oidc: boolean
   /** SVC_SESSION_IDLE_MS. */
   readonly sessionIdleMs: number
   /** Unix ms. */
@@ -98,6 +100,7 @@ export class AccessDirectory {
       table: options.roleTokensInDatabase ? { db, feed } : null,
       peppers: options.peppers,
       idleMs: options.sessionIdleMs,
+      oidc: options.oidc,
       outageMs,
       now,
       failed,

@@ -25,6 +25,8 @@ export interface OperatorDirectoryOptions {
   readonly idleMs: number
   /** SVC_KEY_OUTAGE_MS. */
   readonly outageMs: number
+  /** Whether people may sign in at a provider. */
+  readonly oidc: boolean
   /** See `RoleTokens.roleOfSource`. */
   readonly roleOfSource: (sourceHash: Uint8Array) => Role | 'unknown' | null
   readonly now: () => number
@@ -172,7 +174,8 @@ export class OperatorDirectory {
     return this.mark === null ? Number.POSITIVE_INFINITY : this.freshness.doubtMs(this.mark)
   }
 
-  private roleOf({ adminId, sourceHash, role }: SessionRow): Role | 'unknown' | null {
+  private roleOf({ adminId, sourceHash, method, role }: SessionRow): Role | 'unknown' | null {
+    if (method === 'oidc') return this.options.oidc ? role : null
     if (adminId !== null) return this.adminsById.get(adminId)?.role ?? null
     return sourceHash === null ? role : this.options.roleOfSource(sourceHash)
   }

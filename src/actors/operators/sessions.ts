@@ -57,6 +57,12 @@ export class Sessions {
     return (await rows.listSessions(this.options.db, limit)).map((row) => this.shown(row))
   }
 
+  /** null: no such session. */
+  async find(sessionId: SessionId): Promise<Session | null> {
+    const row = await rows.getSession(this.options.db, sessionId)
+    return row === null ? null : this.shown(row)
+  }
+
   /** A role token signs in. Refuses with `invalid_state` for a session, which would outlive its end by another one. */
   async beginWithToken(caller: Caller, { actorHashPrefix }: Pick<AuditContext, 'actorHashPrefix'>) {
     if (caller.sessionId !== null || actorHashPrefix === null) {

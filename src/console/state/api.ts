@@ -31,7 +31,7 @@ export const refusalFrom = (error: unknown): Refusal =>
 export const whyOf = (error: unknown): string => refusalFrom(error).message
 
 /** Below the path that the page was served from, so that a proxy may add a prefix. */
-const urlOf = (path: string) => new URL(path.replace(/^\//, ''), document.baseURI)
+export const urlOf = (path: string) => new URL(path.replace(/^\//, ''), document.baseURI)
 
 interface ProblemMembers {
   readonly code?: string

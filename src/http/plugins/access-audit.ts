@@ -76,6 +76,11 @@ function accessEvent(
   }
 }
 
+/** Writes the event of a call that stands outside of `/v1/admin`. */
+export function auditCall(context: HttpContext, exchange: HttpExchange, request: Request, answered: Answered): void {
+  context.gateway.audit.access(accessEvent(context, exchange, askedOf(request), answered))
+}
+
 /** Writes an event for every call of a route that uses it, after the answer. */
 export const accessAudit = (context: HttpContext) =>
   new Elysia({ name: 'access-audit' })

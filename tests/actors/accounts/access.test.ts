@@ -50,6 +50,7 @@ async function gateway(
     roleTokensInDatabase: false,
     outageMs: 60_000,
     sessionIdleMs: 3_600_000,
+    oidc: false,
     ...changes,
   })
   const accounts = new Accounts({

@@ -28,6 +28,7 @@ async function opens(credentials: FirstCredentials) {
     roleTokensInDatabase: true,
     outageMs: 60_000,
     sessionIdleMs: 3_600_000,
+    oidc: false,
   })
   await feed.start()
   await access.start()

@@ -214,6 +214,16 @@ test('§23: one actor has at most 20 sessions: a further one ends the one that w
   expect(await stateOf(all[0]?.session_id ?? '')).toMatchObject({ end_reason: 'replaced' })
 })
 
+test('§23: one sign-in at a provider makes one session, even if two answers of it come at once', async () => {
+  const signInHash = Buffer.from(crypto.getRandomValues(new Uint8Array(32)))
+  const person = { name: 'Twice', role: 'viewer', adminId: null, sourceHash: null, actorHash: '0123456789ab' } as const
+  const begin = (at: TestGateway) => at.gateway.sessions.begin({ ...person, method: 'oidc', signInHash })
+  const both = await Promise.allSettled([begin(gateway), begin(peer)])
+  expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+  const [lost] = both.flatMap((each) => (each.status === 'rejected' ? [each.reason as { readonly code: string }] : []))
+  expect(lost?.code).toBe('invalid_state')
+})
+
 test('§24: admins sessions lists who is signed in, and admins end ends one', async () => {
   const cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin })
   const { token } = await named('On the list', 'viewer')

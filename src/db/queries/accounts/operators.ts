@@ -97,6 +97,12 @@ export async function listSessions(db: Database, limit: number): Promise<readonl
     .limit(limit)
 }
 
+/** null: no such session. */
+export async function getSession(db: Database, sessionId: SessionId): Promise<SessionRow | null> {
+  const [row] = await db.select().from(consoleSessions).where(eq(consoleSessions.sessionId, sessionId))
+  return row ?? null
+}
+
 /** null: this sign-in has made its session before. */
 export async function insertSession(db: Database, session: NewSession): Promise<SessionRow | null> {
   const [row] = await db
