@@ -14,6 +14,8 @@ export const headers = {
   adminToken: `x-${brand}-admin-token`,
   /** The token of a second admin, for actions that need two (§16). */
   approverToken: `x-${brand}-approver-token`,
+  /** Sent by the console with what it asks by itself: such a request keeps no session alive. */
+  unattended: `x-${brand}-unattended`,
   /** Which requests belong together, as the client says: a hint for placement. */
   session: `x-${brand}-session`,
   /** What a client calls its request by, for its own counts. */
@@ -67,6 +69,8 @@ export const tokenPrefixes = {
   admin: `${brand}_admin_`,
   operator: `${brand}_operator_`,
   viewer: `${brand}_viewer_`,
+  /** Of somebody who is signed in to the console. */
+  session: `${brand}_session_`,
   local: `${brand}_local_`,
   /** Keys for `X-SVC-API-Key`, which the owner of a node makes there. */
   api: `${brand}_api_`,

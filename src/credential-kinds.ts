@@ -8,6 +8,7 @@ const kindNames: Readonly<Record<CredentialKind, string>> = {
   admin: 'an admin token',
   operator: 'an operator token',
   viewer: 'a viewer token',
+  session: 'the token of a console session',
   local: 'a token of a node agent',
   api: 'a key of a node agent',
   enroll: 'an enrolment token',

@@ -167,6 +167,10 @@ export const problemKinds = {
   invalid_state: { status: 409, title: 'The current state does not allow this' },
   precondition_failed: { status: 412, title: 'This was changed since it was read' },
   key_limit_reached: { status: 409, title: 'The customer has the largest allowed number of live keys' },
+  admin_not_found: { status: 404, title: 'No such named token' },
+  admin_name_taken: { status: 409, title: 'Another token bears this name' },
+  admin_limit_reached: { status: 409, title: 'There is the largest allowed number of named tokens' },
+  session_not_found: { status: 404, title: 'No such session' },
 } as const satisfies Record<string, ProblemKind>
 
 export type ProblemCode = keyof typeof problemKinds

@@ -9,6 +9,8 @@ export type ProfileId = Id<'mp'>
 export type EnrollmentTokenId = Id<'enr'>
 export type CommandId = Id<'cmd'>
 export type WebhookId = Id<'msg'>
+export type AdminId = Id<'adm'>
+export type SessionId = Id<'ses'>
 
 const crockford = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const randomLength = 16

@@ -48,7 +48,18 @@ const layers: Readonly<Record<string, Layer>> = {
   },
   actors: {
     imports: ['vocabulary', 'money', 'protocol', 'operations', 'transport', 'polling', 'machines', 'db', 'runtimes'],
-    packages: ['xstate', 'elkjs', 'prom-client', 'postgres', 'viem', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
+    packages: [
+      'xstate',
+      'elkjs',
+      'prom-client',
+      'postgres',
+      'viem',
+      'openid-client',
+      '@sinclair/typebox',
+      '@noble/',
+      'node:',
+      'bun',
+    ],
   },
   // What runs in the gateway reaches an action through its context, so that command line and console can read actions, too.
   actions: {
@@ -131,6 +142,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
 /** Packages that one room has to itself. */
 const confined: Readonly<Record<string, string>> = {
   viem: 'src/actors/money',
+  'openid-client': 'src/actors/operators',
   elkjs: 'src/actors/console',
   uplot: 'src/console/plots',
   'prom-client': 'src/actors/telemetry',
@@ -331,6 +343,7 @@ const ownJson: Readonly<Record<string, string>> = {
   'src/protocol/json/json-body.ts': 'after the scanner',
   'src/protocol/json/json-scan.ts': 'one key of a text that was scanned',
   'src/actors/console/statecharts.ts': 'a file of the build',
+  'src/actors/operators/oidc.ts': 'a text that the gateway has sealed',
   'src/cli/commands/audit/audit-chain.ts': 'a file that the command wrote',
   'src/cli/frame/credentials.ts': "the user's file",
   'src/cli/commands/inference/job-book.ts': 'a file that the command wrote',

@@ -1,4 +1,11 @@
 import type { AdminRoute } from '../machines/rules/admin-route.ts'
+import { createAdmin } from './admins/create.ts'
+import { endSession } from './admins/end-session.ts'
+import { adminList } from './admins/list.ts'
+import { revokeAdmin } from './admins/revoke.ts'
+import { sessionList } from './admins/sessions.ts'
+import { signIn } from './admins/sign-in.ts'
+import { signOut } from './admins/sign-out.ts'
 import { purgeAudit } from './audit/purge.ts'
 import { createCustomer } from './customers/create.ts'
 import { creditCustomer } from './customers/credit.ts'
@@ -75,6 +82,13 @@ const registry = [
   rotateKey,
   revokeKey,
   keyList,
+  createAdmin,
+  revokeAdmin,
+  adminList,
+  endSession,
+  sessionList,
+  signIn,
+  signOut,
   createCustomer,
   updateCustomer,
   rotateCustomerToken,

@@ -21,6 +21,7 @@ import { createConsoles } from './gateway-consoles.ts'
 import type { GatewayParts } from './gateway-handle.ts'
 import { createJobs } from './gateway-jobs.ts'
 import { createTransparency } from './gateway-log.ts'
+import { createOperators } from './gateway-operators.ts'
 import { createFailedLogins } from './limits/failed-logins.ts'
 import { GatewayLimits } from './limits/limits.ts'
 import { ModelWishes } from './loading/model-wishes.ts'
@@ -135,6 +136,8 @@ function createKeeping(parts: GatewayParts) {
     },
     roleTokensInDatabase: parts.roleTokensInDatabase,
     outageMs: config.SVC_KEY_OUTAGE_MS,
+    sessionIdleMs: config.SVC_SESSION_IDLE_MS,
+    oidc: config.SVC_OIDC_ISSUER !== null,
     ...clock,
   })
   const limits = new GatewayLimits({
@@ -165,7 +168,9 @@ function createKeeping(parts: GatewayParts) {
     forgetKey: (keyId) => access.forgetKey(keyId),
     ...clock,
   })
-  return { feed, changedHere, access, limits, memory, failedLogins, audit, auditPurge, sealing, accounts, macs, timed }
+  const operators = createOperators(parts, { access, audit, sealing, changedHere })
+  const own = { feed, changedHere, access, callers: access.callers, limits, memory, failedLogins, audit }
+  return { ...own, auditPurge, sealing, accounts, macs, timed, ...operators }
 }
 
 /** Nodes, however they are reached. */

@@ -8,6 +8,7 @@ import type { Config } from '../settings/config.ts'
 import type { ListenAddress } from '../settings/listen-address.ts'
 import type { AccessDirectory } from './accounts/access-directory.ts'
 import type { Accounts } from './accounts/accounts.ts'
+import type { Callers } from './accounts/callers.ts'
 import type { AgentBundle } from './agents/agent-bundle.ts'
 import type { Enrollment } from './agents/enrollment.ts'
 import type { NodeAlarmBook } from './agents/node-alarms.ts'
@@ -39,6 +40,9 @@ import type { Billing } from './money/billing.ts'
 import type { Ledger } from './money/ledger.ts'
 import type { Settlement } from './money/settlement.ts'
 import type { SettlementView } from './money/settlement-view.ts'
+import type { Admins } from './operators/admins.ts'
+import type { Oidc } from './operators/oidc.ts'
+import type { Sessions } from './operators/sessions.ts'
 import type { MemoryPlanner } from './planning/memory-planner.ts'
 import type { ModelDemands } from './planning/model-demands.ts'
 import type { PoolAdmin } from './pool/pool-admin.ts'
@@ -64,12 +68,19 @@ export interface GatewayHandle {
   readonly log: Log
   readonly metrics: Metrics
   readonly router: PoolRouter
-  readonly access: Omit<AccessDirectory, 'start' | 'stop'>
+  readonly access: Omit<AccessDirectory, 'start' | 'stop' | 'callers'>
+  /** Who may call the administration. */
+  readonly callers: Pick<Callers, 'find' | 'known' | 'use' | 'isGone'>
   readonly failedLogins: FailedLogins
   readonly limits: GatewayLimits
   /** What this process keeps in memory for its customers. */
   readonly memory: MemoryBudget
   readonly accounts: Accounts
+  readonly admins: Admins
+  /** null: no provider is named. */
+  readonly oidc: Oidc | null
+  /** Who is signed in to the console. */
+  readonly sessions: Sessions
   readonly audit: AuditLog
   readonly auditPurge: AuditPurge
   /** Refuses with `invalid_state` while a purge runs. */

@@ -2,6 +2,7 @@ import type { TSchema } from '@sinclair/typebox'
 import type { ActionOperand, ActionOption, Cell, OptionSpec, OptionSpecs } from '../actions/frame/command.ts'
 import type { Action } from '../actions/frame/define-action.ts'
 import { actions, lists } from '../actions/registry.ts'
+import { adminIdOf } from './commands/accounts/admins.ts'
 import { type Action as Command, action as command, isSingle, type Verb } from './frame/action.ts'
 import { reasonBody, reasonOption, yesOption } from './frame/admin-options.ts'
 import { exitCodes, UsageFault } from './frame/failure.ts'
@@ -67,9 +68,14 @@ function refuseForm(name: string, typed: string, form: ActionOperand['form']): v
   throw new UsageFault(`${name} must be ${form[1]}`)
 }
 
-/** A node may be called by its name. */
+/** What may be called by its name, by the part of the path that holds its id. */
+const idsByName: Readonly<Record<string, (gateway: GatewayClient, typed: string) => Promise<string>>> = {
+  node_id: nodeIdOf,
+  admin_id: adminIdOf,
+}
+
 const meant = (gateway: GatewayClient, is: string, typed: string) =>
-  is === 'node_id' ? nodeIdOf(gateway, typed) : Promise.resolve(typed)
+  idsByName[is]?.(gateway, typed) ?? Promise.resolve(typed)
 
 /** `members`: what was typed, by the parts of the path and the members of the body. */
 function callOf({ method, path, body, approved }: Action, members: Members, reason: string | undefined): AdminCall {

@@ -1,4 +1,5 @@
 import { withActions } from './action-commands.ts'
+import { admins } from './commands/accounts/admins.ts'
 import { customers } from './commands/accounts/customers.ts'
 import { keys } from './commands/accounts/keys.ts'
 import { payouts } from './commands/accounts/payouts.ts'
@@ -44,6 +45,7 @@ const written: readonly Verb[] = [
   nodes,
   keys,
   customers,
+  admins,
   credits,
   payouts,
   audit,

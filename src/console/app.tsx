@@ -8,7 +8,8 @@ import { SignIn } from './sign-in.tsx'
 import { connection, followGateway, heard, retryNow, snapshots } from './state/live.ts'
 import { useRoutes } from './state/load.ts'
 import { usePlace } from './state/place.ts'
-import { role, signOut, token } from './state/session.ts'
+import { role, token, who } from './state/session.ts'
+import { leave } from './state/sign-in.ts'
 import { type View, views } from './views/registry.ts'
 
 /** Says that the page shows old data, and since when. */
@@ -54,8 +55,8 @@ function Header({ shown, current }: { shown: readonly View[]; current: string })
         <span class={`link link-${kind}`} role="status">
           {connectionTexts[kind]}
         </span>
-        <span class="role">{role.value ?? ''}</span>
-        <button type="button" class="quiet" onClick={() => signOut()}>
+        <span class="role">{[who.value, role.value].filter((word) => word !== null).join(' · ')}</span>
+        <button type="button" class="quiet" onClick={() => void leave()}>
           Sign out
         </button>
       </div>

@@ -1,14 +1,25 @@
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import { Alert } from './parts/states.tsx'
-import { farewell, signIn } from './state/session.ts'
+import { farewell } from './state/session.ts'
+import { comeBack, providerAddress, providerLabel, signInWith } from './state/sign-in.ts'
 
 /** Whether the token is good is for the gateway to say: until it has, nothing is shown. */
 export function SignIn() {
   const [text, setText] = useState('')
+  const [busy, setBusy] = useState(false)
+  const [provider, setProvider] = useState<string | null>(null)
+  useEffect(() => {
+    void comeBack()
+    // Without an answer the role token is the way in.
+    providerLabel().then(setProvider, () => {})
+  }, [])
   const trimmed = text.trim()
-  const submit = (event: Event) => {
+  const submit = async (event: Event) => {
     event.preventDefault()
-    if (trimmed !== '') signIn(trimmed)
+    if (trimmed === '' || busy) return
+    setBusy(true)
+    await signInWith(trimmed)
+    setBusy(false)
   }
   return (
     <main class="sign-in">
@@ -27,11 +38,17 @@ export function SignIn() {
           onInput={(event) => setText(event.currentTarget.value)}
         />
         <p id="token-hint" class="hint">
-          A viewer token looks, an operator token acts, an admin token may do all. They stand in{' '}
-          <code>credentials.json</code> of the data folder. The page forgets the token when you close this tab.
+          A viewer token looks, an operator token acts, an admin token may do everything. The first ones are in{' '}
+          <code>credentials.json</code> of the data folder; <code>./penstock admins create</code> makes one for each
+          person. The page trades the token for a session, which ends when you sign out or leave it unused.
         </p>
         {farewell.value !== null && <Alert>{farewell.value}</Alert>}
-        <button type="submit" class="primary" disabled={trimmed === ''}>
+        {provider !== null && (
+          <a class="provider" href={providerAddress()}>
+            Sign in with {provider}
+          </a>
+        )}
+        <button type="submit" class="primary" disabled={trimmed === '' || busy}>
           Sign in
         </button>
       </form>

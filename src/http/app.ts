@@ -36,6 +36,7 @@ import { publicLogRoutes } from './routes/public-log.ts'
 import { publicPayoutRoutes } from './routes/public-payouts.ts'
 import { sealedRoutes } from './routes/sealed.ts'
 import { settlementRoutes } from './routes/settlement.ts'
+import { oidcRoutes } from './routes/sign-in/oidc.ts'
 import { tokenCountRoutes } from './routes/tokens/token-counts.ts'
 import { tokenizeRoutes } from './routes/tokens/tokenize.ts'
 import { verifyPageRoutes } from './routes/verify-page.ts'
@@ -90,6 +91,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(receiptProofRoutes(context))
     .use(docsRoutes(context, (): AnyElysia => app))
     .use(consoleRoutes(context))
+    .use(oidcRoutes(context))
     .use(verifyPageRoutes(context))
     .use(healthRoutes(context))
     .use(operatorRoutes(context))

@@ -1,6 +1,7 @@
 import { makeRoleToken } from '../actors/accounts/first-start.ts'
 import { openDatabase } from '../db/client.ts'
 import { deleteRoleTokens } from '../db/queries/accounts/accounts.ts'
+import { endSessionsOfRole, revokeAdminsOfRole } from '../db/queries/accounts/operators.ts'
 import { readCredentials, secretSettings, writeCredentials } from '../host/data-folder.ts'
 import { type Environment, listOf } from '../settings/config.ts'
 import { databaseFailure, OfflineError, offlineSettings, openStorage } from './storage.ts'
@@ -14,8 +15,9 @@ export interface ResetAdmin {
 }
 
 /**
- * A new admin token for the holder of the data folder, or `DATABASE_URL` with the pepper. Those made before end, except
- * what stands in `SVC_ADMIN_TOKENS`. Gateways that run know it within seconds.
+ * A new admin token for the holder of the data folder, or `DATABASE_URL` with the pepper. Those made before end, named
+ * ones too, and so do the sessions of admins, except what stands in `SVC_ADMIN_TOKENS`. Gateways that run know it within
+ * seconds.
  */
 export async function resetAdmin(env: Environment): Promise<ResetAdmin> {
   const settings = offlineSettings(env)
@@ -31,7 +33,10 @@ export async function resetAdmin(env: Environment): Promise<ResetAdmin> {
     if (pepper === undefined)
       throw new OfflineError('SVC_TOKEN_PEPPER is required. Set the one that the gateways have.')
     const made = await database.db.transaction(async (tx) => {
-      const ended = await deleteRoleTokens(tx, 'admin')
+      const now = new Date()
+      const named = await revokeAdminsOfRole(tx, 'admin', now)
+      await endSessionsOfRole(tx, 'admin', now)
+      const ended = named + (await deleteRoleTokens(tx, 'admin'))
       const adminToken = await makeRoleToken(tx, listOf(pepper), 'admin')
       return { ended, adminToken }
     })

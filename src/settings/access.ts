@@ -151,6 +151,20 @@ export const accessSettings = {
     meaning:
       'Operators’ consoles that may be open at once (`GET /v1/admin/inspect`), at most 8 of one token. 8 of them, or half of fewer than 16, are kept for admins.',
   },
+  SVC_SESSION_IDLE_MS: {
+    kind: 'number',
+    default: 3_600_000,
+    min: 60_000,
+    max: 604_800_000,
+    meaning: 'How long a session of the console lasts after a person last used it, ms',
+  },
+  SVC_SESSION_MAX_MS: {
+    kind: 'number',
+    default: 43_200_000,
+    min: 60_000,
+    max: 2_592_000_000,
+    meaning: 'How long a session of the console lasts at most, ms',
+  },
   SVC_AUTH_FAILURES_PER_MINUTE: {
     kind: 'number',
     default: 20,

@@ -5,6 +5,7 @@ import { dayMs, secondMs } from '../time.ts'
 import { settlementFaults } from './config-settlement.ts'
 import { ollamaFaults } from './ollama.ts'
 import type { Setting } from './setting.ts'
+import { signInFaults } from './sign-in.ts'
 import { type SettingName, settings } from './table.ts'
 
 type ValueOf<S extends Setting> = S extends { kind: 'number' }
@@ -115,6 +116,7 @@ function formFaults(settings: Settings): string[] {
   return [
     ...faults,
     ...ollamaFaults(settings),
+    ...signInFaults(settings),
     ...clusterFaults(settings),
     ...processFaults(settings),
     ...webhookFaults(settings),

@@ -7,6 +7,7 @@ import { ollamaSettings } from './ollama.ts'
 import { privateJobsSettings } from './private-jobs.ts'
 import { processSettings } from './process.ts'
 import type { Setting } from './setting.ts'
+import { signInSettings } from './sign-in.ts'
 
 /**
  * Every environment variable, once. The reader in `config.ts`, the table of docs/reference/settings.md and the test that
@@ -15,6 +16,7 @@ import type { Setting } from './setting.ts'
 export const settings = {
   ...processSettings,
   ...accessSettings,
+  ...signInSettings,
   ...chatSettings,
   ...ollamaSettings,
   ...mixturesSettings,

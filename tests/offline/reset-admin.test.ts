@@ -62,6 +62,26 @@ test('§4: with DATABASE_URL the pepper is needed; what SVC_ADMIN_TOKENS names s
   }
 })
 
+test('§4: named admin tokens end, too, and so do the sessions of admins; other roles stay', async () => {
+  const gateway = await startTestGateway()
+  try {
+    const named = async (role: string) =>
+      (await gateway.admin<{ token: string }>('POST', '/v1/admin/admins', { name: `a ${role}`, role })).token
+    const signedIn = async (token: string) =>
+      (await gateway.admin<{ session_token: string }>('POST', '/v1/admin/sessions', {}, token)).session_token
+    const [admin, viewer] = [await named('admin'), await named('viewer')]
+    const sessions = [await signedIn(gateway.tokens.admin), await signedIn(viewer)] as const
+    const env = { DATABASE_URL: gateway.database.url, SVC_TOKEN_PEPPER: 'test-pepper' }
+    expect((await bench.cli.run(['reset-admin'], { env })).code).toBe(0)
+    for (const ended of [admin, sessions[0]]) {
+      await waitFor('its end', async () => (await status(gateway.url, ended)) === 401)
+    }
+    expect([await status(gateway.url, viewer), await status(gateway.url, sessions[1])]).toEqual([200, 200])
+  } finally {
+    await gateway.stop()
+  }
+})
+
 test('§4: where the gateway takes its admin tokens from SVC_ADMIN_TOKENS alone, a row would be no token: it says so', async () => {
   const env = { SVC_DATA_DIR: bench.path('data'), SVC_ADMIN_TOKENS: 'given' }
   const refused = await bench.cli.run(['reset-admin'], { env })

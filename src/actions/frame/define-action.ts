@@ -1,4 +1,5 @@
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import type { Caller } from '../../actors/accounts/access.ts'
 import type { AuditContext } from '../../actors/audit/audit-context.ts'
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
 import type { AdminRole } from '../../machines/rules/admin-route.ts'
@@ -16,6 +17,7 @@ export interface ActionContext<B = unknown, P = Readonly<Record<string, string>>
   readonly views: Views
   readonly audit: AuditContext
   readonly role: AdminRole
+  readonly caller: Caller
   readonly params: P
   readonly body: B
   /** What the caller says of the row as it has read it (`If-Match`). */

@@ -5,6 +5,7 @@ import type * as planViews from '../../http/views/memory-plan.ts'
 import type * as moneyViews from '../../http/views/money.ts'
 import type * as probeViews from '../../http/views/node-probe.ts'
 import type * as nodeViews from '../../http/views/nodes.ts'
+import type * as operatorViews from '../../http/views/operators.ts'
 import type * as ownViews from '../../http/views/own.ts'
 import type * as policyViews from '../../http/views/policy-preview.ts'
 
@@ -16,5 +17,6 @@ export type Views = typeof adminViews &
   typeof moneyViews &
   typeof probeViews &
   typeof nodeViews &
+  typeof operatorViews &
   typeof ownViews &
   typeof policyViews

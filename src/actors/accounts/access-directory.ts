@@ -17,9 +17,9 @@ import { equalBytes, hashToken, isWellFormedToken } from '../../secrets.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import type { ChangeFeed } from '../durable/change-feed.ts'
 import type { Access, Role } from './access.ts'
+import { Callers } from './callers.ts'
 import { CredentialCache, type CredentialEntry, type Loaded } from './credential-cache.ts'
 import { Freshness } from './freshness.ts'
-import { RoleTokens } from './role-tokens.ts'
 
 export interface AccessOptions {
   readonly db: OpenDatabase['db']
@@ -33,6 +33,10 @@ export interface AccessOptions {
   readonly roleTokensInDatabase: boolean
   /** SVC_KEY_OUTAGE_MS. */
   readonly outageMs: number
+  /** Whether a provider is named (SVC_OIDC_ISSUER). */
+  readonly oidc: boolean
+  /** SVC_SESSION_IDLE_MS. */
+  readonly sessionIdleMs: number
   /** Unix ms. */
   readonly now?: () => number
   readonly clock?: Clock
@@ -55,7 +59,8 @@ export class AccessDirectory {
   private readonly queries: CredentialQueries
   private readonly keys: CredentialCache
   private readonly customers: CredentialCache
-  private readonly roles: RoleTokens
+  /** Who may call the administration. */
+  readonly callers: Callers
   private readonly keyFreshness: Freshness
   /**
    * The hash of each key that was accepted before. Checksum and HMAC cost 5 µs, a tenth of a request. `keys` still
@@ -88,24 +93,28 @@ export class AccessDirectory {
     this.keys = new CredentialCache({ freshness: this.keyFreshness, now, outageMs, failed, entriesMax: keysMax })
     const freshness = new Freshness(feed, ['customers'], now)
     this.customers = new CredentialCache({ freshness, now, outageMs, failed, entriesMax: customersMax })
-    this.roles = new RoleTokens({
+    this.callers = new Callers({
+      db,
+      feed,
       fromEnvironment: options.roleTokens,
       table: options.roleTokensInDatabase ? { db, feed } : null,
       peppers: options.peppers,
+      idleMs: options.sessionIdleMs,
+      oidc: options.oidc,
       outageMs,
       now,
       failed,
     })
   }
 
-  /** Reads the role tokens; start the change feed before. */
+  /** Reads the role tokens and the sessions; start the change feed before. */
   async start(): Promise<void> {
     this.savingUses.start()
     this.refreshing.start()
-    await this.roles.start()
+    await this.callers.start()
   }
 
-  /** Writes the last uses of keys. */
+  /** Writes the last uses of keys, sessions and named tokens. */
   async stop(): Promise<void> {
     this.stopped = true
     void this.savingUses.stop()
@@ -146,17 +155,14 @@ export class AccessDirectory {
     )
   }
 
-  /**
-   * The role of an admin token. It compares with every entry, so that its duration says nothing about the token. Throws
-   * like `gatewayKey` where only the database could tell.
-   */
+  /** See `Callers.role`. */
   role(token: string): Role | null {
-    return this.roles.role(token)
+    return this.callers.role(token)
   }
 
   /** True if one token is in the lists of two roles. */
   tokenSharedAcrossRoles(): boolean {
-    return this.roles.sharedAcrossRoles()
+    return this.callers.sharedAcrossRoles()
   }
 
   /** From now on this process refuses the key that it has just revoked, even if the database fails. */
@@ -208,6 +214,7 @@ export class AccessDirectory {
       this.failed(error)
       for (const [keyId, at] of uses) if (!this.uses.has(keyId)) this.uses.set(keyId, at)
     }
+    await this.callers.saveUses().catch(this.failed)
   }
 
   private async refresh(): Promise<void> {

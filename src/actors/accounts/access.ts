@@ -1,4 +1,4 @@
-import type { CustomerId, KeyId } from '../../ids.ts'
+import type { AdminId, CustomerId, KeyId, SessionId } from '../../ids.ts'
 import type { AdminRole } from '../../machines/rules/admin-route.ts'
 import type { EffectivePolicy } from '../../machines/rules/model-policy.ts'
 
@@ -13,4 +13,19 @@ export interface Access {
   readonly accountStatus: AccountStatus
   readonly expiresAtMs: number | null
   readonly policy: EffectivePolicy
+}
+
+/** Whoever calls the administration: a role token, or a session that was made with one or at a provider. */
+export interface Caller {
+  readonly role: Role
+  /** null: a token of the environment or of the first start, which bears none. */
+  readonly name: string | null
+  /** The named token that it is, or that its session was made with. */
+  readonly adminId: AdminId | null
+  /** null: the token itself calls. */
+  readonly sessionId: SessionId | null
+  /** A token without a name, by a keyed hash. */
+  readonly sourceHash: Uint8Array | null
+  /** The hash prefix under which the audit knows a session's actor; null: that of the token. */
+  readonly actorHash: string | null
 }

@@ -24,9 +24,22 @@ const readWaitMs = 2_000
 const ranks: Readonly<Record<Role, number>> = { viewer: 0, operator: 1, admin: 2 }
 const digestForm = /^sha256:([0-9a-fA-F]{64})$/
 
+/** A token of the environment. `sources`: what a session made with it remembers, by each pepper. */
+interface GivenToken {
+  readonly role: Role
+  readonly digest: Buffer
+  readonly sources: readonly Buffer[]
+}
+
+export interface MatchedToken {
+  readonly role: Role
+  /** Keyed by the pepper, so that a session can remember the token that made it. */
+  readonly sourceHash: Uint8Array
+}
+
 /** The role tokens of the environment and of the database. */
 export class RoleTokens {
-  private readonly given: readonly { readonly role: Role; readonly digest: Buffer }[]
+  private readonly given: readonly GivenToken[]
   private readonly freshness: Freshness | null
   private rows: readonly RoleTokenRow[] = []
   private mark: ReadMark | null = null
@@ -34,7 +47,7 @@ export class RoleTokens {
 
   constructor(private readonly options: RoleTokensOptions) {
     this.given = (['admin', 'operator', 'viewer'] as const).flatMap((role) =>
-      options.fromEnvironment[role].map((entry) => ({ role, digest: digestOf(entry) })),
+      options.fromEnvironment[role].map((entry) => this.givenToken(role, digestOf(entry))),
     )
     const { table, now } = options
     this.freshness = table === null ? null : new Freshness(table.feed, ['admin_tokens'], now, () => void this.read())
@@ -44,18 +57,35 @@ export class RoleTokens {
     if (this.freshness !== null) await this.read()
   }
 
-  /** Compares with every entry, even after a match. Throws `service_unavailable` if only the database could tell. */
+  /** Throws `service_unavailable` if only the database could tell. */
   role(token: string): Role | null {
-    let best: Role | null = null
-    const raise = (role: Role) => {
-      if (best === null || ranks[role] > ranks[best]) best = role
+    const matched = this.match(token)
+    if (matched === null) this.refuseInDoubt()
+    return matched?.role ?? null
+  }
+
+  /** Compares with every entry, even after a match. null: memory knows no such token. */
+  match(token: string): MatchedToken | null {
+    let best: MatchedToken | null = null
+    const raise = (found: MatchedToken) => {
+      if (best === null || ranks[found.role] > ranks[best.role]) best = found
     }
     const digest = createHash('sha256').update(token).digest()
-    for (const entry of this.given) if (equalBytes(entry.digest, digest)) raise(entry.role)
-    const inTable = this.tableRole(token)
+    for (const { role, digest: own, sources } of this.given) {
+      if (equalBytes(own, digest)) raise({ role, sourceHash: sources[0] ?? own })
+    }
+    const inTable = this.tableMatch(token)
     if (inTable !== null) raise(inTable)
-    if (best === null) this.refuseInDoubt()
     return best
+  }
+
+  /** The role of a token that `match` has found before; null: it is gone. `unknown`: only the database could tell. */
+  roleOfSource(sourceHash: Uint8Array): Role | 'unknown' | null {
+    const given = this.given.find(({ sources }) => sources.some((source) => equalBytes(source, sourceHash)))
+    if (given !== undefined) return given.role
+    if (this.freshness === null) return null
+    if (this.tableDoubtMs() > this.options.outageMs) return 'unknown'
+    return this.rows.find(({ tokenHash }) => equalBytes(tokenHash, sourceHash))?.role ?? null
   }
 
   /**
@@ -70,28 +100,39 @@ export class RoleTokens {
       roles.set(key, role)
     }
     return Object.entries(this.options.fromEnvironment).some(([role, entries]) =>
-      entries.some((entry) => (this.tableRole(entry) ?? role) !== role),
+      entries.some((entry) => (this.tableMatch(entry)?.role ?? role) !== role),
     )
   }
 
-  private tableRole(token: string): Role | null {
-    const { freshness } = this
-    if (freshness === null) return null
-    let best: Role | null = null
+  private givenToken(role: Role, digest: Buffer): GivenToken {
+    const sources = this.options.peppers.map((pepper) => hashToken(pepper, digest.toString('hex')))
+    return { role, digest, sources }
+  }
+
+  private tableDoubtMs(): number {
+    const { freshness, mark } = this
+    return freshness === null || mark === null ? Number.POSITIVE_INFINITY : freshness.doubtMs(mark)
+  }
+
+  private tableMatch(token: string): MatchedToken | null {
+    if (this.freshness === null) return null
+    let best: MatchedToken | null = null
     for (const pepper of this.options.peppers) {
       const hash = hashToken(pepper, token)
-      for (const row of this.rows) {
-        if (equalBytes(row.tokenHash, hash) && (best === null || ranks[row.role] > ranks[best])) best = row.role
+      for (const { role, tokenHash } of this.rows) {
+        if (equalBytes(tokenHash, hash) && (best === null || ranks[role] > ranks[best.role])) {
+          best = { role, sourceHash: tokenHash }
+        }
       }
     }
-    const doubtMs = this.mark === null ? Number.POSITIVE_INFINITY : freshness.doubtMs(this.mark)
-    return doubtMs <= this.options.outageMs ? best : null
+    return this.tableDoubtMs() <= this.options.outageMs ? best : null
   }
 
   /**
-   * Another gateway may have made a token that memory does not know, so without the database the token may be valid.
+   * Throws `service_unavailable` where the database is away: another gateway may have made a token that memory does not
+   * know, so an unknown token may be valid.
    */
-  private refuseInDoubt(): void {
+  refuseInDoubt(): void {
     const { freshness, mark } = this
     if (freshness === null || (mark !== null && freshness.isFresh(mark))) return
     void this.read()

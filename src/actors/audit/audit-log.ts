@@ -91,6 +91,11 @@ export class AuditLog implements AuditTrail {
     return value === null ? null : hashToken(this.key, `${field}\0${value}`).toString('hex').slice(0, pseudonymLength)
   }
 
+  /** The hash prefix by which events know the actor of a token. */
+  actorPrefix(token: string): string {
+    return hashToken(this.key, `actor\0${token}`).toString('hex').slice(0, pseudonymLength)
+  }
+
   record(tx: Database, audit: AuditContext, deed: Deed): Promise<void> {
     const row = this.options.policyOf(audit.action)
     return this.orNothing(

@@ -24,6 +24,9 @@ export interface ConsoleFeedOptions {
 
 export interface OpenConsole {
   readonly role: InspectEvents['hello']['role']
+  readonly name: InspectEvents['hello']['name']
+  /** True once the caller's session or token has ended: so does the stream. */
+  readonly isGone: () => boolean
   /** Called when the console was ended because it fell behind. What waits for it must not wait for ever. */
   readonly dropped: () => void
   /** Called once, whatever ended the console. */
@@ -36,6 +39,8 @@ export interface OpenConsole {
  */
 export const coalesceMs = 100
 const poolTicks = 10
+/** How often the feed asks whether each console may still be open. */
+const goneTicks = 5
 const rowsTicks = { moved: 10, quiet: 50 } as const
 export const heartbeatMs = 10_000
 const heartbeatTicks = heartbeatMs / coalesceMs
@@ -84,7 +89,7 @@ export class ConsoleFeed {
     this.tell()
     // This comes after `tell`, which may drop the last console and thereby stop the feed.
     if (this.clients.size === 0) this.begin()
-    const hello = encoded('hello', { role: console.role, heartbeat_ms: heartbeatMs })
+    const hello = encoded('hello', { role: console.role, name: console.name, heartbeat_ms: heartbeatMs })
     this.shot ??= this.snapshot()
     const client: ConsoleClient = new ConsoleClient(Buffer.concat([hello, this.shot]), () => this.remove(client))
     this.clients.set(client, console)
@@ -154,6 +159,7 @@ export class ConsoleFeed {
 
   private tick(): void {
     this.ticks++
+    if (this.ticks % goneTicks === 0) this.endGone()
     this.tell()
     if (this.ticks % poolTicks === 0) this.tellPool()
     if (this.ticks % rowsTicks.moved === 0) this.readRows(this.ticks % rowsTicks.quiet === 0)
@@ -241,13 +247,20 @@ export class ConsoleFeed {
 
   private send(bytes: Uint8Array): void {
     if (bytes !== heartbeat) this.shot = null
-    for (const [client, { dropped, ended }] of this.clients) {
-      if (client.send(bytes)) continue
-      this.clients.delete(client)
-      client.end(encoded('end', { reason: 'slow_client' }))
-      dropped()
-      ended()
-    }
+    for (const client of this.clients.keys()) if (!client.send(bytes)) this.end(client, 'slow_client')
     if (this.clients.size === 0) this.cease()
+  }
+
+  private endGone(): void {
+    for (const [client, { isGone }] of this.clients) if (isGone()) this.end(client, 'signed_out')
+    if (this.clients.size === 0) this.cease()
+  }
+
+  private end(client: ConsoleClient, reason: InspectEvents['end']['reason']): void {
+    const console = this.clients.get(client)
+    this.clients.delete(client)
+    client.end(encoded('end', { reason }))
+    console?.dropped()
+    console?.ended()
   }
 }

@@ -1,9 +1,11 @@
+import { isAttended } from './attended.ts'
 import { signOut, token } from './session.ts'
 
 /** The operator's brand stands in headers and in one key of a chat request; the gateway writes it into the page. */
 export const brand = document.documentElement.dataset.brand ?? ''
 const adminHeader = `x-${brand}-admin-token`
 export const approverHeader = `x-${brand}-approver-token`
+const unattendedHeader = `x-${brand}-unattended`
 /** For calls without a body. */
 export const reasonHeader = `x-${brand}-reason`
 
@@ -29,7 +31,7 @@ export const refusalFrom = (error: unknown): Refusal =>
 export const whyOf = (error: unknown): string => refusalFrom(error).message
 
 /** Below the path that the page was served from, so that a proxy may add a prefix. */
-const urlOf = (path: string) => new URL(path.replace(/^\//, ''), document.baseURI)
+export const urlOf = (path: string) => new URL(path.replace(/^\//, ''), document.baseURI)
 
 /** The gateway that has served this page. */
 export const gatewayUrl = (): string => urlOf('.').href.replace(/\/+$/, '')
@@ -56,16 +58,23 @@ export interface Call {
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
+  /** It is sent even if the page is left. */
+  readonly keepalive?: boolean
 }
 
-/** Throws a `Refusal`; a token that is no good any more signs out. */
-export async function callAdmin(path: string, { method = 'GET', body, headers, signal }: Call = {}): Promise<Response> {
-  const used = token.value
+/** Calls with this token. Throws a `Refusal`. */
+export async function callWith(
+  used: string,
+  path: string,
+  { method = 'GET', body, headers, signal, keepalive = false }: Call = {},
+): Promise<Response> {
   const response = await fetch(urlOf(path), {
     method,
+    keepalive,
     cache: 'no-store',
     headers: {
-      [adminHeader]: used ?? '',
+      [adminHeader]: used,
+      ...(isAttended() ? {} : { [unattendedHeader]: 'true' }),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...headers,
     },
@@ -73,9 +82,22 @@ export async function callAdmin(path: string, { method = 'GET', body, headers, s
     ...(signal === undefined ? {} : { signal }),
   })
   if (response.ok) return response
-  const refusal = await refusalOf(response)
-  if (response.status === 401 && token.value === used) signOut('This token is not valid.')
-  throw refusal
+  throw await refusalOf(response)
+}
+
+export const sessionOver = 'Your session has ended. Sign in again.'
+
+/** Calls with the session. Throws a `Refusal`; a session that has ended signs out. */
+export async function callAdmin(path: string, call: Call = {}): Promise<Response> {
+  const used = token.value
+  try {
+    return await callWith(used ?? '', path, call)
+  } catch (error) {
+    // The token of a second admin is refused with 401, too: that is no word about the session.
+    const isOver = error instanceof Refusal && error.status === 401 && call.headers?.[approverHeader] === undefined
+    if (isOver && token.value === used) signOut(sessionOver)
+    throw error
+  }
 }
 
 export async function readAdmin<T>(path: string, signal?: AbortSignal): Promise<T> {

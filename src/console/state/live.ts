@@ -6,9 +6,9 @@ import type {
   TrafficPoint,
   Transition,
 } from '../../protocol/wire/admin/inspect.ts'
-import { callAdmin, Refusal, whyOf } from './api.ts'
+import { callAdmin, Refusal, sessionOver, whyOf } from './api.ts'
 import { eventsOf } from './event-stream.ts'
-import { role, token } from './session.ts'
+import { role, signOut, token, who } from './session.ts'
 
 export type Connection =
   | { readonly kind: 'connecting' }
@@ -45,6 +45,7 @@ const handlers: Handlers = {
   hello: (data) => {
     heartbeatMs = data.heartbeat_ms
     role.value = data.role
+    who.value = data.name
   },
   snapshot: (data) => {
     machines.value = new Map(data.machines.map((counts) => [counts.machine, counts]))
@@ -68,6 +69,7 @@ const handlers: Handlers = {
     traffic.value = [...traffic.value, point].slice(-trafficPointsMax)
   },
   end: ({ reason }) => {
+    if (reason === 'signed_out') return signOut(sessionOver)
     throw new Error(reason === 'shutdown' ? 'The gateway is stopping' : 'This page fell behind')
   },
 }

@@ -66,7 +66,7 @@ export async function loadBackup(
   }
 }
 
-/** The same, and brings the tables up to this version. */
+/** The same, brings the tables up to this version, and ends all sessions of the console. */
 export async function restoreDatabase(
   url: string,
   header: BackupHeader,
@@ -75,7 +75,18 @@ export async function restoreDatabase(
 ): Promise<Rows> {
   const rows = await loadBackup(url, header, source, options)
   await migrateDatabase(url)
+  await endSessions(url)
   return rows
+}
+
+/** A session of the console that somebody has ended since the backup was made must not come back. */
+async function endSessions(url: string): Promise<void> {
+  const client = connect(url, { max: 1, connection: { application_name: 'penstock-restore' } })
+  try {
+    await client`update console_sessions set ended_at = now(), end_reason = 'revoked' where ended_at is null`
+  } finally {
+    await client.end({ timeout: 5 })
+  }
 }
 
 /** Empties the schema. Refuses if it contains something that must be kept. */

@@ -6,7 +6,7 @@ import { bigint, pgTable, text } from 'drizzle-orm/pg-core'
  */
 export const directoryVersions = pgTable('directory_versions', {
   topic: text({
-    enum: ['customers', 'gateway_keys', 'nodes', 'model_entries', 'admin_tokens', 'tunnel_owners'],
+    enum: ['customers', 'gateway_keys', 'nodes', 'model_entries', 'admin_tokens', 'tunnel_owners', 'operators'],
   }).primaryKey(),
   version: bigint({ mode: 'number' }).notNull(),
 })

@@ -44,6 +44,13 @@ const withValues: { readonly [C in ProblemCode]?: Problem } = {
   }),
   insufficient_role: new Problem('insufficient_role', { detail: 'This needs the role operator' }),
   key_limit_reached: new Problem('key_limit_reached', { detail: 'A customer may have 10 live keys' }),
+  admin_name_taken: new Problem('admin_name_taken', {
+    param: 'name',
+    detail: 'Another token bears the name Ada. Choose another name, or revoke that token first.',
+  }),
+  admin_limit_reached: new Problem('admin_limit_reached', {
+    detail: 'There may be 200 named tokens. Revoke one that nobody uses.',
+  }),
   rate_limited: new Problem('rate_limited', { retryAfterSeconds: 12 }),
   capacity_exhausted: new Problem('capacity_exhausted', { retryAfterSeconds: 5 }),
   precondition_failed: refusalOf(() =>

@@ -117,6 +117,22 @@ export const helpAdministration = {
       means: 'The customer has as many live keys as it may have.',
       next: 'Revoke a key that is no longer used.',
     },
+    admin_not_found: {
+      means: 'There is no named role token with this id.',
+      next: 'Take the id from `./penstock admins list`.',
+    },
+    admin_name_taken: {
+      means: 'A role token that works bears this name already, in capital or small letters.',
+      next: 'Choose another name, or revoke the other token first.',
+    },
+    admin_limit_reached: {
+      means: 'There are as many named role tokens as there may be.',
+      next: 'Revoke one that nobody uses. `./penstock admins list` shows when each was used last.',
+    },
+    session_not_found: {
+      means: 'There is no session of the console with this id, or it has been over for more than 30 days.',
+      next: 'Take the id from `./penstock admins sessions`.',
+    },
     audit_head_lost: {
       means:
         'The end of the audit chain in the database is missing or older than this gateway left it. The gateway refuses to write on.',

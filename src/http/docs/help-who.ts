@@ -113,4 +113,8 @@ export const whoMends: Readonly<Record<ProblemCode, Mender>> = {
   invalid_state: 'sender',
   precondition_failed: 'sender',
   key_limit_reached: 'sender',
+  admin_not_found: 'sender',
+  admin_name_taken: 'sender',
+  admin_limit_reached: 'sender',
+  session_not_found: 'sender',
 }

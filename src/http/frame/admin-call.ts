@@ -108,11 +108,14 @@ function secondApprover({ gateway }: HttpContext, { exchange, request, actorToke
     throw new Problem('missing_credentials', { param, detail: 'This action needs the token of a second admin' })
   const role = gateway.access.role(token)
   if (role === null) throw refusedLogin(gateway, exchange.address, new Problem('invalid_credentials', { param }))
-  if (role !== 'admin' || token === actorToken) {
+  const approver = gateway.audit.actorPrefix(token)
+  // Whoever signed in with a token is no second person to it.
+  const isSame = token === actorToken || approver === exchange.actorHash
+  if (role !== 'admin' || isSame) {
     throw new Problem('insufficient_role', {
       param,
       detail: 'The second token must have the role admin and differ from the first',
     })
   }
-  return gateway.audit.pseudonym('actor', token)
+  return approver
 }

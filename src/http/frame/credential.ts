@@ -39,7 +39,7 @@ const needs = {
     carriers: ['authorization', 'x-api-key'],
     words: `${customerId} and ${customerToken} beside it, or ${gatewayKey} alone`,
   },
-  admin: { kinds: roles, carriers: [headers.adminToken], words: `an admin token in ${adminToken}` },
+  admin: { kinds: [...roles, 'session'], carriers: [headers.adminToken], words: `an admin token in ${adminToken}` },
   approver: {
     kinds: ['admin'],
     carriers: [headers.approverToken, headers.adminToken],

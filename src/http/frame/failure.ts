@@ -12,6 +12,7 @@ function brokenSchema(error: unknown): string | null {
 
 /** The codes for path parameters that name nothing. */
 const absentCodes: Readonly<Record<string, ProblemCode>> = {
+  admin_id: 'admin_not_found',
   batch_id: 'batch_not_found',
   command_id: 'command_not_found',
   customer_id: 'customer_not_found',
@@ -20,6 +21,7 @@ const absentCodes: Readonly<Record<string, ProblemCode>> = {
   machine: 'machine_not_found',
   node_id: 'node_not_found',
   receipt_hash: 'receipt_not_found',
+  session_id: 'session_not_found',
   token_id: 'enrollment_token_not_found',
   webhook_id: 'webhook_not_found',
 }

@@ -68,6 +68,10 @@ const tags = [
   { name: 'Audit', description: 'What administrators did, and how long the gateway keeps these events' },
   { name: 'Audit (extension)', description: 'Beyond the specification: proofs over the audit' },
   { name: 'Customers (extension)', description: 'Beyond the specification: accounts' },
+  {
+    name: 'Administrators (extension)',
+    description: 'Beyond the specification: role tokens that bear names, and sessions of the console',
+  },
   { name: 'Gateway keys (extension)', description: 'Beyond the specification: keys of an account' },
   { name: 'Nodes (extension)', description: 'Beyond the specification: nodes, and why the gateway chose one' },
   {
@@ -152,6 +156,8 @@ const sampled = (answer: JsonObject): JsonObject =>
 
 /** The meaning of each parameter of a path. */
 const pathTexts: Readonly<Record<string, string>> = {
+  admin_id: 'The named role token (`adm_…`), not the token itself',
+  session_id: 'The session (`ses_…`), not its token',
   batch_id: 'The payout batch (`bat_…`)',
   node_id: 'The node (`node_…`)',
   receipt_hash: 'The hash of the receipt',

@@ -4,6 +4,8 @@ import type { JsonObject } from './schema.ts'
 const byName: Readonly<Record<string, unknown>> = {
   customer_id: 'cus_01M7XP7Z0G4A9B2C6D8E1F3H5J',
   display_name: 'Ada Lovelace',
+  admin_id: 'adm_01M7XP7Z0G4A9B2C6D8E1F3H5J',
+  session_id: 'ses_01M7XP7Z0G4A9B2C6D8E1F3H5J',
   key_id: 'key_01M7XP7Z1S8J3K6M0N2P4Q7R9T',
   node_id: 'node_01M7XP7Z0G4A9B2C6D8E1F3H5J',
   runtime_id: 'rt_01M7XP7Z0G4A9B2C6D8E1F3H5J',

@@ -1,5 +1,5 @@
 import { Elysia } from 'elysia'
-import type { Role } from '../../actors/accounts/access.ts'
+import type { Caller } from '../../actors/accounts/access.ts'
 import type { AccessEvent } from '../../actors/audit/audit-log.ts'
 import { headers, tokenPrefixes } from '../../brand.ts'
 import type { HttpContext, HttpExchange } from '../frame/context.ts'
@@ -76,6 +76,11 @@ function accessEvent(
   }
 }
 
+/** Writes the event of a call that stands outside of `/v1/admin`. */
+export function auditCall(context: HttpContext, exchange: HttpExchange, request: Request, answered: Answered): void {
+  context.gateway.audit.access(accessEvent(context, exchange, askedOf(request), answered))
+}
+
 /** Writes an event for every call of a route that uses it, after the answer. */
 export const accessAudit = (context: HttpContext) =>
   new Elysia({ name: 'access-audit' })
@@ -98,16 +103,11 @@ export function auditUnrouted(
 ): void {
   if (!`${answered.path}/`.startsWith(adminPrefix)) return
   const token = request.headers.get(headers.adminToken)
-  const role = token === null ? null : knownRole(context, token)
-  const known = { ...exchange, role, actorHash: context.gateway.audit.pseudonym('actor', token) }
-  context.gateway.audit.access(accessEvent(context, known, askedOf(request), answered))
+  const caller = token === null ? null : knownCaller(context, token)
+  const role = caller?.role ?? null
+  const actorHash = caller?.actorHash ?? context.gateway.audit.pseudonym('actor', token)
+  context.gateway.audit.access(accessEvent(context, { ...exchange, role, actorHash }, askedOf(request), answered))
 }
 
-/** Refuses nothing. If only the database could tell, the role is unknown. */
-function knownRole({ gateway }: HttpContext, token: string): Role | null {
-  try {
-    return gateway.access.role(token)
-  } catch {
-    return null
-  }
-}
+/** Refuses nothing. If only the database could tell, the caller is unknown. */
+const knownCaller = ({ gateway }: HttpContext, token: string): Caller | null => gateway.callers.known(token)

@@ -1,7 +1,7 @@
 import { Elysia } from 'elysia'
 import { type AdminAction, adminRoutes } from '../../actions/registry.ts'
-import type { Role } from '../../actors/accounts/access.ts'
-import { headers } from '../../brand.ts'
+import type { Caller, Role } from '../../actors/accounts/access.ts'
+import { headers, tokenPrefixes } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { hashToken } from '../../secrets.ts'
 import { adminCall } from '../frame/admin-call.ts'
@@ -20,15 +20,28 @@ const processSalt = crypto.randomUUID()
 /** The actor of an admin request. */
 export interface AdminActor {
   readonly role: Role
+  readonly caller: Caller
 }
 
-function authenticate({ gateway }: HttpContext, exchange: HttpExchange, { headers: sent }: Request): Role {
+const sessionOver = 'This session has ended, or is none. Sign in again.'
+
+async function authenticate({ gateway }: HttpContext, exchange: HttpExchange, { headers: sent }: Request) {
   const token = sent.get(headers.adminToken)
   const param = `header.${headers.adminToken}`
   if (token === null) throw new Problem('missing_credentials', { param })
-  const role = gateway.access.role(token)
-  if (role === null) throw refusedLogin(gateway, exchange.address, new Problem('invalid_credentials', { param }))
-  return role
+  const caller = await gateway.callers.find(token)
+  if (caller === null) {
+    const told = token.startsWith(tokenPrefixes.session) ? { detail: sessionOver } : {}
+    throw refusedLogin(gateway, exchange.address, new Problem('invalid_credentials', { param, ...told }))
+  }
+  return { caller, token }
+}
+
+/** Who acts, for the audit; the list of names learns it where the caller has a name. */
+function actorHashOf({ gateway }: HttpContext, caller: Caller, token: string): string {
+  const hash = caller.actorHash ?? gateway.audit.actorPrefix(token)
+  gateway.admins.calls(caller, hash)
+  return hash
 }
 
 /**
@@ -41,16 +54,19 @@ export const admin = (context: HttpContext) =>
     .use(accessAudit(context))
     .use(requestId(context))
     .derive(async ({ exchange, request, set }) => {
-      const token = request.headers.get(headers.adminToken)
-      const role = authenticate(context, exchange, request)
+      const { caller, token } = await authenticate(context, exchange, request)
+      const { role } = caller
       exchange.role = role
-      exchange.actorHash = context.gateway.audit.pseudonym('actor', token)
-      const { config, limits } = context.gateway
-      const hash = hashToken(config.SVC_AUDIT_KEY ?? processSalt, token ?? '').toString('hex')
+      exchange.actorHash = actorHashOf(context, caller, token)
+      const { callers, config, limits } = context.gateway
+      callers.use(caller, !request.headers.has(headers.unattended))
+      // All sessions of one actor are counted together.
+      const counted = caller.sessionId === null ? token : exchange.actorHash
+      const hash = hashToken(config.SVC_AUDIT_KEY ?? processSalt, counted).toString('hex')
       Object.assign(set.headers, await limits.takeAdmin(hash.slice(0, tokenHashCharacters)))
       return {
-        actor: { role } satisfies AdminActor as AdminActor,
-        call: adminCall(context, exchange, request, token ?? ''),
+        actor: { role, caller } satisfies AdminActor as AdminActor,
+        call: adminCall(context, exchange, request, token),
       }
     })
     .macro({

@@ -1,9 +1,11 @@
 import type { TObject } from '@sinclair/typebox'
 import type { AdminAction } from '../../actions/registry.ts'
+import type { GatewayHandle } from '../../actors/gateway-handle.ts'
 import { adminObject } from '../../brand.ts'
 import type { Database } from '../../db/client.ts'
 import type { EventPage } from '../../db/queries/audit/audit-events.ts'
 import type { AdminRole } from '../../machines/rules/admin-route.ts'
+import type { Actors } from '../../protocol/wire/admin/operators.ts'
 import { limitOf, oneOf, type QueryParameters, type QueryValues } from '../../protocol/wire/query.ts'
 import { isoTime } from '../../time.ts'
 import type { CsvCell } from '../frame/csv.ts'
@@ -18,6 +20,8 @@ type EventQuery = QueryValues<typeof eventQuery>
 interface Event {
   readonly createdAt: Date
   readonly eventId: string
+  readonly actorHashPrefix: string | null
+  readonly approverHashPrefix?: string | null
 }
 const placeOf = ({ createdAt: at, eventId: id }: Event): Place => ({ at, id })
 type Read<R> = (limit: number, page: EventPage) => Promise<readonly R[]>
@@ -35,6 +39,25 @@ async function eventPage<R extends Event>(
 function eventPages<R extends Event>(query: EventQuery, most: number | null, read: Read<R>) {
   const range = readRange(query)
   return allPages(readCursor(query.cursor), most, (after, limit) => read(limit, { ...range, after }), placeOf)
+}
+
+/** Who stands behind the events: names live in a list of their own, which the events do not touch. */
+async function actorsOf({ admins }: GatewayHandle, events: readonly Event[]): Promise<Actors> {
+  const names = await admins.names(events.flatMap((event) => [event.actorHashPrefix, event.approverHashPrefix ?? null]))
+  const nameOf = (prefix: string | null) => (prefix === null ? null : (names.get(prefix)?.name ?? null))
+  return events.flatMap(({ eventId, actorHashPrefix, approverHashPrefix = null }) =>
+    actorHashPrefix === null
+      ? []
+      : [
+          {
+            event_id: eventId,
+            actor_hash_prefix: actorHashPrefix,
+            actor_name: nameOf(actorHashPrefix),
+            approver_hash_prefix: approverHashPrefix,
+            approver_name: nameOf(approverHashPrefix),
+          },
+        ],
+  )
 }
 
 interface EventReport<Q extends QueryParameters, R extends Event, V extends object> {
@@ -77,6 +100,7 @@ export function eventReport<const Q extends QueryParameters, R extends Event, V 
         actor_role: given.actor_role,
         ...page,
         events: shown.map(view),
+        actors: await actorsOf(gateway, shown),
       }
     },
     csv: {

@@ -16,6 +16,8 @@ export type TargetType =
   | 'command'
   | 'webhook'
   | 'log'
+  | 'admin'
+  | 'session'
 
 /** The actions of command events (§16). */
 export type CommandAction =

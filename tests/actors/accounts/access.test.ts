@@ -49,6 +49,8 @@ async function gateway(
     roleTokens: noRoles,
     roleTokensInDatabase: false,
     outageMs: 60_000,
+    sessionIdleMs: 3_600_000,
+    oidc: false,
     ...changes,
   })
   const accounts = new Accounts({

@@ -27,6 +27,8 @@ async function opens(credentials: FirstCredentials) {
     roleTokens: { admin: [], operator: [], viewer: [] },
     roleTokensInDatabase: true,
     outageMs: 60_000,
+    sessionIdleMs: 3_600_000,
+    oidc: false,
   })
   await feed.start()
   await access.start()

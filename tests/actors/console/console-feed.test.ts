@@ -16,7 +16,7 @@ import { waitUntil } from '../../support/run/wait-until.ts'
 const thresholds = { staleAfterMs: 15_000, offlineAfterMs: 45_000, holdDownMs: 300_000, drainTimeoutMs: 300_000 }
 const log = createLog('silent', () => {})
 const silentTraffic = { points: () => [], subscribe: () => () => {}, start: () => {}, stop: () => {} }
-const quiet = { role: 'viewer', dropped: () => {}, ended: () => {} } as const
+const quiet = { role: 'viewer', name: null, isGone: () => false, dropped: () => {}, ended: () => {} } as const
 
 function feedOn(inspector: Inspector, more: Partial<ConsoleFeedOptions> = {}) {
   const options = { inspector, traffic: silentTraffic, nodes: () => [], durable: {}, log }
@@ -60,7 +60,7 @@ test('§23: a console that does not read is dropped with a word; the others go o
   const inspector = createInspector(log)
   const feed = feedOn(inspector)
   let [dropped, ended] = [0, 0]
-  const slow = readerOf(feed.open({ role: 'viewer', dropped: () => dropped++, ended: () => ended++ }))
+  const slow = readerOf(feed.open({ ...quiet, dropped: () => dropped++, ended: () => ended++ }))
   const well = readerOf(feed.open(quiet))
   let heard = 0
   const reading = (async () => {
@@ -153,7 +153,7 @@ test('§23: over the network: a console whose connection takes nothing is droppe
     fetch: (request, at) => {
       at.timeout(request, 0)
       const stream = feed.open({
-        role: 'viewer',
+        ...quiet,
         dropped: () => {
           dropped = true
           at.timeout(request, 1)

@@ -42,6 +42,11 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'POST /v1/admin/receipts/:receipt_hash/release',
     'POST /v1/admin/receipts/:receipt_hash/reject',
     'POST /v1/admin/log/fork',
+    'POST /v1/admin/admins',
+    'GET /v1/admin/admins',
+    'DELETE /v1/admin/admins/:admin_id',
+    'GET /v1/admin/sessions',
+    'DELETE /v1/admin/sessions/:session_id',
   ],
   operator: [
     'GET /v1/admin/customers/:customer_id/usage-export',
@@ -98,6 +103,8 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'GET /v1/admin/machines',
     'GET /v1/admin/machines/:machine/transitions',
     'GET /v1/admin/inspect',
+    'POST /v1/admin/sessions',
+    'DELETE /v1/admin/session',
   ],
 }
 
@@ -171,7 +178,8 @@ test('§4: below its role a route answers 403, from it on never', async () => {
     for (const as of roles) {
       const response = await gateway.ask(method, target(path), { as, ...request(method) })
       const enough = rank(as) >= rank(role ?? 'admin')
-      const expected = enough ? [400, 404, 200] : [403]
+      // Signing in and out.
+      const expected = enough ? [400, 404, 200, 201, 204] : [403]
       expect([method, path, as, expected.includes(response.status)]).toEqual([method, path, as, true])
       if (!enough) expect(await json(response)).toMatchObject({ code: 'insufficient_role' })
     }

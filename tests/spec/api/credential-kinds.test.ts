@@ -11,6 +11,7 @@ const names: Readonly<Record<CredentialKind, string>> = {
   admin: 'an admin token',
   operator: 'an operator token',
   viewer: 'a viewer token',
+  session: 'the token of a console session',
   local: 'a token of a node agent',
   api: 'a key of a node agent',
   enroll: 'an enrolment token',
@@ -67,7 +68,7 @@ const carried = (carrier: string, token: string) => ({
 
 /** What each family of routes takes, and where. */
 const takes: readonly (readonly [RegExp, readonly CredentialKind[], readonly string[]])[] = [
-  [/\/v1\/admin\//, ['admin', 'operator', 'viewer'], ['x-svc-admin-token']],
+  [/\/v1\/admin\//, ['admin', 'operator', 'viewer', 'session'], ['x-svc-admin-token']],
   [/\/metrics$/, ['admin', 'operator', 'viewer'], ['x-svc-admin-token', 'authorization']],
   [/\/v1\/(?:billing|api\/private-inference)\//, ['customer'], ['x-svc-customer-token']],
   [/\/v1\/node-agent\/bun$/, ['enroll'], ['authorization']],
@@ -80,7 +81,7 @@ function isRight(url: string, kind: CredentialKind, carrier: string): boolean {
 }
 /** The right kind in its own header: it is wrong, and a customer's token comes with the customer's id. */
 const wrongValue =
-  /^(?:The gateway key is not valid|The credential is not valid|The enrolment token is unknown, used or expired|This route needs X-SVC-Customer-ID and X-SVC-Customer-Token\.)$/
+  /^(?:The gateway key is not valid|The credential is not valid|This session has ended, or is none\. Sign in again\.|The enrolment token is unknown, used or expired|This route needs X-SVC-Customer-ID and X-SVC-Customer-Token\.)$/
 
 /** Every route that asks who is there, as a whole URL. */
 async function closedRoutes(): Promise<readonly (readonly [method: string, url: string])[]> {

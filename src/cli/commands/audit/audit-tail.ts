@@ -6,16 +6,19 @@ import type {
   CommandEvent,
   CommandEventList,
 } from '../../../protocol/wire/admin/audit.ts'
+import type { Actors } from '../../../protocol/wire/admin/operators.ts'
 import { action } from '../../frame/action.ts'
 import { follow } from '../../frame/follow.ts'
 import type { GatewayClient } from '../../frame/gateway-client.ts'
 import { cellText, shortTime } from '../../frame/table.ts'
 import type { Terminal } from '../../frame/terminal.ts'
 
-type Line =
+/** `actor`: who acted; undefined: nobody whom the gateway knows. */
+type Line = { readonly actor: Actors[number] | undefined } & (
   | { readonly kind: 'access'; readonly event: AccessEvent }
   | { readonly kind: 'approval'; readonly event: ApprovalEvent }
   | { readonly kind: 'command'; readonly event: CommandEvent }
+)
 
 const kinds = ['access', 'approval', 'command'] as const
 /** How many events one look at a list reads. If more happen within two seconds, some are not shown. */
@@ -23,19 +26,35 @@ const eventsAtOnce = 1_000
 /** The reads of this command itself. If they were shown, the output would never end. */
 const ownReads = /^\/v1\/admin\/(?:access|approval|command)-events$/
 
+/** Each event with who acted. A gateway of an earlier version tells no actors. */
+function withActors<E extends { readonly event_id: string }>({
+  events,
+  actors = [],
+}: {
+  readonly events: readonly E[]
+  readonly actors?: Actors
+}): readonly (readonly [E, Actors[number] | undefined])[] {
+  const byEvent = new Map(actors.map((actor) => [actor.event_id, actor]))
+  return events.map((event) => [event, byEvent.get(event.event_id)])
+}
+
 async function read(gateway: GatewayClient, only: Line['kind'] | undefined, limit: number): Promise<readonly Line[]> {
   const wanted = (kind: Line['kind']) => only === undefined || only === kind
   const list = <T>(kind: Line['kind']) => gateway.admin<T>({ path: `/v1/admin/${kind}-events?limit=${limit}` })
   const lines: Line[] = []
   if (wanted('access')) {
-    const { events } = await list<AccessEventList>('access')
-    for (const event of events) if (!ownReads.test(event.path_template)) lines.push({ kind: 'access', event })
+    const answer = await list<AccessEventList>('access')
+    for (const [event, actor] of withActors(answer)) {
+      if (!ownReads.test(event.path_template)) lines.push({ kind: 'access', event, actor })
+    }
   }
   if (wanted('approval')) {
-    for (const event of (await list<ApprovalEventList>('approval')).events) lines.push({ kind: 'approval', event })
+    const answer = await list<ApprovalEventList>('approval')
+    for (const [event, actor] of withActors(answer)) lines.push({ kind: 'approval', event, actor })
   }
   if (wanted('command')) {
-    for (const event of (await list<CommandEventList>('command')).events) lines.push({ kind: 'command', event })
+    const answer = await list<CommandEventList>('command')
+    for (const [event, actor] of withActors(answer)) lines.push({ kind: 'command', event, actor })
   }
   return lines.sort((a, b) => order(a).localeCompare(order(b)))
 }
@@ -43,11 +62,16 @@ async function read(gateway: GatewayClient, only: Line['kind'] | undefined, limi
 const order = ({ event }: Line) => `${event.created_at} ${event.event_id}`
 
 /** A role is one of the administration's, so an actor without one is shown by its type. */
-const actorOf = ({ actor_type: type, actor_role: role }: Line['event']) => (type === 'admin_token' ? role : type)
+function actorOf({ event: { actor_type: type, actor_role: role }, actor }: Line): string {
+  if (type !== 'admin_token') return type
+  const who = actor?.actor_name ?? actor?.actor_hash_prefix
+  const seconded = actor?.approver_name ?? actor?.approver_hash_prefix
+  return `${role}${who == null ? '' : ` ${cellText(who)}`}${seconded == null ? '' : ` with ${cellText(seconded)}`}`
+}
 
 function textOf({ style }: Pick<Terminal, 'style'>, line: Line): string {
   const { kind, event } = line
-  const head = `${shortTime(event.created_at)}  ${style('dim', kind.padEnd(8))}  ${actorOf(event).padEnd(8)}`
+  const head = `${shortTime(event.created_at)}  ${style('dim', kind.padEnd(8))}  ${actorOf(line).padEnd(20)}`
   if (kind === 'access') {
     const bad = event.status_code >= 400
     const status = style(bad ? 'red' : 'green', String(event.status_code))
@@ -75,7 +99,7 @@ export const tail = action({
     const gateway = session.gateway()
     const show = (line: Line) =>
       session.terminal.out(
-        `${json ? JSON.stringify({ kind: line.kind, ...line.event }) : textOf(session.terminal, line)}\n`,
+        `${json ? JSON.stringify({ kind: line.kind, ...line.event, actor: line.actor ?? null }) : textOf(session.terminal, line)}\n`,
       )
     await follow({
       read: () => read(gateway, options.only, eventsAtOnce),

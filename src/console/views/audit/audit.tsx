@@ -3,6 +3,7 @@ import { Check } from '../../parts/check.tsx'
 import { count } from '../../parts/format.ts'
 import { usePlace } from '../../state/place.ts'
 import { EventLists } from './event-lists.tsx'
+import { People } from './people.tsx'
 import { PolicyPart } from './policy.tsx'
 import { SummaryPart } from './summary.tsx'
 
@@ -12,6 +13,7 @@ const pages = [
   ['approvals', 'Approvals'],
   ['commands', 'Commands'],
   ['policy', 'Policy'],
+  ['people', 'People'],
 ] as const
 
 const chainsSaid = ({ holds, checked_event_count, faults }: AuditChain) => ({
@@ -43,7 +45,8 @@ export function Audit() {
       </nav>
       {id === null && <SummaryPart />}
       {id === 'policy' && <PolicyPart />}
-      {id !== null && id !== 'policy' && <EventLists page={id} query={query} />}
+      {id === 'people' && <People />}
+      {id !== null && id !== 'policy' && id !== 'people' && <EventLists page={id} query={query} />}
     </>
   )
 }

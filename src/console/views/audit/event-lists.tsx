@@ -1,4 +1,5 @@
 import type { AccessEventList, ApprovalEventList, CommandEventList } from '../../../protocol/wire/admin/audit.ts'
+import type { Actors } from '../../../protocol/wire/admin/operators.ts'
 import { Download } from '../../parts/download.tsx'
 import { type FilterField, FilterForm, rangeFields, readFilters } from '../../parts/filter-form.tsx'
 import { nothing, shortTime } from '../../parts/format.ts'
@@ -8,9 +9,12 @@ import { Empty, Part } from '../../parts/states.tsx'
 import { useLoad } from '../../state/load.ts'
 import { addressOf } from '../../state/place.ts'
 
-type AccessEvent = AccessEventList['events'][number]
-type ApprovalEvent = ApprovalEventList['events'][number]
-type CommandEvent = CommandEventList['events'][number]
+type Actor = Actors[number]
+/** An event with who acted, where the gateway knows it. */
+type Acted<E> = E & { readonly actor: Actor | undefined }
+type AccessEvent = Acted<AccessEventList['events'][number]>
+type ApprovalEvent = Acted<ApprovalEventList['events'][number]>
+type CommandEvent = Acted<CommandEventList['events'][number]>
 type AnyEvent = AccessEvent | ApprovalEvent | CommandEvent
 
 interface Column<E> {
@@ -27,7 +31,20 @@ interface EventList {
 
 const role: FilterField = { name: 'actor_role', label: 'Role', offers: ['viewer', 'operator', 'admin'] }
 const outcomes = { success: 'good', denied: 'warn', failed: 'warn', error: 'bad' } as const
-const actorOf = ({ actor_type: type, actor_role: given }: AnyEvent) => (type === 'admin_token' ? given : type)
+const person = (name: string | null, prefix: string | null) => name ?? (prefix === null ? null : <code>{prefix}</code>)
+
+/** The name where the token bears one, its hash prefix else; and who agreed, where two had to. */
+function actorOf({ actor_type: type, actor_role: given, actor }: AnyEvent) {
+  if (type !== 'admin_token') return type
+  const who = actor === undefined ? null : person(actor.actor_name, actor.actor_hash_prefix)
+  const second = actor === undefined ? null : person(actor.approver_name, actor.approver_hash_prefix)
+  return (
+    <>
+      {who} <small>{given}</small>
+      {second !== null && <> with {second}</>}
+    </>
+  )
+}
 const reasonOf = ({ reason }: ApprovalEvent | CommandEvent) => reason ?? <span class="muted">none</span>
 
 const listed = <E,>(columns: readonly Column<E>[]) => columns as readonly Column<never>[]
@@ -99,6 +116,7 @@ export function EventLists({ page, query }: { page: string; query: URLSearchPara
 
 interface EventPage {
   readonly events: readonly AnyEvent[]
+  readonly actors: Actors
   readonly next_cursor: string | null
 }
 
@@ -114,12 +132,12 @@ function Events({ page, list, query }: { page: string; list: EventList; query: U
         <Download path={`${list.route}${asked({ format: 'csv' })}`} name={`${page}.csv`} what="Export all that fit" />
       </p>
       <Part what="the events" loaded={loaded} again={again}>
-        {({ events, next_cursor }) =>
+        {({ events, actors, next_cursor }) =>
           events.length === 0 ? (
             <Empty title="No event">None fits.</Empty>
           ) : (
             <>
-              <EventTable list={list} events={events} />
+              <EventTable list={list} events={withActors(events, actors)} />
               {next_cursor !== null && (
                 <a class="older" href={addressOf('audit', page, { ...values, cursor: next_cursor })}>
                   Older events
@@ -131,6 +149,11 @@ function Events({ page, list, query }: { page: string; list: EventList; query: U
       </Part>
     </section>
   )
+}
+
+function withActors(events: readonly AnyEvent[], actors: Actors): readonly AnyEvent[] {
+  const byEvent = new Map(actors.map((actor) => [actor.event_id, actor]))
+  return events.map((event) => ({ ...event, actor: byEvent.get(event.event_id) }))
 }
 
 function EventTable({ list, events }: { list: EventList; events: readonly AnyEvent[] }) {

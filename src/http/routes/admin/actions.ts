@@ -15,6 +15,7 @@ import * as planViews from '../../views/memory-plan.ts'
 import * as moneyViews from '../../views/money.ts'
 import * as probeViews from '../../views/node-probe.ts'
 import * as nodeViews from '../../views/nodes.ts'
+import * as operatorViews from '../../views/operators.ts'
 import * as ownViews from '../../views/own.ts'
 import * as policyViews from '../../views/policy-preview.ts'
 
@@ -26,6 +27,7 @@ export const views = {
   ...moneyViews,
   ...probeViews,
   ...nodeViews,
+  ...operatorViews,
   ...ownViews,
   ...policyViews,
 }
@@ -61,6 +63,7 @@ function actionRoute(context: HttpContext, action: Action): AnyElysia {
         views,
         audit: given.audit,
         role: actor.role,
+        caller: actor.caller,
         params: asked.params,
         body: given.body,
         precondition: () => call.precondition(given.body.etag),

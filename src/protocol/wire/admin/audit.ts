@@ -2,6 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
 import { pageFields } from '../page.ts'
 import { count, Instant, literals, NullableInstant, nullable, nullableInteger, reason, strict } from '../shapes.ts'
+import { Actors } from './operators.ts'
 
 export const olderThanDaysMax = 3_650
 
@@ -111,6 +112,7 @@ export const AccessEventList = Type.Object({
   actor_role: nullable(role),
   ...pageFields,
   events: Type.Array(AccessEvent),
+  actors: Actors,
 })
 export type AccessEventList = Static<typeof AccessEventList>
 
@@ -167,6 +169,7 @@ export const ApprovalEventList = Type.Object({
   actor_role: nullable(role),
   ...pageFields,
   events: Type.Array(ApprovalEvent),
+  actors: Actors,
 })
 export type ApprovalEventList = Static<typeof ApprovalEventList>
 
@@ -191,5 +194,6 @@ export const CommandEventList = Type.Object({
   actor_role: nullable(role),
   ...pageFields,
   events: Type.Array(CommandEvent),
+  actors: Actors,
 })
 export type CommandEventList = Static<typeof CommandEventList>

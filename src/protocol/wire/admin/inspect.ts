@@ -132,7 +132,12 @@ export type TrafficPoint = Static<typeof TrafficPoint>
 /** Events of `GET /v1/admin/inspect`, by name. */
 export interface InspectEvents {
   /** First, once. */
-  readonly hello: { readonly role: 'viewer' | 'operator' | 'admin'; readonly heartbeat_ms: number }
+  readonly hello: {
+    readonly role: 'viewer' | 'operator' | 'admin'
+    /** null: the token bears none. */
+    readonly name: string | null
+    readonly heartbeat_ms: number
+  }
   /** Second, once: all that the later events change. */
   readonly snapshot: {
     readonly generated_at: string
@@ -150,6 +155,6 @@ export interface InspectEvents {
   readonly pool: { readonly changed: readonly LiveNode[]; readonly removed: readonly string[] }
   /** One step of the series. */
   readonly traffic: TrafficPoint
-  /** The last event: the console may ask again, a slow one with less on its hands. */
-  readonly end: { readonly reason: 'slow_client' | 'shutdown' }
+  /** The last event: the console may ask again, a slow one with less on its hands, one that is signed out not. */
+  readonly end: { readonly reason: 'slow_client' | 'shutdown' | 'signed_out' }
 }
