@@ -14,6 +14,9 @@ import { cancelJob } from './jobs/cancel.ts'
 import { jobList } from './jobs/list.ts'
 import { redeliverWebhook } from './jobs/redeliver.ts'
 import { webhookList } from './jobs/webhooks.ts'
+import { confirmJoin } from './joins/confirm.ts'
+import { joinList } from './joins/list.ts'
+import { refuseJoin } from './joins/refuse.ts'
 import { issueKey } from './keys/issue.ts'
 import { keyList } from './keys/list.ts'
 import { previewPolicy } from './keys/preview.ts'
@@ -84,6 +87,9 @@ const registry = [
   enrollNode,
   withdrawToken,
   tokenList,
+  confirmJoin,
+  refuseJoin,
+  joinList,
   registerNode,
   updateNode,
   deleteNode,

@@ -1,4 +1,4 @@
-import { product } from '../brand.ts'
+import { gatewayService, product } from '../brand.ts'
 import { failureName, type Log } from '../log.ts'
 import { isWildcard } from './own-addresses.ts'
 
@@ -12,12 +12,14 @@ export interface Announced {
   /** The address or wildcard on which the gateway listens. */
   readonly host: string
   readonly port: number
+  /** SVC_PUBLIC_URL: where agents are to go instead; null: where it listens. */
+  readonly publicUrl?: string | null
   readonly log: Log
 }
 
 /**
- * Announces this computer on the local network as `penstock.local` by multicast DNS (RFC 6762), with an HTTP service
- * (RFC 6763). Returns a function that stops it. If the name is taken, the log shows the new one. A network without
+ * Announces this computer on the local network as `penstock.local` by multicast DNS (RFC 6762), with an HTTP service for
+ * browsers and one for node agents (RFC 6763). Returns a function that stops it. If the name is taken, the log shows the new one. A network without
  * multicast, or without the name, is logged; the gateway serves anyway.
  */
 export async function announce(announced: Announced): Promise<() => Promise<void>> {
@@ -27,9 +29,13 @@ export async function announce(announced: Announced): Promise<() => Promise<void
     // Read only where it is wanted: it costs memory and a second of start.
     const { getResponder } = await import('@homebridge/ciao')
     const responder = getResponder()
-    const service = responder.createService(serviceOf(announced))
+    const service = responder.createService(pageOf(announced))
     service.on('hostname-change', (name: string) => log.warn('local_name_taken', { instead: name }))
     void service.advertise().then(() => log.info('local_name', { name: service.getHostname() }), failed)
+    const door = responder.createService(agentsDoorOf(announced))
+    // Several gateways of one network are told apart by it, and nobody types it.
+    for (const each of [service, door]) each.on('name-change', (name) => log.info('local_service_name', { name }))
+    void door.advertise().catch(failed)
     return () => Promise.race([responder.shutdown(), Bun.sleep(goodbyeMs)])
   } catch (error) {
     failed(error)
@@ -39,12 +45,18 @@ export async function announce(announced: Announced): Promise<() => Promise<void
 
 const serviceOf = ({ host, port }: Announced) => ({
   name: product,
-  type: 'http',
   hostname: product,
   port,
-  // The page that a browser of services opens. Without a text record the library mistakes its own announcement for
-  // another's (seen with 1.3.12).
-  txt: { path: '/console' },
   disabledIpv6: host === '0.0.0.0',
   ...(isWildcard(host) ? {} : { restrictedAddresses: [host] }),
+})
+
+// Without a text record the library mistakes its own announcement for another's (seen with 1.3.12).
+/** For a browser of services, which opens the page. */
+const pageOf = (announced: Announced) => ({ ...serviceOf(announced), type: 'http', txt: { path: '/console' } })
+/** For agents that look for a gateway to join. */
+const agentsDoorOf = (announced: Announced) => ({
+  ...serviceOf(announced),
+  type: gatewayService,
+  txt: announced.publicUrl == null ? { v: '1' } : { v: '1', url: announced.publicUrl },
 })

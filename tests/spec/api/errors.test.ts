@@ -259,6 +259,7 @@ test('§27: an id in the path that can be none is the 404 of its resource, on ev
     key_id: 'key_not_found',
     node_id: 'node_not_found',
     token_id: 'enrollment_token_not_found',
+    join_id: 'join_not_found',
     command_id: 'command_not_found',
     batch_id: 'batch_not_found',
     receipt_hash: 'receipt_not_found',

@@ -13,6 +13,7 @@ import { nodeIdOf as idOf, oneNode, nodesPath as path } from '../../frame/node-i
 import type { Session } from '../../frame/session.ts'
 import { dataDirOption } from './node-keys.ts'
 import { enroll } from './nodes-enroll.ts'
+import { join } from './nodes-join.ts'
 import { nodeDetails } from './nodes-view.ts'
 import { serversHere } from './servers-here.ts'
 
@@ -191,6 +192,7 @@ export const nodes: Verb = {
   actions: {
     add,
     enroll,
+    join,
     show,
     set,
   },

@@ -11,6 +11,7 @@ import { admin } from '../../plugins/admin.ts'
 import * as adminViews from '../../views/admin.ts'
 import * as enrollmentViews from '../../views/enrollment.ts'
 import * as jobViews from '../../views/job.ts'
+import * as joinViews from '../../views/join.ts'
 import * as planViews from '../../views/memory-plan.ts'
 import * as moneyViews from '../../views/money.ts'
 import * as probeViews from '../../views/node-probe.ts'
@@ -22,6 +23,7 @@ export const views = {
   ...adminViews,
   ...enrollmentViews,
   ...jobViews,
+  ...joinViews,
   ...planViews,
   ...moneyViews,
   ...probeViews,
