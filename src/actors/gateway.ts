@@ -9,7 +9,7 @@ import { createStatecharts } from './console/statecharts.ts'
 import { builtVerifyPage, bundleVerifyPage } from './console/verify-page.ts'
 import { type Actors, createActors, evmChainOf } from './gateway-actors.ts'
 import type { GatewayHandle, GatewayParts, RunningGateway } from './gateway-handle.ts'
-import { placesOf } from './pool/pool-counts.ts'
+import { hardwareOf, placesOf } from './pool/pool-counts.ts'
 
 /** How long `/readyz` waits for the first answers of nodes, ms. */
 const probingMsMax = 5_000
@@ -46,6 +46,7 @@ function observe({
     claimsAtBound: () => router.counts().claimsAtBound,
     queued: () => router.counts().queued,
     memory: () => memory,
+    hardware: () => hardwareOf(router.nodes(), (nodeId) => router.nodeName(nodeId)),
     places: () => placesOf(router.nodes(), (nodeId) => router.nodeName(nodeId)),
     placements: () => placements.counts,
     wantedReplicas: () => planner.wantedReplicas(),
