@@ -61,7 +61,20 @@ const layers: Readonly<Record<string, Layer>> = {
     reserved: callsOut,
   },
   actors: {
-    imports: ['vocabulary', 'money', 'protocol', 'operations', 'transport', 'polling', 'machines', 'db', 'runtimes'],
+    imports: [
+      ...[
+        'vocabulary',
+        'money',
+        'protocol',
+        'operations',
+        'transport',
+        'polling',
+        'machines',
+        'db',
+        'runtimes',
+        'discovery',
+      ],
+    ],
     packages: ['xstate', 'elkjs', 'prom-client', 'postgres', 'viem', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
   // What runs in the gateway reaches an action through its context, so that command line and console can read actions, too.
@@ -77,6 +90,7 @@ const layers: Readonly<Record<string, Layer>> = {
         'vocabulary',
         'money',
         'protocol',
+        'discovery',
         'listener',
         'transport',
         'machines',

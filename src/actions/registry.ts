@@ -38,6 +38,7 @@ import { releaseReceipt } from './money/release-receipt.ts'
 import { retryBatch } from './money/retry-batch.ts'
 import { submitBatch } from './money/submit-batch.ts'
 import { deleteNode } from './nodes/delete.ts'
+import { discoverNodes } from './nodes/discover.ts'
 import { drainNode } from './nodes/drain.ts'
 import { enrollNode } from './nodes/enroll.ts'
 import { nodeList } from './nodes/list.ts'
@@ -99,6 +100,7 @@ const registry = [
   loadModel,
   unloadModel,
   probeNode,
+  discoverNodes,
   nodeList,
   read('node.read', 'viewer', 'node_control', '/v1/admin/nodes/:node_id'),
   putModel,

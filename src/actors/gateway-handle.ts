@@ -1,4 +1,5 @@
 import type { Database, OpenDatabase } from '../db/client.ts'
+import type { ServerLooks } from '../discovery/server-looks.ts'
 import type { MemoryBudget } from '../host/budget.ts'
 import type { Log } from '../log.ts'
 import type { AdminRoute } from '../machines/rules/admin-route.ts'
@@ -84,6 +85,8 @@ export interface GatewayHandle {
   readonly planner: MemoryPlanner
   readonly enrollment: Enrollment
   readonly joining: Joining
+  /** For model servers on the network that an operator names. */
+  readonly serverLooks: ServerLooks
   readonly verifyNodeKey: VerifyNodeKey
   readonly agentBundle: AgentBundle
   readonly routerKeys: RouterKeys

@@ -1,4 +1,5 @@
 import { holdsWithin } from '../deadline.ts'
+import { ServerLooks } from '../discovery/server-looks.ts'
 import { failureName, type Log } from '../log.ts'
 import { doorsOf } from '../settings/listen-address.ts'
 import { createAddressHash } from './audit/address-hash.ts'
@@ -139,6 +140,7 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     checkAuditChains: () => checkChains(db, auditKeys),
     enrollment: agents.enrollment,
     joining: agents.joining,
+    serverLooks: new ServerLooks(),
     verifyNodeKey: agents.keyVerifier(actors.router),
     agentBundle: agents.bundle,
     routerKeys: agents.routerKeys,

@@ -4,6 +4,7 @@ import type * as jobViews from '../../http/views/job.ts'
 import type * as joinViews from '../../http/views/join.ts'
 import type * as planViews from '../../http/views/memory-plan.ts'
 import type * as moneyViews from '../../http/views/money.ts'
+import type * as discoveryViews from '../../http/views/node-discovery.ts'
 import type * as probeViews from '../../http/views/node-probe.ts'
 import type * as nodeViews from '../../http/views/nodes.ts'
 import type * as ownViews from '../../http/views/own.ts'
@@ -16,6 +17,7 @@ export type Views = typeof adminViews &
   typeof joinViews &
   typeof planViews &
   typeof moneyViews &
+  typeof discoveryViews &
   typeof probeViews &
   typeof nodeViews &
   typeof ownViews &

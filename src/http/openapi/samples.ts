@@ -12,6 +12,7 @@ const byName: Readonly<Record<string, unknown>> = {
   command_id: 'cmd_01M7XP7Z5B6Y2V0Q3T8N4K9RWS',
   batch_id: 'bat_01M7XP7Z5B6Y2V0Q3T8N4K9RWS',
   token_id: 'enr_01M7XP7Z5B6Y2V0Q3T8N4K9RWS',
+  range: '192.168.1.0/24',
   join_id: 'join_01M7XP7Z5B6Y2V0Q3T8N4K9RWS',
   words: 'pink whale truth memory space shrug',
   webhook_id: 'msg_01M7XP7Z5B6Y2V0Q3T8N4K9RWS',

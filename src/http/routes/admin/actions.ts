@@ -14,6 +14,7 @@ import * as jobViews from '../../views/job.ts'
 import * as joinViews from '../../views/join.ts'
 import * as planViews from '../../views/memory-plan.ts'
 import * as moneyViews from '../../views/money.ts'
+import * as discoveryViews from '../../views/node-discovery.ts'
 import * as probeViews from '../../views/node-probe.ts'
 import * as nodeViews from '../../views/nodes.ts'
 import * as ownViews from '../../views/own.ts'
@@ -26,6 +27,7 @@ export const views = {
   ...joinViews,
   ...planViews,
   ...moneyViews,
+  ...discoveryViews,
   ...probeViews,
   ...nodeViews,
   ...ownViews,
