@@ -1,3 +1,6 @@
+import { readFileSync } from 'node:fs'
+import { networkInterfaces } from 'node:os'
+import { join } from 'node:path'
 import { gatewayService, product } from '../brand.ts'
 import { failureName, type Log } from '../log.ts'
 import { isWildcard } from './own-addresses.ts'
@@ -28,18 +31,46 @@ export async function announce(announced: Announced): Promise<() => Promise<void
   try {
     // Read only where it is wanted: it costs memory and a second of start.
     const { getResponder } = await import('@homebridge/ciao')
-    const responder = getResponder()
+    const interfaces = pairedInterfaces()
+    const responder = getResponder(interfaces.length === 0 ? {} : { interface: [...interfaces] })
     const service = responder.createService(pageOf(announced))
     service.on('hostname-change', (name: string) => log.warn('local_name_taken', { instead: name }))
-    void service.advertise().then(() => log.info('local_name', { name: service.getHostname() }), failed)
     const door = responder.createService(agentsDoorOf(announced))
-    // Several gateways of one network are told apart by it, and nobody types it.
-    for (const each of [service, door]) each.on('name-change', (name) => log.info('local_service_name', { name }))
-    void door.advertise().catch(failed)
+    // Services of one network are told apart by this name, and nobody types it: any is good.
+    for (const each of [service, door]) each.on('name-change', () => {})
+    // One after the other: two at once take each other for a stranger with the same name.
+    const advertised = async () => {
+      await service.advertise()
+      log.info('local_name', { name: service.getHostname() })
+      await door.advertise()
+    }
+    void advertised().catch(failed)
     return () => Promise.race([responder.shutdown(), Bun.sleep(goodbyeMs)])
   } catch (error) {
     failed(error)
     return async () => {}
+  }
+}
+
+const sysNet = '/sys/class/net'
+
+/**
+ * The interfaces of a computer that has only ends of virtual cables, as a container has. `ip link` names them with their other
+ * end (`eth0@if7`), which the library takes for their name (seen with 1.3.12). Empty: it finds them by itself.
+ */
+function pairedInterfaces(): readonly string[] {
+  const outer = Object.entries(networkInterfaces()).filter(([, entries = []]) =>
+    entries.some(({ family, internal }) => family === 'IPv4' && !internal),
+  )
+  const names = outer.map(([name]) => name)
+  const isPaired = (name: string) => {
+    const number = (file: string) => readFileSync(join(sysNet, name, file), 'utf8').trim()
+    return number('iflink') !== number('ifindex')
+  }
+  try {
+    return names.every(isPaired) ? names : []
+  } catch {
+    return []
   }
 }
 

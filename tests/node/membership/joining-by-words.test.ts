@@ -5,12 +5,11 @@ import { join } from 'node:path'
 import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import type { JoinTalk } from '../../../src/node/membership/asking-to-join.ts'
 import { enrollmentFile } from '../../../src/node/membership/enrollment.ts'
-import { joinCommitment, joinedMessage, joinWords } from '../../../src/protocol/signing/join-words.ts'
+import { joinWords } from '../../../src/protocol/signing/join-words.ts'
 import type { JoinBegun, JoinRevealed, JoinState, WaitingJoinList } from '../../../src/protocol/wire/nodes/join.ts'
 import { startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
 import { startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
-import { newIdentity } from '../../support/nodes/enrolling.ts'
-import { type Meddling, startJoinRelay } from '../../support/nodes/join-relay.ts'
+import { inTheMiddle, type Meddling, startJoinRelay } from '../../support/nodes/join-relay.ts'
 import { newJoiner } from '../../support/nodes/joining.ts'
 
 let gateway: TestGateway
@@ -103,56 +102,8 @@ test('§39: an agent joins by its words, works over its tunnel, and needs neithe
   expect(person.shown.length).toBe(1)
 })
 
-/** Plays the gateway to the agent and an agent to the gateway, each with keys of its own; it confirms itself at the agent. */
-function inTheMiddle(): { readonly meddle: Meddling; joinId: () => string } {
-  const router = newIdentity()
-  const nonce = newJoiner().nonce
-  const toGateway = newJoiner()
-  let joinId = ''
-  const begun: JoinBegun = {
-    join_id: `join_${'M'.repeat(26)}`,
-    kid: router.keyId,
-    public_key_ed25519: router.publicKey,
-    commitment: joinCommitment('gateway', { publicKey: router.publicKey, nonce }),
-    reveal_by: new Date().toISOString(),
-  }
-  const meddle: Meddling = async (request, _, pass) => {
-    const { pathname } = new URL(request.url)
-    if (!pathname.startsWith('/v1/node-agent/join')) return pass()
-    const asks = (path: string, body: object) =>
-      fetch(gateway.url + path, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify(body),
-      })
-    if (request.method === 'POST' && pathname === '/v1/node-agent/join') {
-      const there = await asks(pathname, toGateway.request())
-      joinId = ((await there.json()) as JoinBegun).join_id
-      return Response.json(begun, { status: 201 })
-    }
-    if (request.method === 'POST') {
-      expect((await asks(`/v1/node-agent/join/${joinId}`, { nonce: toGateway.nonce })).status).toBe(200)
-      return Response.json({ nonce, expires_at: new Date().toISOString() } satisfies JoinRevealed)
-    }
-    const enrollment = {
-      status: 'enrolled',
-      protocol_version: 1,
-      node_id: 'node_evil',
-      node_class: 'standard',
-      visibility: 'public',
-      privacy_class: 'public',
-      router_public_keys: [{ kid: router.keyId, public_key_ed25519: router.publicKey }],
-      tunnel_url: 'ws://127.0.0.1:9/',
-      endpoint_url: null,
-    } as const
-    const signature = router.sign(joinedMessage(begun.join_id, enrollment))
-    return Response.json({ state: 'confirmed', enrollment, signature_ed25519: signature } as unknown as JoinState)
-  }
-  return { meddle, joinId: () => joinId }
-}
-
 test('§39: somebody in the middle is caught by the words: each side shows others, and the agent asks its person', async () => {
-  const middle = inTheMiddle()
+  const middle = inTheMiddle(gateway.url)
   const person = new Person()
   const started = failure(joining(relay(middle.meddle), person))
   const shown = await person.seen.promise
