@@ -53,6 +53,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'GET /v1/admin/customers/:customer_id/keys',
     'POST /v1/admin/nodes',
     'POST /v1/admin/nodes/probe',
+    'POST /v1/admin/nodes/discover',
     'POST /v1/admin/policy-preview',
     'POST /v1/admin/nodes/:node_id/models/load',
     'POST /v1/admin/nodes/:node_id/models/unload',

@@ -6,7 +6,7 @@ const type = '_ollama._tcp.local'
 const instance = `shed.${type}`
 const dns = multicastDns()
 dns.on('query', ({ questions }) => {
-  if (!questions.some(({ name }) => name === type)) return
+  if (questions?.some(({ name }) => name === type) !== true) return
   dns.respond({
     answers: [{ name: type, type: 'PTR', ttl: 60, data: instance }],
     additionals: [
