@@ -97,7 +97,7 @@ async function lookThrough(
       if (place === undefined || signal.aborted) return
       next++
       freeMs = Math.max(performance.now(), freeMs + secondMs / limits.perSecond)
-      await sleep(freeMs - performance.now(), signal)
+      await sleep(Math.max(0, freeMs - performance.now()), signal)
       const url = `http://${place.address}:${place.port}`
       const server = signal.aborted || except(url) ? null : await serverAt(url, limits, signal)
       if (server !== null) found.push(server)

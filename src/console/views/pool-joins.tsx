@@ -17,7 +17,7 @@ function JoinRow({ join, owners }: { join: WaitingJoin; owners: readonly Choice[
       <th scope="row">{join.words}</th>
       <td data-label="Name">{join.name ?? <span class="muted">it tells none</span>}</td>
       <td data-label="Ends in">{duration(left)}</td>
-      <td class="acts">
+      <td class="actions">
         <ActButton act={confirmJoin(join, owners)} on={join.words} />
         <ActButtons kind="join" row={join} on={join.words} />
       </td>
@@ -39,7 +39,7 @@ export function Joins({ owners }: { owners: readonly Choice[] }) {
         others.
       </p>
       <Frame label="Computers that ask to join">
-        <table class="joins">
+        <table class="cards">
           <caption class="visually-hidden">Computers that ask to join, the newest first</caption>
           <thead>
             <tr>
