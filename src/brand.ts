@@ -7,6 +7,9 @@ export const brand = 'svc'
 /** The program's own name, for terminal texts and the user-agent. */
 export const product = 'penstock'
 
+/** As gateways announce themselves to agents on the local network: `_penstock._tcp` (§39). */
+export const gatewayService = product
+
 /** Request and response header names, lower case as `Headers` reads them. */
 export const headers = {
   customerId: `x-${brand}-customer-id`,

@@ -7,6 +7,7 @@ export type NodeId = Id<'node'>
 export type RuntimeId = Id<'rt'>
 export type ProfileId = Id<'mp'>
 export type EnrollmentTokenId = Id<'enr'>
+export type JoinId = Id<'join'>
 export type CommandId = Id<'cmd'>
 export type WebhookId = Id<'msg'>
 export type AdminId = Id<'adm'>

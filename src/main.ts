@@ -100,7 +100,8 @@ async function greet(all: Start, place: CredentialsPlace | null, facts: Greeted)
   const { config, env, log, cleanup, quiet = false } = all
   const { baseUrl, port, models, newKey } = facts
   keepBaseUrl(place, baseUrl)
-  if (config.SVC_MDNS) cleanup.add(await announce({ host: config.SVC_HOST, port, log }))
+  if (config.SVC_MDNS)
+    cleanup.add(await announce({ host: config.SVC_HOST, port, publicUrl: config.SVC_PUBLIC_URL, log }))
   if (quiet) return
   const kept = place?.readCredentials() ?? null
   const text = welcome({

@@ -24,7 +24,16 @@ const layers: Readonly<Record<string, Layer>> = {
   money: { imports: ['vocabulary'], packages: [] },
   protocol: {
     imports: ['vocabulary', 'money'],
-    packages: ['@noble/', '@panva/hpke-noble', '@sinclair/typebox', 'hash-wasm', 'hpke', 'js-sha3', 'node:crypto'],
+    packages: [
+      '@noble/',
+      '@panva/hpke-noble',
+      '@scure/bip39/',
+      '@sinclair/typebox',
+      'hash-wasm',
+      'hpke',
+      'js-sha3',
+      'node:crypto',
+    ],
     reserved: callsOut,
   },
   machines: { imports: ['vocabulary', 'money', 'protocol'], packages: ['xstate'], reserved: impure },
@@ -39,6 +48,11 @@ const layers: Readonly<Record<string, Layer>> = {
   transport: { imports: ['vocabulary'], packages: ['node:', 'bun'] },
   polling: { imports: ['vocabulary', 'transport', 'runtimes'], packages: [] },
   runtimes: { imports: ['vocabulary', 'protocol'], packages: ['@sinclair/typebox', 'minisearch', 'node:', 'bun'] },
+  // Who is on the local network: gateways that announce themselves, model servers of a range.
+  discovery: {
+    imports: ['vocabulary', 'protocol', 'transport', 'polling', 'runtimes'],
+    packages: ['dns-packet', 'multicast-dns', 'node:', 'bun'],
+  },
   // What each kind of inference is, for gateways and agents alike.
   operations: {
     imports: ['vocabulary', 'protocol', 'machines', 'runtimes'],
@@ -47,7 +61,20 @@ const layers: Readonly<Record<string, Layer>> = {
     reserved: callsOut,
   },
   actors: {
-    imports: ['vocabulary', 'money', 'protocol', 'operations', 'transport', 'polling', 'machines', 'db', 'runtimes'],
+    imports: [
+      ...[
+        'vocabulary',
+        'money',
+        'protocol',
+        'operations',
+        'transport',
+        'polling',
+        'machines',
+        'db',
+        'runtimes',
+        'discovery',
+      ],
+    ],
     packages: [
       'xstate',
       'elkjs',
@@ -74,6 +101,7 @@ const layers: Readonly<Record<string, Layer>> = {
         'vocabulary',
         'money',
         'protocol',
+        'discovery',
         'listener',
         'transport',
         'machines',
@@ -117,7 +145,7 @@ const layers: Readonly<Record<string, Layer>> = {
   // What works on a gateway's storage beside the gateway, or without it.
   offline: { imports: ['vocabulary', 'protocol', 'polling', 'machines', 'db', 'actors'], packages: ['node:', 'bun'] },
   cli: {
-    imports: ['vocabulary', 'money', 'protocol', 'operations', 'actions', 'client', 'guides'],
+    imports: ['vocabulary', 'money', 'protocol', 'operations', 'actions', 'client', 'discovery', 'guides'],
     packages: ['@sinclair/typebox', 'node:', 'bun'],
   },
 }
@@ -126,6 +154,7 @@ const composition = ['src/main.ts']
 const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/gateway/serve.ts': ['main'],
   'src/cli/commands/nodes/node.ts': ['node'],
+  'src/cli/commands/nodes/node-join.ts': ['node'],
   'src/cli/commands/nodes/node-keys.ts': ['node'],
   'src/cli/commands/nodes/node-payee.ts': ['node'],
   'src/cli/commands/nodes/node-status.ts': ['node'],

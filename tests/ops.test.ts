@@ -15,9 +15,12 @@ import { YAML } from 'bun'
 import { ollamaOperations, operations, routeOf } from '../src/actors/operations/registry.ts'
 import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
 import { formBytesMax } from '../src/protocol/media/form-body.ts'
+import type { NodeList } from '../src/protocol/wire/admin/admin.ts'
 import { readConfig, requiredSecrets } from '../src/settings/config.ts'
 import { settings } from '../src/settings/table.ts'
-import { startTestGateway, type TestGateway } from './support/gateways/gateway.ts'
+import { startTestGateway, type TestGateway, waitFor } from './support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, type TestAgent } from './support/nodes/agents.ts'
+import { type FakeHardware, fakeLaptop } from './support/nodes/fake-hardware.ts'
 
 /** The files under `ops`, held to what the gateway really says and takes. */
 const root = join(import.meta.dir, '..')
@@ -52,6 +55,8 @@ const expressions = [
 
 let gateway: TestGateway
 let node: FakeNode
+let agent: TestAgent
+let laptop: FakeHardware
 /** Sample name → the names of its labels. */
 const samples = new Map<string, Set<string>>()
 const described: string[] = []
@@ -72,6 +77,17 @@ beforeAll(async () => {
   node.setFaults({ kind: 'status500' })
   await ask({})
   await payOnce()
+  laptop = fakeLaptop()
+  const { enrollment_token: token } = await enrollmentToken(gateway, customerId)
+  const hardware = { path: laptop.path, root: laptop.root, platform: 'linux' } as const
+  agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [node.url], hardware })
+  // The load is that between two looks.
+  laptop.file('proc/stat', 'cpu  150 0 125 820 5 0 0 0 0 0\n')
+  await agent.node.hardware.look()
+  await waitFor('its hardware', async () => {
+    const { nodes } = await gateway.admin<NodeList>('GET', '/v1/admin/nodes')
+    return nodes.some(({ hardware: of }) => of?.load_percent !== undefined)
+  })
   // The first proof of the books comes ten minutes after the start, unless somebody asks for one.
   await gateway.admin('GET', '/v1/admin/ledger/proof')
   const authorization = `Bearer ${gateway.tokens.viewer}`
@@ -87,6 +103,8 @@ beforeAll(async () => {
   }
 })
 afterAll(async () => {
+  await agent?.remove()
+  laptop?.remove()
   node.stop()
   await gateway.stop()
 })

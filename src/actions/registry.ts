@@ -21,6 +21,9 @@ import { cancelJob } from './jobs/cancel.ts'
 import { jobList } from './jobs/list.ts'
 import { redeliverWebhook } from './jobs/redeliver.ts'
 import { webhookList } from './jobs/webhooks.ts'
+import { confirmJoin } from './joins/confirm.ts'
+import { joinList } from './joins/list.ts'
+import { refuseJoin } from './joins/refuse.ts'
 import { issueKey } from './keys/issue.ts'
 import { keyList } from './keys/list.ts'
 import { previewPolicy } from './keys/preview.ts'
@@ -42,6 +45,7 @@ import { releaseReceipt } from './money/release-receipt.ts'
 import { retryBatch } from './money/retry-batch.ts'
 import { submitBatch } from './money/submit-batch.ts'
 import { deleteNode } from './nodes/delete.ts'
+import { discoverNodes } from './nodes/discover.ts'
 import { drainNode } from './nodes/drain.ts'
 import { enrollNode } from './nodes/enroll.ts'
 import { nodeList } from './nodes/list.ts'
@@ -98,6 +102,9 @@ const registry = [
   enrollNode,
   withdrawToken,
   tokenList,
+  confirmJoin,
+  refuseJoin,
+  joinList,
   registerNode,
   updateNode,
   deleteNode,
@@ -107,6 +114,7 @@ const registry = [
   loadModel,
   unloadModel,
   probeNode,
+  discoverNodes,
   nodeList,
   read('node.read', 'viewer', 'node_control', '/v1/admin/nodes/:node_id'),
   putModel,

@@ -7,11 +7,12 @@ import type { AccessDirectory } from './accounts/access-directory.ts'
 import { type AgentBundle, createAgentBundle } from './agents/agent-bundle.ts'
 import { createEndpointRules } from './agents/endpoint-address.ts'
 import { createEnrollment, type Enrollment } from './agents/enrollment.ts'
+import { createJoining, type Joining } from './agents/joining.ts'
 import { createNodeAlarms, type NodeAlarmBook } from './agents/node-alarms.ts'
 import { createNodeKeys, type VerifyNodeKey } from './agents/node-keys.ts'
 import { createNodeProofs, type NodeProofs } from './agents/node-proofs.ts'
 import { createPayees, type Payees } from './agents/payees.ts'
-import { createRouterIdentity } from './agents/router-identity.ts'
+import { createRouterIdentity, type RouterIdentity } from './agents/router-identity.ts'
 import type { AuditTrail } from './audit/audit-context.ts'
 import type { ChangeFeed } from './durable/change-feed.ts'
 import type { PoolFeed } from './pool/pool-feed.ts'
@@ -24,11 +25,14 @@ export interface Agents {
   readonly access: AgentAccess
   readonly dialIn: DialIn
   readonly enrollment: Enrollment
+  /** Without a token, by words that people compare (§39). */
+  readonly joining: Joining
   readonly payees: Payees
   readonly nodeAlarms: NodeAlarmBook
   readonly bundle: AgentBundle
   /** The keys by which agents recognize the gateways of this pool. */
   readonly routerKeys: RouterKeys
+  readonly router: Pick<RouterIdentity, 'publicKeys' | 'signAs'>
   readonly proofs: Pick<NodeProofs, 'check'>
   /** Call it only after the router exists. */
   keyVerifier(router: PoolRouter): VerifyNodeKey
@@ -79,10 +83,12 @@ export function createAgents(options: AgentsOptions): Agents {
     },
     dialIn,
     enrollment,
+    joining: createJoining({ db, trail, identity, changedHere: feed.changedHere.bind(feed) }),
     payees,
     nodeAlarms,
     bundle: createAgentBundle(),
     routerKeys: identity.announcement,
+    router: identity,
     proofs,
     keyVerifier: (router) => createNodeKeys({ db, access, proofs, router }),
     start: async (router, poolFeed) => {

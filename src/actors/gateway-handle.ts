@@ -1,4 +1,5 @@
 import type { Database, OpenDatabase } from '../db/client.ts'
+import type { ServerLooks } from '../discovery/server-looks.ts'
 import type { MemoryBudget } from '../host/budget.ts'
 import type { Log } from '../log.ts'
 import type { AdminRoute } from '../machines/rules/admin-route.ts'
@@ -11,10 +12,12 @@ import type { Accounts } from './accounts/accounts.ts'
 import type { Callers } from './accounts/callers.ts'
 import type { AgentBundle } from './agents/agent-bundle.ts'
 import type { Enrollment } from './agents/enrollment.ts'
+import type { Joining } from './agents/joining.ts'
 import type { NodeAlarmBook } from './agents/node-alarms.ts'
 import type { VerifyNodeKey } from './agents/node-keys.ts'
 import type { NodeProofs } from './agents/node-proofs.ts'
 import type { Payees } from './agents/payees.ts'
+import type { RouterIdentity } from './agents/router-identity.ts'
 import type { ChainReport } from './audit/audit-check.ts'
 import type { AuditContext } from './audit/audit-context.ts'
 import type { AuditLog } from './audit/audit-log.ts'
@@ -92,9 +95,14 @@ export interface GatewayHandle {
   /** Which model belongs where (§37). */
   readonly planner: MemoryPlanner
   readonly enrollment: Enrollment
+  readonly joining: Joining
+  /** For model servers on the network that an operator names. */
+  readonly serverLooks: ServerLooks
   readonly verifyNodeKey: VerifyNodeKey
   readonly agentBundle: AgentBundle
   readonly routerKeys: RouterKeys
+  /** By which this gateway signs to nodes. */
+  readonly routerIdentity: Pick<RouterIdentity, 'publicKeys' | 'signAs'>
   readonly chat: Chat
   readonly mixtures: Mixtures
   /** Tokens as the nodes count them. */

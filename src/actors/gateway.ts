@@ -1,4 +1,5 @@
 import { holdsWithin } from '../deadline.ts'
+import { ServerLooks } from '../discovery/server-looks.ts'
 import { failureName, type Log } from '../log.ts'
 import { doorsOf } from '../settings/listen-address.ts'
 import { createAddressHash } from './audit/address-hash.ts'
@@ -9,7 +10,7 @@ import { createStatecharts } from './console/statecharts.ts'
 import { builtVerifyPage, bundleVerifyPage } from './console/verify-page.ts'
 import { type Actors, createActors, evmChainOf } from './gateway-actors.ts'
 import type { GatewayHandle, GatewayParts, RunningGateway } from './gateway-handle.ts'
-import { placesOf } from './pool/pool-counts.ts'
+import { hardwareOf, placesOf } from './pool/pool-counts.ts'
 
 /** How long `/readyz` waits for the first answers of nodes, ms. */
 const probingMsMax = 5_000
@@ -46,6 +47,7 @@ function observe({
     claimsAtBound: () => router.counts().claimsAtBound,
     queued: () => router.counts().queued,
     memory: () => memory,
+    hardware: () => hardwareOf(router.nodes(), (nodeId) => router.nodeName(nodeId)),
     places: () => placesOf(router.nodes(), (nodeId) => router.nodeName(nodeId)),
     placements: () => placements.counts,
     wantedReplicas: () => planner.wantedReplicas(),
@@ -137,9 +139,12 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     log,
     checkAuditChains: () => checkChains(db, auditKeys),
     enrollment: agents.enrollment,
+    joining: agents.joining,
+    serverLooks: new ServerLooks(),
     verifyNodeKey: agents.keyVerifier(actors.router),
     agentBundle: agents.bundle,
     routerKeys: agents.routerKeys,
+    routerIdentity: agents.router,
     dialIn: agents.dialIn,
     nodeProofs: agents.proofs,
     payees: agents.payees,

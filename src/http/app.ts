@@ -23,6 +23,7 @@ import { modelRoutes } from './routes/models.ts'
 import { agentFileRoutes } from './routes/node-agent/agent-file.ts'
 import { bunFileRoutes } from './routes/node-agent/bun-file.ts'
 import { enrollRoutes } from './routes/node-agent/enroll.ts'
+import { joinRoutes } from './routes/node-agent/join.ts'
 import { keyVerifyRoutes } from './routes/node-agent/key-verify.ts'
 import { nodeAlarmRoutes } from './routes/node-agent/node-alarms.ts'
 import { routerKeyRoutes } from './routes/node-agent/router-keys.ts'
@@ -98,6 +99,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(agentFileRoutes(context))
     .use(bunFileRoutes(context))
     .use(enrollRoutes(context))
+    .use(joinRoutes(context))
     .use(routerKeyRoutes(context))
     .use(keyVerifyRoutes(context))
     .use(nodeTunnelRoutes(context))

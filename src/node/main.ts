@@ -6,6 +6,7 @@ import { parseNoteKey } from '../protocol/log/note.ts'
 import { nodeBaseUrl } from '../transport/http1/direct.ts'
 import { checkAttest } from './attestation/attester.ts'
 import type { TransportKeys } from './commands/transport-keys.ts'
+import type { HardwareWatch } from './hardware/hardware-watch.ts'
 import { NodeStartError } from './membership/enrollment.ts'
 import { lockFolder } from './membership/folder-lock.ts'
 import { checkJoining, enrolled } from './membership/joining.ts'
@@ -32,6 +33,7 @@ export interface RunningNode {
   /** The routes, without a socket. */
   handle(request: Request): Promise<Response>
   readonly runtimes: RuntimeSet
+  readonly hardware: Pick<HardwareWatch, 'look'>
   readonly transportKeys: TransportKeys
   /** null if the gateway calls this agent at its `endpoint_url`, or if there is no gateway. */
   readonly tunnel: NodeTunnel | null
@@ -132,6 +134,7 @@ function running(started: Started, membership: Membership | null): Omit<RunningN
     folder: started.folder.path,
     handle: served.routes.handle,
     runtimes,
+    hardware: started.hardware,
     transportKeys: started.transportKeys,
     tunnel,
     payeeWatch,

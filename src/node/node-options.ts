@@ -1,4 +1,5 @@
 import type { AttestOptions } from './attestation/attester.ts'
+import type { HardwareOptions } from './hardware/hardware-watch.ts'
 import type { JoinOptions } from './membership/joining.ts'
 import type { RuntimeTimes } from './runtimes/local-runtime.ts'
 import type { DeclaredRanker, RuntimeKey } from './runtimes/runtime-set.ts'
@@ -27,6 +28,8 @@ export interface NodeOptions extends JoinOptions {
   readonly drainMs?: number
   /** How long running work may take at the stop, ms. */
   readonly graceMs?: number
+  /** Where tools and files of this computer's hardware are. */
+  readonly hardware?: Partial<HardwareOptions>
   readonly serverTimes?: Partial<ServerTimes>
   readonly sealedTimes?: SealedTimes
   readonly sealedKeyTimes?: SealedKeyTimes

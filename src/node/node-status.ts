@@ -2,6 +2,7 @@ import type { DeviceMb } from '../machines/rules/model-memory.ts'
 import type { SigningKey } from '../protocol/signing/ed25519.ts'
 import { statusMessage } from '../protocol/signing/signatures.ts'
 import { type NodeStatus, runtimesMax } from '../protocol/wire/nodes/agent.ts'
+import type { Hardware } from '../protocol/wire/nodes/hardware.ts'
 import { isoTime } from '../time.ts'
 import type { TransportKeys } from './commands/transport-keys.ts'
 import { agentRuntime } from './runtimes/local-runtime.ts'
@@ -14,6 +15,8 @@ export interface StatusParts {
   readonly transportKeys: TransportKeys
   /** By device, what the models of the agent's own servers may take; null: it runs none. */
   readonly budgetMb: () => DeviceMb | null
+  /** null: nothing is known of it yet. */
+  readonly hardware: () => Hardware | null
   readonly sealedKeys: SealedKeys
   /** The agent takes nothing new any more. */
   readonly stopping: () => boolean
@@ -24,6 +27,7 @@ export function nodeStatus(parts: StatusParts, nodeId: string, nonce: string): N
   const { identity } = parts
   const stopping = parts.stopping()
   const budgetMb = parts.budgetMb()
+  const hardware = parts.hardware()
   const unsigned = {
     node_id: nodeId,
     sent_at: isoTime(Date.now()),
@@ -32,6 +36,7 @@ export function nodeStatus(parts: StatusParts, nodeId: string, nonce: string): N
       .slice(0, runtimesMax)
       .map((runtime) => agentRuntime(runtime, stopping)),
     ...(budgetMb === null ? {} : { memory_mb: budgetMb }),
+    ...(hardware === null ? {} : { hardware }),
     transport_keys: [...parts.transportKeys.published()],
     sealed_keys: [...parts.sealedKeys.published()],
   }

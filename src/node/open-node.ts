@@ -6,6 +6,7 @@ import type { RuntimeId } from '../ids.ts'
 import { Closing } from '../listener/closing.ts'
 import { watchDescriptors } from '../listener/descriptor-watch.ts'
 import { loadTransportKeys, type TransportKeys } from './commands/transport-keys.ts'
+import { type HardwareWatch, watchHardware } from './hardware/hardware-watch.ts'
 import { NodeStartError } from './membership/enrollment.ts'
 import { type Identity, loadIdentity } from './membership/identity.ts'
 import type { Place } from './membership/membership.ts'
@@ -41,6 +42,7 @@ export interface Started {
   readonly servers: ModelServers | null
   /** Of the file. */
   readonly watching: Loop | null
+  readonly hardware: HardwareWatch
   readonly served: Served
   readonly port: number
   readonly closing: Closing
@@ -97,6 +99,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
     ...(options.discoverMs === undefined ? {} : { discoverMs: options.discoverMs }),
     ...(options.runtimeTimes === undefined ? {} : { times: options.runtimeTimes }),
   })
+  const hardware = watchHardware({ folder: folder.path, ...options.hardware })
   try {
     const budgetMb = () => servers?.budgetMb ?? null
     const served = createRoutes({
@@ -109,6 +112,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
       runtimes,
       place,
       budgetMb,
+      hardware: hardware.now,
       log,
       days: options.receiptDays,
     })
@@ -130,6 +134,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
       runtimes,
       servers,
       watching,
+      hardware,
       served,
       port,
       closing,
@@ -137,6 +142,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
       unwatch,
     }
   } catch (error) {
+    await hardware.stop()
     runtimes.stop()
     await servers?.stop()
     throw error
@@ -149,12 +155,14 @@ export async function closeNode({
   runtimes,
   servers,
   watching,
+  hardware,
   served,
   unlock,
   unwatch,
 }: Started): Promise<void> {
   unwatch()
   await watching?.stop()
+  await hardware.stop()
   await served.routes.app.server?.stop(true)
   runtimes.stop()
   await servers?.stop()

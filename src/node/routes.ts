@@ -34,6 +34,7 @@ export interface RoutesOptions {
   readonly runtimes: RuntimeSet
   readonly place: Place
   readonly budgetMb: StatusParts['budgetMb']
+  readonly hardware: StatusParts['hardware']
   readonly log: Log
   /** How long the hashes of signed receipts are kept. */
   readonly days: number | undefined
@@ -63,7 +64,18 @@ function membershipOf({ membership }: Place): Membership {
 
 /** The agent's routes over all that they need. */
 export function createRoutes(options: RoutesOptions): Served {
-  const { folder, identity, transportKeys, sealedKeys, sealedTimes: times, runtimes, place, budgetMb, log } = options
+  const {
+    folder,
+    identity,
+    transportKeys,
+    sealedKeys,
+    sealedTimes: times,
+    runtimes,
+    place,
+    budgetMb,
+    hardware,
+    log,
+  } = options
   const { attest } = options
   let stopping = false
   const chat = new NodeChat(runtimes)
@@ -104,6 +116,7 @@ export function createRoutes(options: RoutesOptions): Served {
     sign,
     transportKeys,
     budgetMb,
+    hardware,
     sealedKeys,
     sealed,
     replays: openReplays({ folder }),

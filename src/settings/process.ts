@@ -20,7 +20,7 @@ export const processSettings = {
     kind: 'flag',
     default: false,
     meaning:
-      'Tells the local network by multicast DNS that this computer is `penstock.local`. Needs an `SVC_HOST` that other devices reach.',
+      'Announces the gateway on the local network by multicast DNS: as `penstock.local`, and to node agents that look for one. Needs an `SVC_HOST` that other devices reach.',
   },
   SVC_DATA_DIR: {
     kind: 'text',

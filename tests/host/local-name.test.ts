@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { SrvAnswer, StringAnswer } from 'dns-packet'
 import multicastDns, { type MulticastDNS, type ResponsePacket } from 'multicast-dns'
+import { announcedGateways } from '../../src/discovery/gateways.ts'
 import { announce, localName } from '../../src/host/local-name.ts'
 import { ownAddresses } from '../../src/host/own-addresses.ts'
 import { createLog } from '../../src/log.ts'
@@ -8,7 +9,7 @@ import { readConfig } from '../../src/settings/config.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
 import { lasts } from '../support/run/lasts.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
-import { waitUntil } from '../support/run/wait-until.ts'
+import { settled, waitFor, waitUntil } from '../support/run/wait-until.ts'
 
 const someName = 'penstock-hears-itself.local'
 const service = 'penstock._http._tcp.local'
@@ -63,6 +64,28 @@ describe.skipIf(!(await hearsItself()))('SVC_MDNS', () => {
     gateway = await startTestGateway({ env: { SVC_HOST: '0.0.0.0', SVC_MDNS: 'true' } })
   })
   afterAll(() => device.stop())
+
+  test('§39: an agent that looks for a gateway finds this one, where it listens or where its own URL leads', async () => {
+    const { port } = new URL(gateway.url)
+    const found = (fits: (url: URL) => boolean) =>
+      waitFor('the gateway', async () =>
+        (await announcedGateways({ withinMs: 300 })).map(({ url }) => new URL(url)).find(fits),
+      )
+    const here = await found((url) => url.port === port)
+    expect(['127.0.0.1', ...ownAddresses()]).toContain(here.hostname)
+    const log = createLog('silent', () => {})
+    const publicUrl = `https://gateway-${port}.example`
+    const stop = await announce({ host: '0.0.0.0', port: 9, publicUrl, log })
+    await found(({ origin }) => origin === publicUrl)
+    await stop()
+  })
+
+  test('§39: who gives up looking waits no longer', async () => {
+    const leaving = new AbortController()
+    const looking = announcedGateways({ withinMs: 600_000, signal: leaving.signal })
+    leaving.abort()
+    await settled('the end of the search', looking)
+  })
 
   test('another device finds the gateway by name, and its service with the port; on its end it says goodbye', async () => {
     const port = Number(new URL(gateway.url).port)

@@ -13,11 +13,18 @@ function reaches({ hostname: host, port, protocol }: URL, door: ListenAddress): 
   return host.replace(/^\[|\]$/g, '') === door.hostname
 }
 
-/** The gateway would ask itself, again and again. */
-export function refuseItself(gateway: Pick<GatewayHandle, 'baseUrl' | 'doors'>, given: string): void {
-  if (!URL.canParse(given)) return
+type Doors = Pick<GatewayHandle, 'baseUrl' | 'doors'>
+
+/** Whether a URL leads to the gateway that is asked. */
+export function isItself(gateway: Doors, given: string): boolean {
+  if (!URL.canParse(given)) return false
   const url = new URL(given)
   const { origin } = new URL(gateway.baseUrl())
-  if (url.origin !== origin && !gateway.doors().some((door) => reaches(url, door))) return
+  return url.origin === origin || gateway.doors().some((door) => reaches(url, door))
+}
+
+/** The gateway would ask itself, again and again. */
+export function refuseItself(gateway: Doors, given: string): void {
+  if (!isItself(gateway, given)) return
   throw new Problem('invalid_request', { param: 'url', detail: 'This is the address of the gateway itself' })
 }

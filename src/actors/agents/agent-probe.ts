@@ -13,6 +13,7 @@ import {
   nodeStatusPath,
   type TransportKey,
 } from '../../protocol/wire/nodes/agent.ts'
+import { Hardware } from '../../protocol/wire/nodes/hardware.ts'
 import type { SealedKey } from '../../protocol/wire/nodes/sealed-key.ts'
 import type { RuntimeModel } from '../../runtimes/runtime.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
@@ -23,7 +24,7 @@ export interface AgentProbeOptions {
   readonly transport: NodeTransport
   readonly nodeId: NodeId
   readonly identity: VerifyKey
-  /** Hears the keys of each good status that the node itself has signed. */
+  /** Hears the keys of each good status that the node itself has signed, and what its computer is like. */
   readonly published: (keys: PublishedKeys) => void
 }
 
@@ -32,9 +33,12 @@ export interface PublishedKeys {
   readonly transport: readonly TransportKey[]
   /** To which sealed inference is. */
   readonly sealed: readonly SealedKey[]
+  /** null: the agent tells nothing usable of its computer. */
+  readonly hardware: Hardware | null
 }
 
 const checkStatus = TypeCompiler.Compile(NodeStatus)
+const checkHardware = TypeCompiler.Compile(Hardware)
 
 /** Checks model ids one by one, so that one malformed name does not hide the others (§22). */
 function withoutOddModels(value: unknown): unknown {
@@ -46,6 +50,17 @@ function withoutOddModels(value: unknown): unknown {
       ? { ...runtime, models: runtime.models.filter((model) => usable(model ?? {})) }
       : runtime
   return { ...(value as object), runtimes: runtimes.map(clean) }
+}
+
+/** Impossible numbers of a GPU are no reason to call the node ill: then nothing is known of its hardware. */
+function hardwareIn(value: unknown): Hardware | null {
+  const { hardware } = (value ?? {}) as { readonly hardware?: unknown }
+  return checkHardware.Check(hardware) ? hardware : null
+}
+
+function withoutHardware(value: unknown): unknown {
+  const { hardware: _, ...rest } = value as { readonly hardware?: unknown }
+  return rest
 }
 
 /** What an agent says of a model whose server it runs itself; `sentAtMs`: by its clock, which need not be right. */
@@ -114,10 +129,12 @@ export function createAgentProbe(options: AgentProbeOptions): Probe {
       if (response.status === 401) return { kind: 'failed', code: 'unauthorized' }
       if (response.status !== 200 || value === undefined) return { kind: 'failed', code: 'malformed' }
       if (!isSigned(value, nonce, options)) return { kind: 'failed', code: 'signature_invalid' }
-      const status = withoutOddModels(value)
+      const hardware = hardwareIn(value)
+      const status = withoutOddModels(hardware === null ? withoutHardware(value) : value)
       if (!checkStatus.Check(status)) return { kind: 'failed', code: 'malformed' }
       published({
         transport: status.transport_keys.filter((key) => isOwnTransportKey(key, identity)),
+        hardware,
         sealed: (status.sealed_keys ?? []).filter((key) => isOwnSealedKey(key, identity)),
       })
       return { kind: 'answered', reports: status.runtimes.map((runtime) => reportOf(runtime, status)) }

@@ -102,11 +102,17 @@ function tokenInvalid(token: string): Problem {
 }
 const refused = (param: string, detail: string) => new Problem('invalid_request', { param, detail })
 
-/** Verifies that the sender owns the identity key, and that the identity signed the transport keys. */
-function provenKey(request: EnrollRequest): VerifyKey {
+/**
+ * Verifies that the sender owns the identity key, and that the identity signed the transport keys. `message`: the text
+ * that the request's own signature covers.
+ */
+export function provenKey(
+  request: Pick<EnrollRequest, 'public_key_ed25519' | 'transport_keys' | 'signature_ed25519'>,
+  message: string,
+): VerifyKey {
   const key = verifyKey(request.public_key_ed25519)
   if (key === null) throw refused('public_key_ed25519', 'public_key_ed25519 is not an Ed25519 public key')
-  if (!key.verify(enrollMessage(request), request.signature_ed25519)) throw new Problem('signature_invalid')
+  if (!key.verify(message, request.signature_ed25519)) throw new Problem('signature_invalid')
   if (!request.transport_keys.every((transport) => isOwnTransportKey(transport, key))) {
     throw refused(
       'transport_keys',
@@ -126,7 +132,7 @@ async function findGrant(token: string, { db, peppers }: EnrollmentOptions) {
 
 async function enroll(request: EnrollRequest, options: EnrollmentOptions): Promise<EnrolledNode> {
   const { db, endpoints } = options
-  const key = provenKey(request)
+  const key = provenKey(request, enrollMessage(request))
   const { enrollment_token: token, endpoint_url: endpointUrl } = request
   const found = await findGrant(token, options)
   if (found === null) throw tokenInvalid(request.enrollment_token)

@@ -17,6 +17,8 @@ export interface RouterIdentity {
   readonly announcement: RouterKeys
   /** The value of `X-SVC-Router-Signature` for one request, signed with the newest key. */
   stamp(request: RouterRequest): string
+  /** A signature by the key of this name; null: it is no key of this gateway any more. */
+  signAs(kid: string, message: string): string | null
 }
 
 /** `seeds`: SVC_ROUTER_KEY, newest first. */
@@ -29,6 +31,7 @@ export function createRouterIdentity(seeds: readonly string[], now: () => number
   const signatures = keys.map((key) => ({ kid: key.keyId, signature_ed25519: key.sign(message) }))
   return {
     publicKeys,
+    signAs: (kid, message) => keys.find(({ keyId }) => keyId === kid)?.sign(message) ?? null,
     announcement: { router_public_keys: publicKeys, signatures },
     stamp: (request) => {
       const stamp = { kid: newest.keyId, timestamp: Math.floor(now() / secondMs), nonce: newNonce() }

@@ -92,8 +92,9 @@ function agentProbe(node: PoolNode, transport: NodeTransport, identity: VerifyKe
       },
     )
   }
-  const published = ({ transport: transportKeys, sealed: sealedKeys }: PublishedKeys) => {
+  const published = ({ transport: transportKeys, sealed: sealedKeys, hardware }: PublishedKeys) => {
     const { row } = node
+    node.hardware = hardware
     if (canonicalJson(transportKeys) !== canonicalJson(row.transportKeys ?? [])) {
       stored(saveTransportKeys(options.db, nodeId, transportKeys), { transportKeys })
     }

@@ -4,6 +4,7 @@ import { unitsPerToken } from '../../machines/placement/cache-view.ts'
 import type { CacheViews } from '../../machines/placement/cache-views.ts'
 import type { UsageClaims } from '../../machines/rules/pricing.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
+import type { Hardware } from '../../protocol/wire/nodes/hardware.ts'
 import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import { isPooled, type RuntimeStatus } from '../../runtimes/runtime.ts'
@@ -29,6 +30,8 @@ export interface NodeView {
   /** A code of `TransportFailure` or `PollResult`, or the `cause` of a call, but never an address. */
   readonly lastError: { readonly code: string; readonly atMs: number } | null
   readonly claims: UsageClaims
+  /** As its agent told it last, and only while the node is there. */
+  readonly hardware: Hardware | null
 }
 
 export interface RuntimeView {
@@ -110,6 +113,7 @@ export function viewOf(node: PoolNode, sources: ViewSources): NodeView {
     transport: sources.way,
     runtimes,
     lastError: node.lastError,
+    hardware: node.state === 'offline' ? null : node.hardware,
     claims: { calls: node.claims.calls, atBound: node.claims.atBound },
   }
 }

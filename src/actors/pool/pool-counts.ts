@@ -1,5 +1,6 @@
 import type { NodeId } from '../../ids.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
+import type { NodeHardware } from '../telemetry/hardware-metrics.ts'
 import type { ModelPlace } from '../telemetry/placement-metrics.ts'
 import type { NodeView } from './node-view.ts'
 import type { PoolNode } from './pool-node.ts'
@@ -51,3 +52,10 @@ export function placesOf(nodes: readonly NodeView[], nameOf: (nodeId: string) =>
     )
   })
 }
+
+/** What agents tell of their computers. */
+export const hardwareOf = (
+  nodes: readonly NodeView[],
+  nameOf: (nodeId: string) => string | null,
+): readonly NodeHardware[] =>
+  nodes.flatMap(({ nodeId, hardware }) => (hardware === null ? [] : [{ node: nameOf(nodeId) ?? nodeId, hardware }]))

@@ -7,6 +7,7 @@ import { LastClaims } from '../../machines/rules/pricing.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
 import type { NodeWatch, RuntimeReport } from '../../polling/node-watch.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
+import type { Hardware } from '../../protocol/wire/nodes/hardware.ts'
 import { Roster } from '../../roster.ts'
 import { isPooled, type RuntimeStatus } from '../../runtimes/runtime.ts'
 import { minuteMs } from '../../time.ts'
@@ -41,6 +42,8 @@ export class PoolNode implements RoutedNode {
   identity: VerifyKey | null = null
   sinceMs: number
   lastError: { readonly code: string; readonly atMs: number } | null = null
+  /** As its agent told it last; null: it has none, or tells nothing. */
+  hardware: Hardware | null = null
   transport: NodeTransport | null = null
   watch: NodeWatch | null = null
   private readonly retired: NodeTransport[] = []

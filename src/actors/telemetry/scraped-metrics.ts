@@ -3,6 +3,7 @@ import { metricPrefix } from '../../brand.ts'
 import type { MemoryBudget } from '../../host/budget.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
 import type { LedgerState } from '../money/ledger.ts'
+import { type NodeHardware, registerHardware } from './hardware-metrics.ts'
 import { type ModelPlace, registerPlaces } from './placement-metrics.ts'
 
 /** What is read when somebody scrapes. */
@@ -17,6 +18,7 @@ export interface MetricSources {
   claimsAtBound(): Readonly<Record<string, number>>
   queued(): number
   places(): readonly ModelPlace[]
+  hardware(): readonly NodeHardware[]
   /** Servers that the demand for each model asks for. */
   wantedReplicas(): Promise<Readonly<Record<string, number>>>
   placements(): Readonly<Record<'told' | 'heard' | 'dropped', number>>
@@ -229,6 +231,7 @@ export function registerScraped(registry: Registry, sources: Partial<MetricSourc
   const scraped = createScraped(registry)
   poolMetrics(scraped, sources, registry)
   registerPlaces(registry, () => sources.places?.())
+  registerHardware(registry, () => sources.hardware?.())
   recordMetrics(scraped, sources)
   memoryMetrics(scraped, sources)
   ledgerMetrics(scraped, sources)

@@ -26,6 +26,8 @@ export interface AdminCall {
   readonly approved?: boolean
   /** The ETag of the row that is changed, as it was read; null: there was none. Absent: of a gateway that names none. */
   readonly seen?: string | null | undefined
+  /** How long the answer may take where it is work on a network, ms. */
+  readonly withinMs?: number
 }
 
 /** An id as one part of a path. */
@@ -78,7 +80,7 @@ export class GatewayClient {
         ...this.approverLine(call),
       },
       ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
-      signal: AbortSignal.timeout(answerWithinMs),
+      signal: AbortSignal.timeout(call.withinMs ?? answerWithinMs),
     })
     if (!response.ok) throw await refused(response, (refusal) => this.adminHints(refusal, call))
     return (response.status === 204 ? null : await this.json(response)) as T

@@ -19,7 +19,8 @@ export interface Terminal {
   err(text: string): void
   /** Plain text unless standard output is a terminal and NO_COLOR is unset. */
   style(style: Style, text: string): string
-  confirm(question: string): Promise<boolean>
+  /** No where the signal or the input ends first. */
+  confirm(question: string, signal?: AbortSignal): Promise<boolean>
   /** All of standard input. */
   readAll(): Promise<string>
 }
@@ -36,10 +37,12 @@ export function createTerminal(env: Readonly<Record<string, string | undefined>>
       const [on, off] = codes[style]
       return colour && text !== '' ? `\u001b[${on}m${text}\u001b[${off}m` : text
     },
-    confirm: async (question) => {
+    confirm: async (question, signal) => {
       const lines = createInterface({ input: process.stdin, output: process.stderr })
       try {
-        return /^y(es)?$/i.test((await lines.question(`${question} [y/N] `)).trim())
+        const ended = new Promise<string>((resolve) => lines.once('close', () => resolve('')))
+        const answered = lines.question(`${question} [y/N] `, signal === undefined ? {} : { signal })
+        return /^y(es)?$/i.test((await Promise.race([answered, ended])).trim())
       } catch {
         // Ctrl-C or the end of input: no.
         process.stderr.write('\n')

@@ -52,8 +52,8 @@ export const removeNode = (node: Node): Act => ({
 
 export const defaults = { visibility: 'private', node_class: 'standard', privacy_class: 'private' } as const
 
-const nodeName: ActField = { name: 'name', label: 'Name', hint: 'optional: by default host and port' }
-const owner = (customers: readonly Choice[]): ActField =>
+export const nodeName: ActField = { name: 'name', label: 'Name', hint: 'optional: by default host and port' }
+export const owner = (customers: readonly Choice[]): ActField =>
   customers.length > 0
     ? { name: 'customer_id', label: 'Owner', kind: 'choice', of: customers }
     : { name: 'customer_id', label: 'Owner', hint: 'the id of the customer to whom it belongs', required: true }

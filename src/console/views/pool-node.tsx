@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { hardwareWords } from '../../actions/frame/hardware-words.ts'
 import type { Node } from '../../protocol/wire/admin/admin.ts'
 import { ActButton, ActButtons } from '../actions/act-button.tsx'
 import { removeNode } from '../actions/node-acts.ts'
@@ -154,6 +155,7 @@ function Facts({ node }: { node: Node }) {
     ['Class', node.node_class],
     ['Added by', node.origin],
     ['Identity', node.identity_fingerprint],
+    ...hardwareWords(node.hardware),
     ...(node.alarms ?? []).map(({ code, subject, at }) => ['Alarm of the node', `${code}: ${subject}, ${at}`] as const),
     ['Claims at the bound', calls === 0 ? null : `${atBound} of the last ${calls} paid calls`],
     ['Runtimes', node.runtimes.map(({ runtime_kind, state }) => `${runtime_kind} (${state})`).join(', ') || null],

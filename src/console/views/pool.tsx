@@ -13,6 +13,7 @@ import { useVirtual } from '../parts/virtual.ts'
 import { liveNodes } from '../state/live.ts'
 import { useLoad } from '../state/load.ts'
 import { mayAct } from '../state/session.ts'
+import { Joins } from './pool-joins.tsx'
 import { NodeRow } from './pool-node.tsx'
 
 const rowsEveryMs = 30_000
@@ -81,6 +82,7 @@ export function Pool() {
           <ActButton act={enrolNode(owners)} label="Enrol a computer" />
         </p>
       </div>
+      <Joins owners={owners} />
       <Part what="the nodes" loaded={list} again={again}>
         {() => {
           const nodes = rows.map((row) => merged(row, live.get(row.node_id))).toSorted(byNeed)
@@ -88,7 +90,8 @@ export function Pool() {
             return (
               <Empty title="No node yet">
                 Add a model server by its URL, or enrol a computer that the gateway cannot reach. On the command line:{' '}
-                <code>./penstock nodes add</code> and <code>./penstock nodes enroll</code>.
+                <code>./penstock nodes add</code> and <code>./penstock nodes enroll</code>. A computer that starts{' '}
+                <code>./penstock node</code> asks to join by six words, which appear here.
               </Empty>
             )
           return (

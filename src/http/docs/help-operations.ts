@@ -166,5 +166,13 @@ export const helpAdministration = {
       means: 'There is no enrolment token with this id.',
       next: 'Take the id (`enr_…`, not the token itself) from the list of enrolment tokens.',
     },
+    join_not_found: {
+      means: 'No computer asks to join under this id, or it no longer does.',
+      next: 'List those that wait (`./penstock nodes join`), or start the agent on that computer again.',
+    },
+    joins_full: {
+      means: 'As many computers wait to join as may: 5 from one address, 50 in all.',
+      next: 'Confirm or refuse those that wait, or wait 15 minutes.',
+    },
   },
 } as const satisfies HelpFamily

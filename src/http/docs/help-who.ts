@@ -97,6 +97,8 @@ export const whoMends: Readonly<Record<ProblemCode, Mender>> = {
   request_not_found: 'sender',
   enrollment_token_invalid: 'operator',
   enrollment_token_not_found: 'sender',
+  join_not_found: 'sender',
+  joins_full: 'operator',
   tunnel_auth_failed: 'node',
   signature_malformed: 'node',
   signature_expired: 'node',

@@ -17,6 +17,7 @@ const absentCodes: Readonly<Record<string, ProblemCode>> = {
   command_id: 'command_not_found',
   customer_id: 'customer_not_found',
   job_id: 'job_not_found',
+  join_id: 'join_not_found',
   key_id: 'key_not_found',
   machine: 'machine_not_found',
   node_id: 'node_not_found',

@@ -35,9 +35,11 @@ export function readsBy<C extends object, B>(schema: TSchema, read: (context: C)
   }
 }
 
-/** A route that is no action: the handler's `body` is what was sent. */
-export const readsPlainly = <S extends TSchema>({ connections }: HttpContext, schema: S) =>
-  readsBy(schema, ({ request }: { readonly request: Request }) => connections.body(request, readBody(request, schema)))
+/** A route that is no action: the handler's `body` is what was sent, at most `bytesMax` bytes of it. */
+export const readsPlainly = <S extends TSchema>({ connections }: HttpContext, schema: S, bytesMax?: number) =>
+  readsBy(schema, ({ request }: { readonly request: Request }) =>
+    connections.body(request, readBody(request, schema, bytesMax)),
+  )
 
 /** Members of a route's `detail` that document what its handler reads by itself. */
 export const documented = (

@@ -92,6 +92,7 @@ export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): No
     payout_address: open ? row.payoutAddress : null,
     payout_address_by: open ? sayerOf(row) : null,
     alarms: [...(row.alarms ?? [])],
+    hardware: live?.hardware ?? null,
     origin: row.origin,
     admin_state: row.adminState,
     state: row.adminState === 'revoked' ? 'revoked' : moving.state,

@@ -8,6 +8,7 @@ export type TargetType =
   | 'audit_events'
   | 'node'
   | 'enrollment_token'
+  | 'join'
   | 'gateway_key'
   | 'model'
   | 'payout_batch'

@@ -64,8 +64,17 @@ export async function enroll(request: EnrollmentRequest, folder: PrivateFolder):
   if (!Value.Check(EnrollResponse, answer)) {
     throw new NodeStartError('This version does not understand the gateway’s answer to the enrolment.')
   }
+  return keepEnrollment(answer, request, folder)
+}
+
+/** Later starts need neither token nor words. */
+export function keepEnrollment(
+  answer: EnrollResponse,
+  { gatewayUrl, insecure }: Pick<EnrollmentRequest, 'gatewayUrl' | 'insecure'>,
+  folder: PrivateFolder,
+): Enrollment {
   const { status: _, protocol_version: __, ...rest } = answer
-  const enrollment = { gateway_url: request.gatewayUrl, ...(request.insecure ? { insecure: true } : {}), ...rest }
+  const enrollment = { gateway_url: gatewayUrl, ...(insecure ? { insecure: true } : {}), ...rest }
   folder.write(enrollmentFile, enrollment)
   return enrollment
 }
@@ -85,16 +94,16 @@ async function ask(url: string, body: object): Promise<unknown> {
   } catch {
     throw new NodeStartError('The gateway does not answer. Check the address in --gateway and the network.')
   }
-  if (!response.ok) throw new NodeStartError(refusal(response.status, answer))
+  if (!response.ok) throw new NodeStartError(refusal('enrolment', response.status, answer))
   return answer
 }
 
 /** The gateway's own words, a title and a code. The token never appears. */
-function refusal(status: number, answer: unknown): string {
+export function refusal(what: 'enrolment' | 'join', status: number, answer: unknown): string {
   const { title, detail, code } = (answer ?? {}) as Readonly<Record<string, unknown>>
   const said = [title, detail].filter((text) => typeof text === 'string' && text.length <= 500)
   const words = [...new Set(said)].join('. ')
-  return `The gateway refused the enrolment: ${words === '' ? `HTTP ${status}` : words} (${typeof code === 'string' ? code : status})`
+  return `The gateway refused the ${what}: ${words === '' ? `HTTP ${status}` : words} (${typeof code === 'string' ? code : status})`
 }
 
 /** Accepts https and wss, or loopback. Other URLs need the operator's consent (§22). */

@@ -1,11 +1,14 @@
 import type { PrivateFolder } from '../../host/private-files.ts'
 import type { Log } from '../../log.ts'
 import type { TransportKeys } from '../commands/transport-keys.ts'
+import { askToJoin, type JoinWish } from './asking-to-join.ts'
 import {
   checkedGatewayUrl,
   checkSecure,
   type Enrollment,
+  type EnrollmentRequest,
   enroll,
+  keepEnrollment,
   NodeStartError,
   readEnrollment,
 } from './enrollment.ts'
@@ -26,9 +29,16 @@ export interface JoinOptions {
    * tunnel.
    */
   readonly endpointUrl?: string
+  /** Without a token: asks to join and has people compare words. */
+  readonly words?: JoinByWords
   /** Allow a gateway without TLS beyond loopback. */
   readonly insecure?: boolean
   readonly log: Log
+}
+
+export interface JoinByWords extends Pick<JoinWish, 'talk' | 'signal' | 'askEveryMs'> {
+  /** As this computer calls itself; the operator may choose another name. */
+  readonly name: string | null
 }
 
 /** The agent's own keys, which it sends to the gateway at the enrolment. */
@@ -46,7 +56,7 @@ const insecureOf = ({ insecure = false }: JoinOptions, known: Enrollment | null 
  * `NodeStartError`, `PrivateFileError`.
  */
 export function checkJoining(options: JoinOptions, folder: PrivateFolder): boolean {
-  const { gatewayUrl, token } = options
+  const { gatewayUrl, token, words } = options
   const known = readEnrollment(folder)
   const given = gatewayUrl === undefined ? null : checkedGatewayUrl(gatewayUrl, insecureOf(options, known))
   if (known !== null) {
@@ -56,8 +66,10 @@ export function checkJoining(options: JoinOptions, folder: PrivateFolder): boole
       )
     }
     checkedGatewayUrl(known.gateway_url, insecureOf(options, known))
-  } else if (given !== null && token === undefined) {
-    throw new NodeStartError('An enrolment needs --token beside --gateway. An operator makes one with `nodes enroll`.')
+  } else if (given !== null && token === undefined && words === undefined) {
+    throw new NodeStartError(
+      'An enrolment needs --token beside --gateway, or somebody at this computer who compares words. An operator makes a token with `nodes enroll`.',
+    )
   } else if (given === null && token !== undefined) {
     throw new NodeStartError(
       'An enrolment needs --gateway beside --token, with the URL of the gateway that made the token.',
@@ -73,27 +85,41 @@ export async function enrolled(options: JoinOptions, folder: PrivateFolder, own:
   return enrollment
 }
 
-async function enrolledNow(
-  options: JoinOptions,
-  folder: PrivateFolder,
-  { identity, transportKeys }: OwnKeys,
-): Promise<Enrollment | null> {
+async function enrolledNow(options: JoinOptions, folder: PrivateFolder, own: OwnKeys): Promise<Enrollment | null> {
   const { gatewayUrl, token } = options
-  if (gatewayUrl === undefined || token === undefined) return null
+  if (gatewayUrl === undefined) return null
+  const place = { gatewayUrl: checkedGatewayUrl(gatewayUrl, insecureOf(options)), insecure: insecureOf(options) }
+  if (token === undefined) return options.words === undefined ? null : joined(options, place, folder, own)
+  const { identity, transportKeys } = own
   const made = await enroll(
     {
-      gatewayUrl: checkedGatewayUrl(gatewayUrl, insecureOf(options)),
+      ...place,
       token,
       identity,
       transportKeys: transportKeys.published(),
       visibility: options.visibility ?? null,
       payoutAddress: options.payoutAddress ?? null,
       endpointUrl: options.endpointUrl ?? null,
-      insecure: insecureOf(options),
     },
     folder,
   )
   options.log.info('enrolled', { node_id: made.node_id })
+  await statePayeeOf(options, folder, identity, made)
+  return made
+}
+
+/** What the node may be is the operator's choice alone; it has no token that would allow the agent to ask for less. */
+async function joined(
+  options: JoinOptions,
+  place: Pick<EnrollmentRequest, 'gatewayUrl' | 'insecure'>,
+  folder: PrivateFolder,
+  { identity, transportKeys }: OwnKeys,
+): Promise<Enrollment | null> {
+  const { words, log } = options
+  if (words === undefined) return null
+  const wish = { ...words, gatewayUrl: place.gatewayUrl, identity, transportKeys: transportKeys.published(), log }
+  const made = keepEnrollment(await askToJoin(wish), place, folder)
+  log.info('joined', { node_id: made.node_id })
   await statePayeeOf(options, folder, identity, made)
   return made
 }

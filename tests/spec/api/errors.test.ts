@@ -261,6 +261,7 @@ test('§27: an id in the path that can be none is the 404 of its resource, on ev
     token_id: 'enrollment_token_not_found',
     admin_id: 'admin_not_found',
     session_id: 'session_not_found',
+    join_id: 'join_not_found',
     command_id: 'command_not_found',
     batch_id: 'batch_not_found',
     receipt_hash: 'receipt_not_found',

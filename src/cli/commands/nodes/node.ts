@@ -7,6 +7,7 @@ import { listenAddress } from '../../frame/listen-address.ts'
 import type { Session } from '../../frame/session.ts'
 import { printable, type Terminal } from '../../frame/terminal.ts'
 import { untilSignal } from '../../frame/until-signal.ts'
+import { joiningOf } from './node-join.ts'
 import { dataDirOption, nodeKeys } from './node-keys.ts'
 import { nodePayee } from './node-payee.ts'
 import { nodeStatus } from './node-status.ts'
@@ -18,7 +19,8 @@ const options = {
   gateway: {
     kind: 'text',
     value: 'BASE_URL',
-    about: 'The gateway to join, only needed once. Without one the agent serves this computer alone.',
+    about:
+      'The gateway to join, only needed once. Without --token both sides show six words that you compare. Without a gateway the agent asks the local network for one, else it serves this computer alone.',
   },
   token: { kind: 'text', value: 'TOKEN', about: 'An enrolment token of that gateway, which works once' },
   ...dataDirOption,
@@ -38,7 +40,10 @@ const options = {
     value: 'URL=VARIABLE',
     about: 'A model server that needs an API key, and the environment variable with that key',
   },
-  'no-discover': { kind: 'flag', about: 'Do not look for model servers on this computer' },
+  'no-discover': {
+    kind: 'flag',
+    about: 'Do not look for model servers on this computer, nor for a gateway on the local network',
+  },
   visibility: {
     kind: 'choice',
     of: ['private', 'public'],
@@ -114,7 +119,13 @@ function attestOf(given: NodeInput): NodeOptions['attest'] {
   throw new UsageFault('--attest-collateral and --attest-gpu need --attest FOLDER')
 }
 
-async function start(given: NodeInput, session: Session): Promise<RunningNode> {
+/** Only a token says what the agent may ask for. */
+function checkWishes({ gateway, token, visibility, 'endpoint-url': endpoint }: NodeInput): void {
+  if (gateway === undefined || token !== undefined || (visibility === undefined && endpoint === undefined)) return
+  throw new UsageFault('--visibility and --endpoint-url need --token: without one the operator alone decides')
+}
+
+async function start(given: NodeInput, session: Session, json: boolean, signal: AbortSignal): Promise<RunningNode> {
   const attest = attestOf(given)
   const address = listenAddress(given.listen ?? '127.0.0.1:7071')
   const [{ startNode, nodeFolderPath }, { createLog }] = await Promise.all([
@@ -124,19 +135,25 @@ async function start(given: NodeInput, session: Session): Promise<RunningNode> {
   if (!isLoopback(address.hostname)) {
     session.terminal.err('Other computers can reach this port, and the connection is not encrypted.\n')
   }
+  const dataDir = given['data-dir'] ?? nodeFolderPath(session.env)
+  const { gateway, token, insecure } = given
+  const joining = await joiningOf(
+    { gateway, token, insecure, dataDir, discover: !given['no-discover'], json },
+    session,
+    signal,
+  )
   return startNode({
     ...address,
-    dataDir: given['data-dir'] ?? nodeFolderPath(session.env),
+    ...joining,
+    dataDir,
     runtimes: given.runtime,
     rankers: given.rerank.map(readRanker),
     runtimeKeys: given['runtime-key'].map((text) => readRuntimeKey(text, session.env)),
     discover: !given['no-discover'],
     logKeys: given['log-key'],
-    insecure: given.insecure,
     log: createLog('info', (text) => process.stderr.write(text)),
     ...(attest === undefined ? {} : { attest }),
     ...(given['keep-receipts'] === undefined ? {} : { receiptDays: given['keep-receipts'] }),
-    ...(given.gateway === undefined ? {} : { gatewayUrl: given.gateway }),
     ...(given.token === undefined ? {} : { token: given.token }),
     ...(given.visibility === undefined ? {} : { visibility: given.visibility }),
     ...(given['endpoint-url'] === undefined ? {} : { endpointUrl: given['endpoint-url'] }),
@@ -149,7 +166,7 @@ function introduction(terminal: Terminal, running: RunningNode, tokenFile: strin
   const { nodeId } = running
   const name =
     nodeId === null
-      ? 'This node works for this computer alone. To add it to a gateway, run the command that `nodes enroll` prints.'
+      ? 'This node works for this computer alone. To add it to a gateway, start it with --gateway, or run the command that `nodes enroll` prints.'
       : `This node is ${terminal.style('bold', nodeId)}`
   return `${name}
 
@@ -185,8 +202,11 @@ export const runNode = action({
   about: 'Run the node agent beside the model servers of this computer, for a gateway or for this computer alone',
   options,
   run: async ({ options: given, json }, session) => {
+    checkWishes(given)
     const ended = untilSignal()
-    const running = await start(given, session).catch((error: unknown) => {
+    const leaving = new AbortController()
+    void ended.then(() => leaving.abort())
+    const running = await start(given, session, json, leaving.signal).catch((error: unknown) => {
       if (error instanceof UsageFault) throw error
       if (error instanceof Error && told.includes(error.name)) throw new CliFailure(error.message)
       throw new CliFailure(`The agent could not start (${error instanceof Error ? error.name : typeof error}).`)

@@ -1,3 +1,4 @@
+import { hardwareWords } from '../../../actions/frame/hardware-words.ts'
 import type { Node } from '../../../protocol/wire/admin/admin.ts'
 import { servedLines } from '../../../protocol/wire/nodes/kinds-of-work.ts'
 import { firstTokenText, lastFirstToken } from '../../frame/measured.ts'
@@ -73,6 +74,7 @@ export function nodeDetails(terminal: Terminal, node: Node, nowMs: number): stri
     ['Agent', node.kind === 'agent'],
     ['Reached by', node.transport],
     ['Identity', node.identity_fingerprint],
+    ...hardwareWords(node.hardware),
     ['In flight', node.in_flight],
     ['Visibility', node.visibility],
     ['Privacy class', node.privacy_class],

@@ -12,7 +12,9 @@ import { servesGiven } from '../../frame/given-work.ts'
 import { nodeIdOf as idOf, oneNode, nodesPath as path } from '../../frame/node-id.ts'
 import type { Session } from '../../frame/session.ts'
 import { dataDirOption } from './node-keys.ts'
+import { discover } from './nodes-discover.ts'
 import { enroll } from './nodes-enroll.ts'
+import { join } from './nodes-join.ts'
 import { nodeDetails } from './nodes-view.ts'
 import { serversHere } from './servers-here.ts'
 
@@ -190,7 +192,9 @@ export const nodes: Verb = {
   about: 'Manage the nodes of the gateway: model servers and agents',
   actions: {
     add,
+    discover,
     enroll,
+    join,
     show,
     set,
   },

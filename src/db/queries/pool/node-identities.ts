@@ -35,3 +35,12 @@ export async function takeNonce(db: Database, nodeId: string, nonceHash: Buffer,
 export async function dropOldNonces(db: Database): Promise<void> {
   await db.delete(nodeNonces).where(lt(nodeNonces.expiresAt, sql`now()`))
 }
+
+/** Whether the key was ever enrolled, whatever became of that node. */
+export async function isKnownIdentity(db: Database, publicKey: Buffer): Promise<boolean> {
+  const [row] = await db
+    .select({ nodeId: nodeIdentities.nodeId })
+    .from(nodeIdentities)
+    .where(eq(nodeIdentities.publicKey, publicKey))
+  return row !== undefined
+}

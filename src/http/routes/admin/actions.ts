@@ -11,8 +11,10 @@ import { admin } from '../../plugins/admin.ts'
 import * as adminViews from '../../views/admin.ts'
 import * as enrollmentViews from '../../views/enrollment.ts'
 import * as jobViews from '../../views/job.ts'
+import * as joinViews from '../../views/join.ts'
 import * as planViews from '../../views/memory-plan.ts'
 import * as moneyViews from '../../views/money.ts'
+import * as discoveryViews from '../../views/node-discovery.ts'
 import * as probeViews from '../../views/node-probe.ts'
 import * as nodeViews from '../../views/nodes.ts'
 import * as operatorViews from '../../views/operators.ts'
@@ -23,8 +25,10 @@ export const views = {
   ...adminViews,
   ...enrollmentViews,
   ...jobViews,
+  ...joinViews,
   ...planViews,
   ...moneyViews,
+  ...discoveryViews,
   ...probeViews,
   ...nodeViews,
   ...operatorViews,

@@ -1,6 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
-import { NodeAlarm } from '../nodes/alarms.ts'
 import { runtimeKinds } from '../nodes/node.ts'
 import { Modality, ModelWork, NodeWork } from '../nodes/served-work.ts'
 import {
@@ -24,6 +23,7 @@ import {
   text,
   wei,
 } from '../shapes.ts'
+import { nodeSays } from './node-says.ts'
 
 export const ModelWish = Type.Object(
   { model: Type.String({ maxLength: 128, description: 'As the catalogue or the node names it' }), reason },
@@ -179,10 +179,7 @@ export const Node = Type.Object({
       description: 'Who says so: `node` has signed it, and alone can change it',
     }),
   ),
-  /** Absent: of a gateway of a version before. */
-  alarms: Type.Optional(
-    Type.Array(NodeAlarm, { description: 'What the node has found wrong with this gateway, by its own word' }),
-  ),
+  ...nodeSays,
   origin: literals(['operator', 'discovered', 'demo']),
   admin_state: literals(['active', 'draining', 'revoked']),
   state: literals(['enrolled', 'live', 'ready', 'draining', 'stale', 'offline', 'revoked']),

@@ -17,6 +17,7 @@ import {
 } from '../shapes.ts'
 import { workKinds } from '../work-kinds.ts'
 import { instant, keyText, signature } from './agent-shapes.ts'
+import { Hardware } from './hardware.ts'
 import { ModelFile, ModelMemory } from './model-facts.ts'
 import { runtimeKinds } from './node.ts'
 import { SealedKey, sealedKeysMax } from './sealed-key.ts'
@@ -208,6 +209,7 @@ export const NodeStatus = Type.Object(
     sent_at: instant,
     runtimes: Type.Array(AgentRuntime, { maxItems: runtimesMax }),
     memory_mb: Type.Optional(deviceMemory('What the models of the agent’s own servers may take together, by device')),
+    hardware: Type.Optional(Hardware),
     transport_keys: transportKeys(0),
     sealed_keys: Type.Optional(Type.Array(SealedKey, { maxItems: sealedKeysMax })),
     signature_ed25519: signature,

@@ -1,0 +1,32 @@
+import { isIP } from 'node:net'
+import { gatewayService } from '../brand.ts'
+import { isLoopback } from '../host/loopback.ts'
+import { announcedServices, type Looking } from './announced-services.ts'
+import type { Announcement } from './service-records.ts'
+
+export interface FoundGateway {
+  /** As it calls itself. Nothing proves it but the words of a join. */
+  readonly name: string
+  readonly url: string
+}
+
+/** A gateway that has a URL of its own, as behind a proxy, announces it; else it is where it listens. */
+function urlOf({ addresses, port, text }: Announcement): string | null {
+  const told = text.get('url')
+  if (told !== undefined) return /^https?:\/\/[^\s"'`$\\]{1,200}$/.test(told) && URL.canParse(told) ? told : null
+  // Of itself a computer hears both, and others reach it by the second.
+  const address = addresses.find((each) => !isLoopback(each)) ?? addresses[0] ?? ''
+  return isIP(address) === 4 ? `http://${address}:${port}` : null
+}
+
+/** The gateways that announce themselves on the local network, each once. Never rejects. */
+export async function announcedGateways(looking: Looking): Promise<readonly FoundGateway[]> {
+  const announced = await announcedServices(`_${gatewayService}._tcp`, looking)
+  const found = new Map<string, FoundGateway>()
+  for (const one of announced) {
+    const url = urlOf(one)
+    const name = one.instance.slice(0, -`._${gatewayService}._tcp.local`.length)
+    if (url !== null && !found.has(url)) found.set(url, { name, url })
+  }
+  return [...found.values()]
+}

@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Browser } from 'playwright-core'
+import type { NodeList } from '../../src/protocol/wire/admin/admin.ts'
+import type { JoinBegun, JoinRevealed, JoinState } from '../../src/protocol/wire/nodes/join.ts'
+import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
+import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { newJoiner } from '../support/nodes/joining.ts'
+import { testLimitMs } from '../support/run/limits.ts'
+
+const path = '/v1/node-agent/join'
+
+describe.skipIf(!hasBrowser)('§39: joins in the console', () => {
+  let gateway: TestGateway
+  let browser: Browser
+  beforeAll(async () => {
+    gateway = await startTestGateway()
+    await gateway.customer()
+    browser = await launchBrowser()
+  }, testLimitMs)
+  afterAll(async () => {
+    await browser?.close()
+    await gateway?.stop()
+  })
+
+  const post = async <T>(place: string, body: object) => {
+    const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }
+    return (await (await fetch(gateway.url + place, init)).json()) as T
+  }
+  /** A computer that waits, with its words. */
+  async function waiting(name: string) {
+    const joiner = newJoiner()
+    const begun = await post<JoinBegun>(path, joiner.request({ name }))
+    const { nonce } = await post<JoinRevealed>(`${path}/${begun.join_id}`, { nonce: joiner.nonce })
+    const words = joiner.words({ publicKey: begun.public_key_ed25519, nonce })
+    const state = async () =>
+      ((await (await fetch(`${gateway.url}${path}/${begun.join_id}`)).json()) as JoinState).state
+    return { words, state }
+  }
+
+  test(
+    'a person compares words, confirms one computer and refuses another; a viewer sees neither',
+    async () => {
+      const [attic, stranger] = [await waiting('attic'), await waiting('<b>not mine</b>')]
+      const console = await openConsole(browser, gateway.url)
+      const { page } = console
+      await console.signIn(gateway.tokens.operator)
+      await page.evaluate("location.hash = '#pool'")
+      const rows = page.getByRole('region', { name: 'Computers that ask to join' }).first()
+      await rows.getByRole('row', { name: attic.words }).waitFor()
+      expect(await rows.textContent()).toContain('<b>not mine</b>')
+      expect(await console.violations()).toEqual([])
+      const dialog = page.getByRole('dialog')
+      await rows.getByRole('button', { name: `Confirm ${attic.words}` }).click()
+      await dialog.getByText(attic.words).first().waitFor()
+      await dialog.getByLabel('Reason').fill('compared')
+      await dialog.getByRole('button', { name: 'Confirm', exact: true }).click()
+      await dialog.waitFor({ state: 'hidden' })
+      await page.getByRole('button', { name: 'attic', exact: true }).waitFor()
+      expect(await attic.state()).toBe('confirmed')
+      await rows.getByRole('button', { name: `Refuse ${stranger.words}` }).click()
+      await dialog.getByLabel('Reason').fill('compared')
+      await dialog.getByRole('button', { name: 'Refuse', exact: true }).click()
+      await dialog.waitFor({ state: 'hidden' })
+      expect(await stranger.state()).toBe('refused')
+      const { nodes } = await gateway.admin<NodeList>('GET', '/v1/admin/nodes')
+      expect(nodes.map(({ name }) => name)).toEqual(['attic'])
+      await console.close()
+
+      const next = await waiting('later')
+      const other = await openConsole(browser, gateway.url)
+      await other.signIn(gateway.tokens.viewer)
+      await other.page.evaluate("location.hash = '#pool'")
+      await other.page.getByRole('heading', { level: 1, name: 'Pool' }).waitFor()
+      await other.page.getByRole('button', { name: 'attic', exact: true }).waitFor()
+      expect(await other.page.textContent('main')).not.toContain(next.words)
+      await other.close()
+    },
+    testLimitMs,
+  )
+})
