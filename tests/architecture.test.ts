@@ -37,7 +37,7 @@ const layers: Readonly<Record<string, Layer>> = {
   },
   // Gateway and agent both stand on these two.
   transport: { imports: ['vocabulary'], packages: ['node:', 'bun'] },
-  polling: { imports: ['vocabulary', 'transport', 'runtimes'], packages: [] },
+  polling: { imports: ['vocabulary', 'transport', 'runtimes'], types: ['protocol'], packages: [] },
   runtimes: { imports: ['vocabulary', 'protocol'], packages: ['@sinclair/typebox', 'minisearch', 'node:', 'bun'] },
   // What each kind of inference is, for gateways and agents alike.
   operations: {
@@ -113,6 +113,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/gateway/serve.ts': ['main'],
   'src/cli/commands/nodes/node.ts': ['node'],
   'src/cli/commands/nodes/node-keys.ts': ['node'],
+  'src/cli/commands/nodes/node-power.ts': ['node'],
   'src/cli/commands/nodes/node-payee.ts': ['node'],
   'src/cli/commands/nodes/node-status.ts': ['node'],
   'src/cli/commands/nodes/servers-here.ts': ['node'],

@@ -1,4 +1,5 @@
 import type { JoinOptions } from './membership/joining.ts'
+import type { PowerOptions } from './power/power.ts'
 import type { RuntimeTimes } from './runtimes/local-runtime.ts'
 import type { DeclaredRanker, RuntimeKey } from './runtimes/runtime-set.ts'
 import type { SealedKeyTimes } from './sealed/sealed-keys.ts'
@@ -27,6 +28,8 @@ export interface NodeOptions extends JoinOptions {
   /** How long running work may take at the stop, ms. */
   readonly graceMs?: number
   readonly serverTimes?: Partial<ServerTimes>
+  /** Sleeping, yielding, waking others. */
+  readonly power?: PowerOptions
   readonly sealedTimes?: SealedTimes
   readonly sealedKeyTimes?: SealedKeyTimes
   /** Keys of logs that the owner has this node witness, as `name+hash+base64`, beside the one of the enrolment. */

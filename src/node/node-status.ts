@@ -4,6 +4,7 @@ import { statusMessage } from '../protocol/signing/signatures.ts'
 import { type NodeStatus, runtimesMax } from '../protocol/wire/nodes/agent.ts'
 import { isoTime } from '../time.ts'
 import type { TransportKeys } from './commands/transport-keys.ts'
+import type { Power } from './power/power.ts'
 import { agentRuntime } from './runtimes/local-runtime.ts'
 import type { RuntimeSet } from './runtimes/runtime-set.ts'
 import type { SealedKeys } from './sealed/sealed-keys.ts'
@@ -15,6 +16,7 @@ export interface StatusParts {
   /** By device, what the models of the agent's own servers may take; null: it runs none. */
   readonly budgetMb: () => DeviceMb | null
   readonly sealedKeys: SealedKeys
+  readonly power: Power
   /** The agent takes nothing new any more. */
   readonly stopping: () => boolean
 }
@@ -22,7 +24,8 @@ export interface StatusParts {
 /** This node's status, signed for the request with this nonce. */
 export function nodeStatus(parts: StatusParts, nodeId: string, nonce: string): NodeStatus {
   const { identity } = parts
-  const stopping = parts.stopping()
+  const stopping = parts.stopping() || !parts.power.takesWork
+  const power = parts.power.told()
   const budgetMb = parts.budgetMb()
   const unsigned = {
     node_id: nodeId,
@@ -32,6 +35,7 @@ export function nodeStatus(parts: StatusParts, nodeId: string, nonce: string): N
       .slice(0, runtimesMax)
       .map((runtime) => agentRuntime(runtime, stopping)),
     ...(budgetMb === null ? {} : { memory_mb: budgetMb }),
+    ...(power === null ? {} : { power }),
     transport_keys: [...parts.transportKeys.published()],
     sealed_keys: [...parts.sealedKeys.published()],
   }

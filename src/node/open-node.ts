@@ -10,6 +10,7 @@ import { NodeStartError } from './membership/enrollment.ts'
 import { type Identity, loadIdentity } from './membership/identity.ts'
 import type { Place } from './membership/membership.ts'
 import type { NodeOptions } from './node-options.ts'
+import { Power } from './power/power.ts'
 import { lexicalRuntime } from './rerank/lexical-runtime.ts'
 import { createRoutes, type Served } from './routes.ts'
 import { type RuntimeTimes, runtimeTimes } from './runtimes/local-runtime.ts'
@@ -37,6 +38,7 @@ export interface Started {
   readonly identity: Identity
   readonly transportKeys: TransportKeys
   readonly runtimes: RuntimeSet
+  readonly power: Power
   /** null without a `models.json`. */
   readonly servers: ModelServers | null
   /** Of the file. */
@@ -97,7 +99,12 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
     ...(options.discoverMs === undefined ? {} : { discoverMs: options.discoverMs }),
     ...(options.runtimeTimes === undefined ? {} : { times: options.runtimeTimes }),
   })
+  let opened: Power | null = null
   try {
+    const hasGateway = () => place.membership !== null
+    const power = new Power({ options: options.power ?? {}, runtimes, hasGateway, log })
+    opened = power
+    await power.start()
     const budgetMb = () => servers?.budgetMb ?? null
     const served = createRoutes({
       folder,
@@ -106,6 +113,8 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
       sealedKeys,
       sealedTimes: options.sealedTimes,
       runtimes,
+      power,
+      wakesOthers: options.power?.wakesOthers === true,
       place,
       budgetMb,
       log,
@@ -127,6 +136,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
       identity,
       transportKeys,
       runtimes,
+      power,
       servers,
       watching,
       served,
@@ -136,6 +146,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
       unwatch,
     }
   } catch (error) {
+    await opened?.stop()
     runtimes.stop()
     await servers?.stop()
     throw error
@@ -146,6 +157,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
 export async function closeNode({
   options,
   runtimes,
+  power,
   servers,
   watching,
   served,
@@ -154,6 +166,7 @@ export async function closeNode({
 }: Started): Promise<void> {
   unwatch()
   await watching?.stop()
+  await power.stop()
   await served.routes.app.server?.stop(true)
   runtimes.stop()
   await servers?.stop()

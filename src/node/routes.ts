@@ -12,6 +12,7 @@ import type { TransportKeys } from './commands/transport-keys.ts'
 import type { Identity } from './membership/identity.ts'
 import type { Membership, Place } from './membership/membership.ts'
 import type { StatusParts } from './node-status.ts'
+import type { Power } from './power/power.ts'
 import { type KeptReceipts, openKeptReceipts } from './receipts/kept-receipts.ts'
 import { createReceiptSigner } from './receipts/receipt-signer.ts'
 import { Reranker } from './rerank/rerank.ts'
@@ -30,6 +31,8 @@ export interface RoutesOptions {
   readonly sealedKeys: SealedKeys
   readonly sealedTimes: SealedTimes | undefined
   readonly runtimes: RuntimeSet
+  readonly power: Power
+  readonly wakesOthers: boolean
   readonly place: Place
   readonly budgetMb: StatusParts['budgetMb']
   readonly log: Log
@@ -61,7 +64,18 @@ function membershipOf({ membership }: Place): Membership {
 
 /** The agent's routes over all that they need. */
 export function createRoutes(options: RoutesOptions): Served {
-  const { folder, identity, transportKeys, sealedKeys, sealedTimes: times, runtimes, place, budgetMb, log } = options
+  const {
+    folder,
+    identity,
+    transportKeys,
+    sealedKeys,
+    sealedTimes: times,
+    runtimes,
+    power,
+    place,
+    budgetMb,
+    log,
+  } = options
   let stopping = false
   const chat = new NodeChat(runtimes)
   const reranker = new Reranker({ runtimes: () => runtimes.list() })
@@ -105,6 +119,8 @@ export function createRoutes(options: RoutesOptions): Served {
     sealed,
     replays: openReplays({ folder }),
     runtimes,
+    power,
+    wakesOthers: options.wakesOthers,
     chat,
     credentials,
     reranker,

@@ -120,6 +120,7 @@ export function createAgentProbe(options: AgentProbeOptions): Probe {
         transport: status.transport_keys.filter((key) => isOwnTransportKey(key, identity)),
         sealed: (status.sealed_keys ?? []).filter((key) => isOwnSealedKey(key, identity)),
       })
-      return { kind: 'answered', reports: status.runtimes.map((runtime) => reportOf(runtime, status)) }
+      const reports = status.runtimes.map((runtime) => reportOf(runtime, status))
+      return { kind: 'answered', reports, ...(status.power === undefined ? {} : { power: status.power }) }
     })
 }

@@ -3,6 +3,7 @@ import type { NodeState } from '../../machines/rules/routing.ts'
 import type { ModelPlace } from '../telemetry/placement-metrics.ts'
 import type { NodeView } from './node-view.ts'
 import type { PoolNode } from './pool-node.ts'
+import { nameOf } from './routing-table.ts'
 
 /** The pool in numbers, for metrics. */
 export interface PoolCounts {
@@ -15,9 +16,7 @@ export interface PoolCounts {
 }
 
 /** What an operator calls it; its id where its name is its address. */
-export function nodeName({ row: { nodeId, name, url } }: PoolNode): string {
-  return url !== null && new URL(url).host === name ? nodeId : name
-}
+export const nodeName = ({ row }: PoolNode): string => nameOf(row)
 
 export function countsOf(members: ReadonlyMap<NodeId, PoolNode>): PoolCounts {
   const nodes: Partial<Record<NodeState, number>> = {}

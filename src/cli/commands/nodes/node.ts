@@ -9,6 +9,7 @@ import { printable, type Terminal } from '../../frame/terminal.ts'
 import { untilSignal } from '../../frame/until-signal.ts'
 import { dataDirOption, nodeKeys } from './node-keys.ts'
 import { nodePayee } from './node-payee.ts'
+import { powerGiven, powerOptions } from './node-power.ts'
 import { nodeStatus } from './node-status.ts'
 
 /** Errors whose text is for the operator. Of any other error only the name is shown. */
@@ -63,6 +64,7 @@ const options = {
     min: 1,
     max: 3_650,
   },
+  ...powerOptions,
   insecure: { kind: 'flag', about: 'Allow a gateway without TLS on another computer' },
 } as const satisfies OptionSpecs
 type NodeInput = OptionValues<typeof options>
@@ -103,6 +105,7 @@ async function start(given: NodeInput, session: Session): Promise<RunningNode> {
     logKeys: given['log-key'],
     insecure: given.insecure,
     log: createLog('info', (text) => process.stderr.write(text)),
+    power: powerGiven(given, session.env),
     ...(given['keep-receipts'] === undefined ? {} : { receiptDays: given['keep-receipts'] }),
     ...(given.gateway === undefined ? {} : { gatewayUrl: given.gateway }),
     ...(given.token === undefined ? {} : { token: given.token }),

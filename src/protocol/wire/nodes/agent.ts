@@ -19,6 +19,7 @@ import { workKinds } from '../work-kinds.ts'
 import { instant, keyText, signature } from './agent-shapes.ts'
 import { ModelFile, ModelMemory } from './model-facts.ts'
 import { runtimeKinds } from './node.ts'
+import { NodePower } from './power.ts'
 import { SealedKey, sealedKeysMax } from './sealed-key.ts'
 import { Modality } from './served-work.ts'
 
@@ -26,6 +27,9 @@ import { Modality } from './served-work.ts'
 
 export const agentProtocolVersion = 1
 export const nodeStatusPath = `/${brand}/v1/status`
+/** Where a gateway tells an agent to sleep, and to send a magic packet for another computer (§39). */
+export const nodeSleepPath = `/${brand}/v1/sleep`
+export const nodeWakePath = `/${brand}/v1/wake`
 /** Where a gateway says which models an agent is to have in memory (§30): `…/{id}/load`, `…/{id}/unload`. */
 export const nodeModelsPath = `/${brand}/v1/models`
 export const runtimesMax = 64
@@ -208,6 +212,7 @@ export const NodeStatus = Type.Object(
     sent_at: instant,
     runtimes: Type.Array(AgentRuntime, { maxItems: runtimesMax }),
     memory_mb: Type.Optional(deviceMemory('What the models of the agent’s own servers may take together, by device')),
+    power: Type.Optional(NodePower),
     transport_keys: transportKeys(0),
     sealed_keys: Type.Optional(Type.Array(SealedKey, { maxItems: sealedKeysMax })),
     signature_ed25519: signature,
