@@ -26,6 +26,7 @@ import { createFailedLogins } from './limits/failed-logins.ts'
 import { GatewayLimits } from './limits/limits.ts'
 import { ModelWishes } from './loading/model-wishes.ts'
 import { OwnModels } from './loading/own-models.ts'
+import { Rouser } from './loading/rouser.ts'
 import { ToldServers } from './loading/told-servers.ts'
 import { createReceiptMacs } from './log/receipt-macs.ts'
 import { Mixtures } from './mixture/mixture.ts'
@@ -204,6 +205,7 @@ function createPool(
   router.subscribe(({ owners }) => serverStates.keep(owners))
   const poolFeed = createPoolFeed(router, db, feed, log)
   const servers = new ToldServers({ router, log })
+  const rouser = new Rouser({ servers, router })
   const demands = new ModelDemands(() => router.table())
   const modelWishes = new ModelWishes({ db, trail: audit, pool, router, servers })
   const ownModels = new OwnModels(servers)
@@ -216,7 +218,20 @@ function createPool(
     log,
     ownDoors: () => doorsOf(config, listener.port),
   })
-  return { pool, agents, placements, router, waker, nodeSleeps, poolFeed, localNodes, demands, modelWishes, ownModels }
+  return {
+    pool,
+    agents,
+    placements,
+    router,
+    waker,
+    rouser,
+    nodeSleeps,
+    poolFeed,
+    localNodes,
+    demands,
+    modelWishes,
+    ownModels,
+  }
 }
 
 const packetTargets = ({ SVC_WAKE_ADDRESSES: named }: GatewayParts['config']) =>
@@ -264,6 +279,7 @@ function createCalls(parts: GatewayParts, actors: CallActors, baseUrl: () => str
     decisions,
     router,
     waker,
+    rouser,
     limits,
     memory,
     receipts,
@@ -276,6 +292,7 @@ function createCalls(parts: GatewayParts, actors: CallActors, baseUrl: () => str
     config,
     router,
     waker,
+    rouser,
     limits,
     ownModels,
     memory,

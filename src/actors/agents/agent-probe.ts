@@ -73,6 +73,7 @@ function reportOf(runtime: AgentRuntime, { memory_mb, sent_at }: NodeStatus): Ru
     ready: model.ready,
     loaded: model.loaded,
     ...(model.cache_tokens === undefined ? {} : { cacheTokens: model.cache_tokens }),
+    ...(model.dozing === undefined ? {} : { dozing: model.dozing }),
     ...(model.file === undefined ? {} : { file: model.file }),
     ...(model.memory === undefined ? {} : { memory: model.memory }),
     ...servedModel(model, sentAtMs),

@@ -16,6 +16,7 @@ import type { PromptEstimate } from '../../protocol/chat/token-estimate.ts'
 import type { Config } from '../../settings/config.ts'
 import { retrySeconds } from '../../time.ts'
 import type { CallSignal } from '../../transport/call-signal.ts'
+import type { Rouser } from '../loading/rouser.ts'
 import type { Router } from '../pool/router.ts'
 import { type SlotWait, Ticket } from '../pool/slot-queue.ts'
 import type { AttemptFailure } from '../relay/attempt.ts'
@@ -36,6 +37,7 @@ export interface DispatchPort {
   readonly config: Config
   readonly router: Router
   readonly waker: WakePort['waker']
+  readonly rouser: Pick<Rouser, 'rouse'>
   /** A call of a node failed, or a line of its stream was no JSON (`malformed_line`) and was passed over. */
   readonly failed: (code: string) => void
   /** `again`: the request was decided on before; `ofModel`: for this model, too. */
@@ -99,6 +101,22 @@ type Asleep = Extract<Placement, { kind: 'asleep' }>
  * load may take.
  */
 const isBeingLoaded = ({ load: { reading, inFlight } }: Route) => reading.cold && inFlight > 0
+
+/** The work's result, or what ended the wait for it; the work goes on for others. */
+function unlessAborted(work: Promise<boolean>, ending: CallSignal, waitMs: number) {
+  return new Promise<boolean | 'aborted' | 'timeout'>((resolve) => {
+    const end = (result: boolean | 'aborted' | 'timeout') => {
+      clearTimeout(timer)
+      ending.removeEventListener('abort', aborted)
+      resolve(result)
+    }
+    const aborted = () => end('aborted')
+    const timer = setTimeout(end, waitMs, 'timeout')
+    if (ending.aborted) return aborted()
+    ending.addEventListener('abort', aborted)
+    void work.then(end)
+  })
+}
 
 interface Loading {
   readonly kind: 'loading'
@@ -275,6 +293,25 @@ class Search {
     this.clocks.waking?.end()
   }
 
+  /** The model's server has let it go and is told to take it back. Throws where it would not and no other route is left. */
+  async rouse({ route }: Placed): Promise<void> {
+    const { exchange, tries, clocks } = this
+    const { rouser } = exchange.port
+    const { command, ending } = exchange
+    command.ticket ??= ticketOf(command)
+    command.ticket.rousing = true
+    const fromMs = performance.now()
+    const roused = await unlessAborted(rouser.rouse(route), ending, clocks.coldLeftMs)
+    command.ticket.rousing = false
+    const ms = performance.now() - fromMs
+    exchange.loadWaitMs += ms
+    clocks.loadTook(ms, exchange.callsUntilMs)
+    if (roused === true || roused === 'aborted') return
+    if (roused === 'timeout') throw new Problem('model_loading', { retryAfterSeconds: retryAfterLoad(route) })
+    if (!tries.failed(route.profileId, { code: 'upstream_error', failover: true }) || this.spent) throw tries.givenUp()
+    this.tries.count++
+  }
+
   private get spent(): boolean {
     return this.tries.count >= this.triesMax
   }
@@ -331,6 +368,11 @@ async function searched<T extends object>(
     const placed = search.look()
     if (placed.kind !== 'placed') {
       await search.waitFor(placed)
+      continue
+    }
+    // An agent wakes its servers by itself.
+    if (placed.route.load.reading.dozing && placed.route.agent === null) {
+      await search.rouse(placed)
       continue
     }
     const result = await attempt(placed.route, search.firstChunkMs(placed))

@@ -101,7 +101,9 @@ export class SubCall {
       // If another request took the planned slot meanwhile, this call waits for a slot like any other.
       const free = planned.kind === 'placed' && hasSlot(planned.route) ? planned.route : null
       const route = free ?? (planned.kind === 'no_node' ? null : await this.waitForRoute())
-      return route === null || !this.isHome(route) ? noNode : await this.call(route)
+      if (route === null || !this.isHome(route)) return noNode
+      if (route.load.reading.dozing) await this.port.rouser.rouse(route)
+      return await this.call(route)
     } catch (error) {
       if (this.controller.signal.aborted) return { status: 'upstream_error', call: null }
       failed(error)

@@ -106,6 +106,7 @@ export class PoolRuntime implements RoutedRuntime {
     const taken = slotsTotal === null || slotsFree === null ? null : slotsTotal - slotsFree
     loadReported(reading, { busy: running ?? taken, queued: queueDepth }, inFlight)
     loadHeard(reading, model?.loadingSinceMs, inFlight > 0)
+    reading.dozing = reading.cold && model?.dozing === true
     reading.sizeBytes = model?.file?.size_bytes ?? model?.memory?.bytes ?? null
     reading.evictedWaitMs = reading.cold && model !== null ? this.evictedWaitMs(model, reading, nowMs) : 0
   }

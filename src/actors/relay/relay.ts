@@ -146,7 +146,8 @@ export class Relay implements Ticking, ReadingOwner {
     if (operation.streamType !== undefined) return this.rewriter.keepAlive
     const place = ticket?.place
     if (place != null && ticket?.waking != null) return wakingComment(ticket.waking)
-    if (this.attempt?.waitsForLoad === true || (place != null && ticket?.loading === true)) return loadingComment
+    if (this.attempt?.waitsForLoad === true || ticket?.rousing === true || (place != null && ticket?.loading === true))
+      return loadingComment
     return place == null ? this.rewriter.keepAlive : `: svc queued ${place.ahead + 1} of ${place.waiting}\n\n`
   }
 

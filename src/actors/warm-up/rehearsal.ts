@@ -154,6 +154,7 @@ export function createRehearsal(
     limits: { admit: () => ({ settle: () => {} }) },
     // Its node never sleeps.
     waker: { hold: () => () => {} },
+    rouser: { rouse: () => Promise.resolve(true) },
     // A rehearsal asks its model something.
     ownModels: { has: () => false, load: () => Promise.resolve(), unload: () => Promise.resolve() },
     memory: real.memory,

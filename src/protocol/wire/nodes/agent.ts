@@ -168,6 +168,9 @@ export const AgentModel = Type.Object(
         description: "Tokens of prompts that its server's cache holds",
       }),
     ),
+    dozing: Type.Optional(
+      Type.Boolean({ description: 'Its server offers a sleep that is sooner over than a load, and is in it or not' }),
+    ),
     loading_since: Type.Optional(nullable(instant)),
     memory_mb: Type.Optional(Type.Integer({ minimum: 1, description: 'What it takes of the memory of its computer' })),
     device_mb: Type.Optional(deviceMemory('The same by device')),
