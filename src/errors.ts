@@ -121,6 +121,7 @@ export const problemKinds = {
   // A repetition would run every expert anew (§21, 3).
   mixture_quorum_not_met: { status: 503, title: 'Too few experts answered', shouldRetry: false },
   model_loading: { status: 503, title: 'The model is still being loaded', shouldRetry: true },
+  node_asleep: { status: 503, title: 'Only sleeping nodes have this model, and none was woken', shouldRetry: true },
   no_route_available: { status: 503, title: 'No node can serve this model now', shouldRetry: true },
   upstream_timeout: { status: 504, title: 'The node did not answer in time', shouldRetry: true },
   // Only inside a stream (§6).

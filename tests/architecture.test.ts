@@ -46,7 +46,7 @@ const layers: Readonly<Record<string, Layer>> = {
   },
   // Gateway and agent both stand on these two.
   transport: { imports: ['vocabulary'], packages: ['node:', 'bun'] },
-  polling: { imports: ['vocabulary', 'transport', 'runtimes'], packages: [] },
+  polling: { imports: ['vocabulary', 'transport', 'runtimes'], types: ['protocol'], packages: [] },
   runtimes: { imports: ['vocabulary', 'protocol'], packages: ['@sinclair/typebox', 'minisearch', 'node:', 'bun'] },
   // Who is on the local network: gateways that announce themselves, model servers of a range.
   discovery: {
@@ -156,6 +156,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/nodes/node.ts': ['node'],
   'src/cli/commands/nodes/node-join.ts': ['node'],
   'src/cli/commands/nodes/node-keys.ts': ['node'],
+  'src/cli/commands/nodes/node-power.ts': ['node'],
   'src/cli/commands/nodes/node-payee.ts': ['node'],
   'src/cli/commands/nodes/node-status.ts': ['node'],
   'src/cli/commands/nodes/servers-here.ts': ['node'],

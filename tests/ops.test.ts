@@ -192,7 +192,7 @@ test('every alert is in the table of docs/operations.md, and no other', () => {
 /** What the table says of an alert, what its rule asks for that, and for how long. */
 const told: Readonly<Record<string, readonly [words: string, asks: string, holds: string | undefined]>> = {
   PenstockDown: ['has not answered its scrape for 1 min', '== 0', '1m'],
-  PenstockNoReadyNode: ['No node takes work for 2 min', 'state="ready"', '2m'],
+  PenstockNoReadyNode: ['No node takes work for 2 min, and none sleeps', 'state=~"ready|asleep"', '2m'],
   PenstockNodesAway: ['stale or offline for 10 min', 'state=~"stale|offline"', '10m'],
   PenstockErrors: ['5xx are more than 5 % of all requests for 5 min', '> 0.05', '5m'],
   PenstockNodeCallsFail: [

@@ -54,9 +54,11 @@ import { probeNode } from './nodes/probe.ts'
 import { registerNode } from './nodes/register.ts'
 import { resumeNode } from './nodes/resume.ts'
 import { revokeNode } from './nodes/revoke.ts'
+import { sleepNode } from './nodes/sleep.ts'
 import { tokenList } from './nodes/tokens.ts'
 import { unloadModel } from './nodes/unload.ts'
 import { updateNode } from './nodes/update.ts'
+import { wakeNode } from './nodes/wake.ts'
 import { withdrawToken } from './nodes/withdraw.ts'
 
 /**
@@ -110,6 +112,8 @@ const registry = [
   deleteNode,
   drainNode,
   resumeNode,
+  sleepNode,
+  wakeNode,
   revokeNode,
   loadModel,
   unloadModel,

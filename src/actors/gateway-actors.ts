@@ -2,6 +2,7 @@ import { askDatabase } from '../db/queries/health.ts'
 import { MemoryBudget } from '../host/budget.ts'
 import { descriptors } from '../host/descriptors.ts'
 import { LargeWork } from '../host/large-work.ts'
+import { broadcastTargets, packetTarget } from '../host/magic-packet.ts'
 import { tokenizerMs } from '../polling/ask-tokenizer.ts'
 import { VectorLengths } from '../protocol/embeddings/vector-lengths.ts'
 import { doorsOf } from '../settings/listen-address.ts'
@@ -26,6 +27,7 @@ import { createFailedLogins } from './limits/failed-logins.ts'
 import { GatewayLimits } from './limits/limits.ts'
 import { ModelWishes } from './loading/model-wishes.ts'
 import { OwnModels } from './loading/own-models.ts'
+import { Rouser } from './loading/rouser.ts'
 import { ToldServers } from './loading/told-servers.ts'
 import { createReceiptMacs } from './log/receipt-macs.ts'
 import { Mixtures } from './mixture/mixture.ts'
@@ -47,12 +49,15 @@ import { createPoolFeed } from './pool/pool-feed.ts'
 import { PoolRouter } from './pool/pool-router.ts'
 import { Ticker } from './relay/ticker.ts'
 import { RequestLog } from './requests/request-log.ts'
+import { createSleepBook } from './sleep/sleep-book.ts'
 import { createHealth } from './telemetry/health.ts'
 import { createInspector } from './telemetry/inspect.ts'
 import { createMetrics } from './telemetry/metrics.ts'
 import { createSpanExporter } from './telemetry/trace-export.ts'
 import { createTracing } from './telemetry/tracing.ts'
 import { NodeTokens } from './tokens/node-tokens.ts'
+import { NodeSleeps } from './wake/node-sleeps.ts'
+import { Waker } from './wake/waker.ts'
 
 /** Creates all actors in the order in which they need each other, without starting them. */
 export function createActors(parts: GatewayParts, chain: EvmChain | null) {
@@ -197,15 +202,19 @@ function createPool(
     openSecret,
     agents: agents.access,
     placed,
+    sleepBook: createSleepBook({ db, log, sealing }),
     inspect,
     random,
   })
+  const waker = new Waker({ router, db, log, sealing, targets: () => packetTargets(config) })
   router.subscribe(({ owners }) => serverStates.keep(owners))
   const poolFeed = createPoolFeed(router, db, feed, log)
   const servers = new ToldServers({ router, log })
+  const rouser = new Rouser({ servers, router })
   const demands = new ModelDemands(() => router.table())
   const modelWishes = new ModelWishes({ db, trail: audit, pool, router, servers })
   const ownModels = new OwnModels(servers)
+  const nodeSleeps = new NodeSleeps({ config, db, trail: audit, pool, router, waker, changedHere })
   const localNodes = createLocalNodes({
     config,
     pool,
@@ -214,8 +223,24 @@ function createPool(
     log,
     ownDoors: () => doorsOf(config, listener.port),
   })
-  return { pool, agents, placements, router, poolFeed, localNodes, demands, modelWishes, ownModels }
+  return {
+    pool,
+    agents,
+    placements,
+    router,
+    waker,
+    rouser,
+    nodeSleeps,
+    poolFeed,
+    localNodes,
+    demands,
+    modelWishes,
+    ownModels,
+  }
 }
+
+const packetTargets = ({ SVC_WAKE_ADDRESSES: named }: GatewayParts['config']) =>
+  named.length === 0 ? broadcastTargets() : named.flatMap((address) => packetTarget(address) ?? [])
 
 /** null if no blockchain is configured. */
 export async function evmChainOf({ config }: GatewayParts): Promise<EvmChain | null> {
@@ -253,11 +278,26 @@ function createMoney(parts: GatewayParts, watching: Watching, { audit: trail, ma
 /** What answers inference requests. */
 function createCalls(parts: GatewayParts, actors: CallActors, baseUrl: () => string) {
   const { config, log } = parts
-  const { metrics, inspector, decisions, router, limits, memory, receipts, ledger, idempotency, ownModels, demands } =
-    actors
+  const {
+    metrics,
+    inspector,
+    decisions,
+    router,
+    waker,
+    rouser,
+    limits,
+    memory,
+    receipts,
+    ledger,
+    idempotency,
+    ownModels,
+    demands,
+  } = actors
   const chatPort: ChatPort = {
     config,
     router,
+    waker,
+    rouser,
     limits,
     ownModels,
     memory,

@@ -58,6 +58,7 @@ import type { Metrics } from './telemetry/metrics.ts'
 import type { Tracing } from './telemetry/tracing.ts'
 import type { NodeTokens } from './tokens/node-tokens.ts'
 import type { DialIn } from './tunnels/dial-in.ts'
+import type { NodeSleeps } from './wake/node-sleeps.ts'
 
 export interface OwnFacts {
   loads(): Loads
@@ -90,6 +91,8 @@ export interface GatewayHandle {
   checkAuditChains(): Promise<ChainReport>
   readonly pool: PoolAdmin
   readonly modelWishes: ModelWishes
+  /** Operators send nodes to sleep, and wake them. */
+  readonly nodeSleeps: NodeSleeps
   /** How much this process is asked for each model. */
   readonly demands: ModelDemands
   /** Which model belongs where (§37). */

@@ -109,6 +109,7 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
   await actors.settlement.stop()
   actors.idempotency.stop()
   await actors.planner.stop()
+  actors.waker.stop()
   await actors.localNodes.stop()
   actors.poolFeed.stop()
   await actors.cosigning.stop()

@@ -8,20 +8,21 @@ import { frontDoor } from '../listener/front-door.ts'
 import { pathOf } from '../listener/request-target.ts'
 import { failureName, type Log } from '../log.ts'
 import type { ModelWishName } from '../polling/tell-runtime.ts'
-import { boundedText } from '../protocol/json/foreign-json.ts'
 import { parseJson, readJsonText } from '../protocol/json/json-body.ts'
 import { envelopeResponse, problemResponse } from '../protocol/json/problem-response.ts'
 import { witnessBytesMax } from '../protocol/log/witnessing.ts'
 import { isNonce } from '../protocol/signing/signatures.ts'
 import { rerankRoute } from '../protocol/wire/inference/rerank.ts'
-import { nodeModelsPath, nodeStatusPath } from '../protocol/wire/nodes/agent.ts'
+import { nodeModelsPath, nodeSleepPath, nodeStatusPath, nodeWakePath } from '../protocol/wire/nodes/agent.ts'
 import { nodeTokensPath } from '../protocol/wire/nodes/tokens.ts'
 import { forPrograms, forTheGateway, withCredentialKind } from './access/needed-credentials.ts'
+import { signedBody } from './access/signed-body.ts'
 import { type AttestationParts, answerAttestation, nodeAttestationRoute } from './attestation/attestation-route.ts'
 import { answerChat, type ChatRouteParts, listModels, nodeChatRoute, nodeModelsRoute } from './chat/chat-routes.ts'
 import { answerCommand, commandBodyBytesMax, nodeCommandRoute } from './commands/command-routes.ts'
 import type { Commands } from './commands/commands.ts'
 import { nodeStatus, type StatusParts } from './node-status.ts'
+import { answerSleep, answerWake, powerBodyBytesMax } from './power/power-routes.ts'
 import { logEnd, RequestLine } from './request-line.ts'
 import { baseHeaders, clientClosedStatus, toldByAgent } from './rerank/answers.ts'
 import type { Reranker } from './rerank/rerank.ts'
@@ -46,6 +47,8 @@ export interface NodeAppParts
   readonly reranker: Reranker
   readonly commands: Commands
   readonly witness: Witness
+  /** The owner lets it send magic packets. */
+  readonly wakesOthers: boolean
   readonly log: Log
 }
 
@@ -70,11 +73,15 @@ const methods: Readonly<Record<string, string>> = {
   [rerankRoute]: 'POST',
   [witnessPath]: 'POST',
   [nodeTokensPath]: 'POST',
+  [nodeSleepPath]: 'POST',
+  [nodeWakePath]: 'POST',
 }
 
 /** Routes that no program on this computer may call. */
 const forGatewayAlone: ReadonlySet<string> = new Set([
   nodeStatusPath,
+  nodeSleepPath,
+  nodeWakePath,
   nodeCommandRoute,
   nodeTokensPath,
   nodeSealedRoute,
@@ -146,24 +153,19 @@ async function modelWishResponse(
   wish: ModelWishName,
   id: string,
 ): Promise<Response> {
-  if (!request.headers.has(headers.routerSignature)) throw new Problem('missing_credentials')
-  const caller = parts.credentials.begin(request)
-  const reading = request.body === null ? '' : boundedText(request.body, modelWishBytesMax)
-  const text = await parts.connections.body(request, Promise.resolve(reading))
-  if (text === null) throw new Problem('payload_too_large')
-  caller.withBody(text === '' ? null : text)
-  return answerModelWish(parts.runtimes, wish, id, text)
+  return answerModelWish(parts.runtimes, wish, id, await signedBody(parts, request, modelWishBytesMax))
+}
+
+/** While the computer sleeps or its owner needs it, nothing new comes from the gateway; programs of the computer are served. */
+function refuseWork({ power }: NodeAppParts, request: Request): void {
+  power.touched()
+  if (power.takesWork || !request.headers.has(headers.routerSignature)) return
+  throw new Problem('runtime_unavailable', { detail: 'The owner of this computer needs it, or it falls asleep' })
 }
 
 /** Checkpoints come from the gateway alone, whose log contains this node's receipts. */
 async function witnessResponse(parts: OpenParts, request: Request): Promise<Response> {
-  if (!request.headers.has(headers.routerSignature)) throw new Problem('missing_credentials')
-  const caller = parts.credentials.begin(request)
-  const reading = request.body === null ? '' : boundedText(request.body, witnessBytesMax)
-  const text = await parts.connections.body(request, Promise.resolve(reading))
-  if (text === null) throw new Problem('payload_too_large')
-  caller.withBody(text)
-  return answerWitness(parts.witness, request, text)
+  return answerWitness(parts.witness, request, await signedBody(parts, request, witnessBytesMax))
 }
 
 function unmatched(request: Request): Response {
@@ -213,7 +215,10 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
   const command = (request: Request) =>
     answered(parts, nodeCommandRoute, request, asProblem, () => commandResponse(open, request))
   const chat = (request: Request) =>
-    answered(parts, nodeChatRoute, request, asOpenAi, (requestId) => answerChat(open, request, requestId))
+    answered(parts, nodeChatRoute, request, asOpenAi, (requestId) => {
+      refuseWork(parts, request)
+      return answerChat(open, request, requestId)
+    })
   const modelWish = (request: Request, wish: ModelWishName, id: string) =>
     answered(parts, modelWishRoutes[wish], request, asProblem, () => modelWishResponse(open, request, wish, id))
   const { enter, adapter, isCanonical, refuseAmbiguous } = door(parts)
@@ -259,7 +264,27 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     )
     .post(
       nodeSealedRoute,
-      ({ request }) => answered(parts, nodeSealedRoute, request, asProblem, () => answerSealed(open, request)),
+      ({ request }) =>
+        answered(parts, nodeSealedRoute, request, asProblem, () => {
+          refuseWork(parts, request)
+          return answerSealed(open, request)
+        }),
+      { parse: 'none' },
+    )
+    .post(
+      nodeSleepPath,
+      ({ request }) =>
+        answered(parts, nodeSleepPath, request, asProblem, async () =>
+          answerSleep(parts.power, await signedBody(open, request, powerBodyBytesMax)),
+        ),
+      { parse: 'none' },
+    )
+    .post(
+      nodeWakePath,
+      ({ request }) =>
+        answered(parts, nodeWakePath, request, asProblem, async () =>
+          answerWake(parts.power, parts.wakesOthers, await signedBody(open, request, powerBodyBytesMax)),
+        ),
       { parse: 'none' },
     )
     .get(nodeSealedUsageRoute, ({ request }) =>
@@ -274,6 +299,7 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
         connections,
         reranker: parts.reranker,
         onEnd: ({ failure, ...ended }, request) => {
+          parts.power.touched()
           logEnd(log, { ...ended, route: rerankRoute, stranger: () => !parts.credentials.knows(request) })
           if (failure !== null)
             log.warn('rerank_failed', { request_id: ended.requestId, failure: failureName(failure) })

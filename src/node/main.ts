@@ -97,7 +97,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
 }
 
 function openTunnel(
-  { options, identity, runtimes, served }: Started,
+  { options, identity, runtimes, power, served }: Started,
   membership: Membership,
   revoked: () => void,
 ): NodeTunnel | null {
@@ -115,6 +115,9 @@ function openTunnel(
     log: (event, fields) => options.log.info(event, fields),
   })
   runtimes.onChange(() => tunnel.statusChanged())
+  power.onChange(() => tunnel.statusChanged())
+  // Its connection stood still while the gateway has given it up.
+  power.onJump(() => tunnel.dialAnew())
   return tunnel
 }
 

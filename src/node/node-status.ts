@@ -5,6 +5,7 @@ import { type NodeStatus, runtimesMax } from '../protocol/wire/nodes/agent.ts'
 import type { Hardware } from '../protocol/wire/nodes/hardware.ts'
 import { isoTime } from '../time.ts'
 import type { TransportKeys } from './commands/transport-keys.ts'
+import type { Power } from './power/power.ts'
 import { agentRuntime } from './runtimes/local-runtime.ts'
 import type { RuntimeSet } from './runtimes/runtime-set.ts'
 import type { SealedKeys } from './sealed/sealed-keys.ts'
@@ -18,6 +19,7 @@ export interface StatusParts {
   /** null: nothing is known of it yet. */
   readonly hardware: () => Hardware | null
   readonly sealedKeys: SealedKeys
+  readonly power: Power
   /** The agent takes nothing new any more. */
   readonly stopping: () => boolean
 }
@@ -25,7 +27,8 @@ export interface StatusParts {
 /** This node's status, signed for the request with this nonce. */
 export function nodeStatus(parts: StatusParts, nodeId: string, nonce: string): NodeStatus {
   const { identity } = parts
-  const stopping = parts.stopping()
+  const stopping = parts.stopping() || !parts.power.takesWork
+  const power = parts.power.told()
   const budgetMb = parts.budgetMb()
   const hardware = parts.hardware()
   const unsigned = {
@@ -37,6 +40,7 @@ export function nodeStatus(parts: StatusParts, nodeId: string, nonce: string): N
       .map((runtime) => agentRuntime(runtime, stopping)),
     ...(budgetMb === null ? {} : { memory_mb: budgetMb }),
     ...(hardware === null ? {} : { hardware }),
+    ...(power === null ? {} : { power }),
     transport_keys: [...parts.transportKeys.published()],
     sealed_keys: [...parts.sealedKeys.published()],
   }

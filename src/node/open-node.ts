@@ -11,6 +11,7 @@ import { NodeStartError } from './membership/enrollment.ts'
 import { type Identity, loadIdentity } from './membership/identity.ts'
 import type { Place } from './membership/membership.ts'
 import type { NodeOptions } from './node-options.ts'
+import { Power } from './power/power.ts'
 import { lexicalRuntime } from './rerank/lexical-runtime.ts'
 import { createRoutes, type Served } from './routes.ts'
 import { type RuntimeTimes, runtimeTimes } from './runtimes/local-runtime.ts'
@@ -38,6 +39,7 @@ export interface Started {
   readonly identity: Identity
   readonly transportKeys: TransportKeys
   readonly runtimes: RuntimeSet
+  readonly power: Power
   /** null without a `models.json`. */
   readonly servers: ModelServers | null
   /** Of the file. */
@@ -100,7 +102,12 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
     ...(options.runtimeTimes === undefined ? {} : { times: options.runtimeTimes }),
   })
   const hardware = watchHardware({ folder: folder.path, ...options.hardware })
+  let opened: Power | null = null
   try {
+    const hasGateway = () => place.membership !== null
+    const power = new Power({ options: options.power ?? {}, runtimes, hasGateway, log })
+    opened = power
+    await power.start()
     const budgetMb = () => servers?.budgetMb ?? null
     const served = createRoutes({
       folder,
@@ -110,6 +117,8 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
       sealedTimes: options.sealedTimes,
       attest: options.attest,
       runtimes,
+      power,
+      wakesOthers: options.power?.wakesOthers === true,
       place,
       budgetMb,
       hardware: hardware.now,
@@ -132,6 +141,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
       identity,
       transportKeys,
       runtimes,
+      power,
       servers,
       watching,
       hardware,
@@ -143,6 +153,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
     }
   } catch (error) {
     await hardware.stop()
+    await opened?.stop()
     runtimes.stop()
     await servers?.stop()
     throw error
@@ -153,6 +164,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
 export async function closeNode({
   options,
   runtimes,
+  power,
   servers,
   watching,
   hardware,
@@ -163,6 +175,7 @@ export async function closeNode({
   unwatch()
   await watching?.stop()
   await hardware.stop()
+  await power.stop()
   await served.routes.app.server?.stop(true)
   runtimes.stop()
   await servers?.stop()

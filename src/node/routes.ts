@@ -13,6 +13,7 @@ import type { TransportKeys } from './commands/transport-keys.ts'
 import type { Identity } from './membership/identity.ts'
 import type { Membership, Place } from './membership/membership.ts'
 import type { StatusParts } from './node-status.ts'
+import type { Power } from './power/power.ts'
 import { type KeptReceipts, openKeptReceipts } from './receipts/kept-receipts.ts'
 import { createReceiptSigner } from './receipts/receipt-signer.ts'
 import { Reranker } from './rerank/rerank.ts'
@@ -32,6 +33,8 @@ export interface RoutesOptions {
   readonly sealedTimes: SealedTimes | undefined
   readonly attest: AttestOptions | undefined
   readonly runtimes: RuntimeSet
+  readonly power: Power
+  readonly wakesOthers: boolean
   readonly place: Place
   readonly budgetMb: StatusParts['budgetMb']
   readonly hardware: StatusParts['hardware']
@@ -71,6 +74,7 @@ export function createRoutes(options: RoutesOptions): Served {
     sealedKeys,
     sealedTimes: times,
     runtimes,
+    power,
     place,
     budgetMb,
     hardware,
@@ -125,6 +129,8 @@ export function createRoutes(options: RoutesOptions): Served {
         ? null
         : new Attester({ options: attest, identity: identity.key.publicKey, sealedKeys, log }),
     runtimes,
+    power,
+    wakesOthers: options.wakesOthers,
     chat,
     credentials,
     reranker,

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../clock.ts'
 import { loop } from '../host/loop.ts'
+import type { NodePower } from '../protocol/wire/nodes/power.ts'
 import type { RuntimeStatus } from '../runtimes/runtime.ts'
 import { TransportError, type TransportFailure } from '../transport/transport.ts'
 
@@ -11,7 +12,7 @@ export interface RuntimeReport {
 
 /** The result of a poll. It has a code and no message, because messages can name the node's address. */
 export type PollResult =
-  | { readonly kind: 'answered'; readonly reports: readonly RuntimeReport[] }
+  | { readonly kind: 'answered'; readonly reports: readonly RuntimeReport[]; readonly power?: NodePower }
   /**
    * `unknown_runtime`: it answers, but as no kind of server that is known; `unauthorized`: the agent does not know this
    * gateway; `signature_invalid`: the status is not the agent's own, or not the answer to this question.

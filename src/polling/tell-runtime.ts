@@ -11,15 +11,15 @@ const tellTimeoutMs = 600_000
 /** True if this kind of server can load and unload models on command. */
 export const canBeTold = (kind: RuntimeStatus['kind']): boolean => modelLoadsOf(kind) !== undefined
 
-/** Tells a model server to load or unload a model. False if it refused. Rejects as the transport does. */
+/** Tells a model server to load or unload a model. False if it refused, null if it has no interface for it. Rejects as the transport does. */
 export async function tellRuntime(
   transport: NodeTransport,
   kind: RuntimeStatus['kind'],
   wish: ModelWishName,
   model: Pick<RuntimeModel, 'id' | 'modality'>,
-): Promise<boolean> {
+): Promise<boolean | null> {
   const loads = modelLoadsOf(kind)
-  if (loads === undefined) return false
+  if (loads === undefined) return null
   const signal = AbortSignal.timeout(tellTimeoutMs)
   const get = async (path: string) => {
     const response = await transport.fetch(path, { method: 'GET', signal })

@@ -1,5 +1,5 @@
 import { ask, fieldsOf, listOf, textOf } from './answers.ts'
-import type { ModelLoads } from './runtime.ts'
+import type { ModelLoads, ProbeFetch, ToldServer } from './runtime.ts'
 
 const isDone = (status: number) => status >= 200 && status < 300
 
@@ -31,6 +31,27 @@ export const lmStudioLoads: ModelLoads = {
     }
     return true
   },
+}
+
+/**
+ * Sleep mode, which a server has that was started for development with it. At level 1 the weights wait in the memory of the computer;
+ * at level 2 they would be gone.
+ */
+export const vllmLoads: ModelLoads = {
+  load: (server) => vllmTold(server, '/wake_up'),
+  unload: (server) => vllmTold(server, '/sleep?level=1'),
+}
+
+async function vllmTold(server: ToldServer, path: string): Promise<boolean | null> {
+  if ((await vllmDozes(server.get)) === null) return null
+  return isDone(await server.post(path, {}))
+}
+
+/** Whether it sleeps; null: it offers no sleep mode. */
+export async function vllmDozes(get: ProbeFetch): Promise<boolean | null> {
+  const { status, body } = await ask(get, '/is_sleeping')
+  const dozes = fieldsOf(body).is_sleeping
+  return status === 200 && typeof dozes === 'boolean' ? dozes : null
 }
 
 /** Only of a server that was started without a model: any other has no such path. */

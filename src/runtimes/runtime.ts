@@ -35,6 +35,8 @@ export interface RuntimeModel {
   readonly cacheTokens?: number | null
   /** Unix ms since when it is being loaded. Absent or null: it is not, or the server does not say. */
   readonly loadingSinceMs?: number | null
+  /** Its server has let it go without ending, and gives it back on command: sooner than a load. Set where the server offers that. */
+  readonly dozing?: boolean
   /** The memory it needs on its computer, if a file of the owner says so. */
   readonly memoryMb?: number
   /** The same by device, in the words of that file. */
@@ -83,8 +85,8 @@ export interface ToldServer {
   post(path: string, body: object): Promise<number>
 }
 
-/** Resolves when the server has done it, which may take as long as a load; false: it would not, or knows no such thing. */
-export type ModelWish = (server: ToldServer, model: Pick<RuntimeModel, 'id' | 'modality'>) => Promise<boolean>
+/** Resolves when the server has done it, which may take as long as a load; false: it would not; null: it has no interface for it. */
+export type ModelWish = (server: ToldServer, model: Pick<RuntimeModel, 'id' | 'modality'>) => Promise<boolean | null>
 
 /** A kind of server that loads and unloads models on command. */
 export interface ModelLoads {

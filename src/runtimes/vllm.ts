@@ -1,5 +1,6 @@
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import { type Answer, ask, cacheTokensOf, countOf, loadIn, metricsOf } from './answers.ts'
+import { vllmDozes, vllmLoads } from './model-loads.ts'
 import { isOwnedBy, probeModelList } from './openai.ts'
 import { jinaDialect, ranks, withoutGuess } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
@@ -10,17 +11,22 @@ export const vllm: RuntimeModule = {
   kind: 'vllm',
   ports: [8000],
   detect: (get) => isOwnedBy('vllm', get),
-  async probe(get) {
-    const [served, work] = await Promise.all([probeServing('vllm', 'down', get), workOf(get)])
+  async probe(get, before = null) {
+    // A server without sleep mode is asked for it once: it logs each question.
+    const mayDoze = before === null || before.models.some(({ dozing }) => dozing !== undefined)
+    const dozes = mayDoze ? vllmDozes(get) : null
+    const [served, work, dozing] = await Promise.all([probeServing('vllm', 'down', get), workOf(get), dozes])
     if (work === null) return { ...served, models: [] }
     const metrics = work === 'chat' && served.models.length > 0 ? await metricsOf(get) : null
     const cacheTokens = metrics === null ? null : cacheTokensIn(metrics)
-    const models = served.models.map((model): RuntimeModel => {
+    const models = served.models.map((listed): RuntimeModel => {
+      const model = dozing === null ? listed : { ...listed, dozing, loaded: !dozing }
       if (work === 'chat') return { ...model, cacheTokens }
       return work === 'rerank' ? ranks(withoutGuess(model), ranking) : { ...withoutGuess(model), modality: work }
     })
     return { ...served, models, ...loadIn(metrics, gauges) }
   },
+  loads: vllmLoads,
   rerank: jinaDialect,
   tokenizer: vllmTokenizer,
 }

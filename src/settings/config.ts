@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import { isLoopback } from '../host/loopback.ts'
+import { packetTarget } from '../host/magic-packet.ts'
 import { readSeed } from '../secrets.ts'
 import { dayMs, secondMs } from '../time.ts'
 import { settlementFaults } from './config-settlement.ts'
@@ -89,13 +90,16 @@ const routerKeysMax = 8
 
 /** Checks the form of settings whose kind does not say enough. */
 function formFaults(settings: Settings): string[] {
-  const { SVC_ROUTER_KEY, SVC_ENDPOINT_NETWORKS, SVC_TRUSTED_PROXIES, SVC_CORS_ORIGINS } = settings
+  const { SVC_ROUTER_KEY, SVC_ENDPOINT_NETWORKS, SVC_WAKE_ADDRESSES, SVC_TRUSTED_PROXIES, SVC_CORS_ORIGINS } = settings
   const faults: string[] = []
   if (SVC_ROUTER_KEY !== null && listOf(SVC_ROUTER_KEY).some((seed) => readSeed(seed) === null)) {
     faults.push('SVC_ROUTER_KEY must be a list of 32-byte seeds in base64 or hex')
   }
   if (SVC_ROUTER_KEY !== null && listOf(SVC_ROUTER_KEY).length > routerKeysMax) {
     faults.push(`SVC_ROUTER_KEY may hold at most ${routerKeysMax} seeds`)
+  }
+  if (!SVC_WAKE_ADDRESSES.every((address) => packetTarget(address) !== null)) {
+    faults.push('SVC_WAKE_ADDRESSES must be a list of IPv4 addresses like 192.168.1.255:9')
   }
   if (!SVC_ENDPOINT_NETWORKS.every(isNetwork)) {
     faults.push('SVC_ENDPOINT_NETWORKS must be a list of networks like 10.0.0.0/8')

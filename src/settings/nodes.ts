@@ -65,6 +65,18 @@ export const nodesSettings = {
     meaning:
       'How long the first ejection of a failing route lasts, ms. Each further one lasts that much longer, up to 300 s.',
   },
+  SVC_WAKE_WAIT_MS: {
+    kind: 'number',
+    default: 120_000,
+    min: 1_000,
+    max: 600_000,
+    meaning: 'How long a request waits for a sleeping node that it wakes before it gets 503, ms',
+  },
+  SVC_WAKE_ADDRESSES: {
+    kind: 'list',
+    meaning:
+      'Where the gateway sends magic packets, as `192.168.1.255:9`. Default: port 9 of the broadcast addresses of this computer’s networks.',
+  },
   SVC_PLAN: {
     kind: 'choice',
     default: 'advise',

@@ -97,9 +97,36 @@ test('§30: the router of llama.cpp has two paths for it, a server of one model 
   expect(await serve({}).tell('llama.cpp', 'load', 'gemma')).toBe(false)
 })
 
+test('§39: a vLLM with sleep mode sleeps at level 1 and wakes up; one without it is told nothing', async () => {
+  let sleeping = false
+  const { asked, tell } = serve({
+    'GET /is_sleeping': () => Response.json({ is_sleeping: sleeping }),
+    'POST /sleep': () => {
+      sleeping = true
+      return new Response('')
+    },
+    'POST /wake_up': () => {
+      sleeping = false
+      return new Response('')
+    },
+  })
+  expect(await tell('vllm', 'unload', 'm')).toBe(true)
+  expect(sleeping).toBe(true)
+  expect(await tell('vllm', 'load', 'm')).toBe(true)
+  expect(sleeping).toBe(false)
+  expect(asked.length).toBeGreaterThan(0)
+  const without = serve({})
+  expect(await without.tell('vllm', 'unload', 'm')).toBeNull()
+  const refuses = serve({
+    'GET /is_sleeping': () => Response.json({ is_sleeping: false }),
+    'POST /sleep': () => new Response('', { status: 500 }),
+  })
+  expect(await refuses.tell('vllm', 'unload', 'm')).toBe(false)
+})
+
 test('§30: other kinds are asked nothing', async () => {
   const { asked, tell } = serve({})
-  for (const kind of ['vllm', 'sglang', 'openai', 'other'] as const) expect(await tell(kind, 'load', 'm')).toBe(false)
+  for (const kind of ['sglang', 'openai', 'other'] as const) expect(await tell(kind, 'load', 'm')).toBeNull()
   expect(asked).toEqual([])
 })
 

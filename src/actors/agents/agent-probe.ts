@@ -88,6 +88,7 @@ function reportOf(runtime: AgentRuntime, { memory_mb, sent_at }: NodeStatus): Ru
     ready: model.ready,
     loaded: model.loaded,
     ...(model.cache_tokens === undefined ? {} : { cacheTokens: model.cache_tokens }),
+    ...(model.dozing === undefined ? {} : { dozing: model.dozing }),
     ...(model.file === undefined ? {} : { file: model.file }),
     ...(model.memory === undefined ? {} : { memory: model.memory }),
     ...servedModel(model, sentAtMs),
@@ -137,6 +138,7 @@ export function createAgentProbe(options: AgentProbeOptions): Probe {
         hardware,
         sealed: (status.sealed_keys ?? []).filter((key) => isOwnSealedKey(key, identity)),
       })
-      return { kind: 'answered', reports: status.runtimes.map((runtime) => reportOf(runtime, status)) }
+      const reports = status.runtimes.map((runtime) => reportOf(runtime, status))
+      return { kind: 'answered', reports, ...(status.power === undefined ? {} : { power: status.power }) }
     })
 }

@@ -16,9 +16,11 @@ import type { PromptEstimate } from '../../protocol/chat/token-estimate.ts'
 import type { Config } from '../../settings/config.ts'
 import { retrySeconds } from '../../time.ts'
 import type { CallSignal } from '../../transport/call-signal.ts'
+import type { Rouser } from '../loading/rouser.ts'
 import type { Router } from '../pool/router.ts'
 import { type SlotWait, Ticket } from '../pool/slot-queue.ts'
 import type { AttemptFailure } from '../relay/attempt.ts'
+import { type WakePort, WakeWait } from '../wake/wake-wait.ts'
 import type { ChatCommand } from './chat-command.ts'
 import { Clocks, Tries } from './tries.ts'
 
@@ -34,6 +36,8 @@ type Judged = Pick<Decision, 'table' | 'request'>
 export interface DispatchPort {
   readonly config: Config
   readonly router: Router
+  readonly waker: WakePort['waker']
+  readonly rouser: Pick<Rouser, 'rouse'>
   /** A call of a node failed, or a line of its stream was no JSON (`malformed_line`) and was passed over. */
   readonly failed: (code: string) => void
   /** `again`: the request was decided on before; `ofModel`: for this model, too. */
@@ -51,8 +55,10 @@ export interface Dispatched {
   work: Work | null
   /** Its wait for slots so far. */
   queueMs: number
-  /** And for a model that another request had loaded. */
+  /** And for a model that another request had loaded, or a node to wake. */
   loadWaitMs: number
+  /** Of these, for nodes to wake: that wait has a clock of its own. */
+  wakeWaitMs: number
   tryFailed(code: ProblemCode): void
   /** Why no node is called for it any more, asked after every wait; null: it still runs. */
   ended(): AttemptFailure | null
@@ -89,11 +95,28 @@ export function ticketOf({ access }: ChatCommand): Ticket {
 }
 
 type Saturated = Extract<Placement, { kind: 'saturated' }>
+type Asleep = Extract<Placement, { kind: 'asleep' }>
 /**
  * Calls of others wait there for the model to be loaded. One load serves all: this request waits, too, and as long as a
  * load may take.
  */
 const isBeingLoaded = ({ load: { reading, inFlight } }: Route) => reading.cold && inFlight > 0
+
+/** The work's result, or what ended the wait for it; the work goes on for others. */
+function unlessAborted(work: Promise<boolean>, ending: CallSignal, waitMs: number) {
+  return new Promise<boolean | 'aborted' | 'timeout'>((resolve) => {
+    const end = (result: boolean | 'aborted' | 'timeout') => {
+      clearTimeout(timer)
+      ending.removeEventListener('abort', aborted)
+      resolve(result)
+    }
+    const aborted = () => end('aborted')
+    const timer = setTimeout(end, waitMs, 'timeout')
+    if (ending.aborted) return aborted()
+    ending.addEventListener('abort', aborted)
+    void work.then(end)
+  })
+}
 
 interface Loading {
   readonly kind: 'loading'
@@ -123,7 +146,7 @@ class Search {
   }
 
   /** Throws the refusal if no route may or can serve. */
-  look(): Placed | Saturated | Loading {
+  look(): Placed | Saturated | Loading | Asleep {
     const { exchange, tries } = this
     const { port, command } = exchange
     const ended = exchange.ended()
@@ -168,11 +191,23 @@ class Search {
     return nowMs < this.clocks.queueUntilMs ? this.clocks.queueUntilMs - nowMs : null
   }
 
+  /** Waits until another look is worth it. Throws what the request is refused with, if the wait was in vain. */
+  waitFor(unplaced: Saturated | Loading | Asleep): Promise<void> {
+    switch (unplaced.kind) {
+      case 'loading':
+        return this.waitForLoad(unplaced)
+      case 'asleep':
+        return this.waitForWake(unplaced)
+      case 'saturated':
+        return this.wait(unplaced)
+    }
+  }
+
   /** Waits until a slot may be free. Throws if none becomes free in time. */
-  async wait({ routes, awaits }: Saturated): Promise<void> {
+  private async wait({ routes, awaits }: Saturated): Promise<void> {
     const { exchange, tries } = this
     const { config } = exchange.port
-    const waited = await (awaits === null ? this.waitInLine(this.clocks.queueUntilMs, null) : this.waitFor(awaits))
+    const waited = await (awaits === null ? this.waitInLine(this.clocks.queueUntilMs, null) : this.waitForRoute(awaits))
     if (waited === 'slot' || waited === 'aborted') return
     if (awaits !== null) {
       // The wait was unsuccessful: from now on it takes any open route.
@@ -191,7 +226,7 @@ class Search {
   }
 
   /** At most for its patience, and that only once. */
-  private waitFor(awaits: NonNullable<Saturated['awaits']>): Promise<SlotWait> {
+  private waitForRoute(awaits: NonNullable<Saturated['awaits']>): Promise<SlotWait> {
     const { profileId, load } = awaits.route
     this.patientUntilMs ??= performance.now() + patienceMs(awaits)
     const untilMs = Math.min(this.patientUntilMs, this.clocks.queueUntilMs)
@@ -210,7 +245,7 @@ class Search {
   }
 
   /** Until a model is in memory that another request has loaded, or was not to be. Throws where that takes too long. */
-  async waitForLoad({ route }: Loading): Promise<void> {
+  private async waitForLoad({ route }: Loading): Promise<void> {
     const { exchange, wanted, tries } = this
     const { config, router } = exchange.port
     const { command, ending } = exchange
@@ -233,6 +268,48 @@ class Search {
         retryAfterFull([route], config.SVC_QUEUE_WAITING_MAX, config.SVC_QUEUE_WAIT_MS),
       ),
     })
+  }
+
+  /** Until a sleeping node is awake, or something else is there that serves. Throws where that takes too long. */
+  private async waitForWake({ route }: Asleep): Promise<void> {
+    const { exchange, wanted, tries, clocks } = this
+    const { command, ending, port } = exchange
+    command.ticket ??= ticketOf(command)
+    clocks.waking ??= new WakeWait(port)
+    const fromMs = performance.now()
+    const waited = await clocks.waking.wait(route, wanted.modelId, command.ticket, ending)
+    const ms = performance.now() - fromMs
+    exchange.loadWaitMs += ms
+    exchange.wakeWaitMs += ms
+    clocks.ownClock(ms, exchange.callsUntilMs)
+    // A node that fell asleep under a try is as good as new once it is awake.
+    tries.forget(route.profileId)
+    if (waited === 'slot' || waited === 'aborted') return
+    throw tries.anyFailed ? tries.givenUp() : clocks.waking.refusal(route, waited)
+  }
+
+  /** Nobody waits any more. */
+  end(): void {
+    this.clocks.waking?.end()
+  }
+
+  /** The model's server has let it go and is told to take it back. Throws where it would not and no other route is left. */
+  async rouse({ route }: Placed): Promise<void> {
+    const { exchange, tries, clocks } = this
+    const { rouser } = exchange.port
+    const { command, ending } = exchange
+    command.ticket ??= ticketOf(command)
+    command.ticket.rousing = true
+    const fromMs = performance.now()
+    const roused = await unlessAborted(rouser.rouse(route), ending, clocks.coldLeftMs)
+    command.ticket.rousing = false
+    const ms = performance.now() - fromMs
+    exchange.loadWaitMs += ms
+    clocks.loadTook(ms, exchange.callsUntilMs)
+    if (roused === true || roused === 'aborted') return
+    if (roused === 'timeout') throw new Problem('model_loading', { retryAfterSeconds: retryAfterLoad(route) })
+    if (!tries.failed(route.profileId, { code: 'upstream_error', failover: true }) || this.spent) throw tries.givenUp()
+    this.tries.count++
   }
 
   private get spent(): boolean {
@@ -276,10 +353,26 @@ export async function dispatch<T extends object>(
   clocks = new Clocks(exchange),
 ): Promise<T> {
   const search = new Search(exchange, wanted, clocks)
+  try {
+    return await searched(search, attempt)
+  } finally {
+    search.end()
+  }
+}
+
+async function searched<T extends object>(
+  search: Search,
+  attempt: (route: Route, firstChunkMs: number) => Promise<T | { readonly failure: AttemptFailure }>,
+): Promise<T> {
   for (;;) {
     const placed = search.look()
     if (placed.kind !== 'placed') {
-      await (placed.kind === 'loading' ? search.waitForLoad(placed) : search.wait(placed))
+      await search.waitFor(placed)
+      continue
+    }
+    // An agent wakes its servers by itself.
+    if (placed.route.load.reading.dozing && placed.route.agent === null) {
+      await search.rouse(placed)
       continue
     }
     const result = await attempt(placed.route, search.firstChunkMs(placed))

@@ -63,6 +63,7 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
   /** For the request's record (§32). */
   queueMs = 0
   loadWaitMs = 0
+  wakeWaitMs = 0
   private receiptHash: string | null = null
   private failedTries: FailedTry[] | null = null
 
@@ -129,7 +130,7 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched {
   get callsUntilMs(): number {
     const { SVC_TOTAL_TIMEOUT_MS: totalMs, SVC_TTFT_TIMEOUT_MS: firstMs } = this.port.config
     const { startedMs } = this.command
-    return startedMs + (this.relay === null ? totalMs : Math.min(firstMs, totalMs))
+    return startedMs + this.wakeWaitMs + (this.relay === null ? totalMs : Math.min(firstMs, totalMs))
   }
 
   ended(): AttemptFailure | null {

@@ -93,6 +93,7 @@ export class Parts {
     this.running.add(exchange)
     const attempt = (chosen: Route) => receiveWhole(exchange, chosen, this.operation.upstream(text, body, null, chosen))
     try {
+      if (route.load.reading.dozing) await exchange.port.rouser.rouse(route)
       const first = await attempt(route)
       const answer = 'failure' in first ? await this.elsewhere(exchange, route, first.failure, attempt) : first
       exchange.record(answer.conclusion)

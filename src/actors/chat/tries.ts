@@ -2,6 +2,7 @@ import { inDigits } from '../../amounts.ts'
 import { Problem, type ProblemCode } from '../../errors.ts'
 import type { Config } from '../../settings/config.ts'
 import type { AttemptFailure } from '../relay/attempt.ts'
+import type { WakeWait } from '../wake/wake-wait.ts'
 
 const details: Partial<Record<ProblemCode, string>> = {
   upstream_error: 'The node failed before it answered.',
@@ -63,6 +64,8 @@ export class Clocks {
   queueUntilMs: number
   /** The remaining time to wait for models to be loaded. */
   coldLeftMs: number
+  /** For sleeping nodes; null: none was woken. */
+  waking: WakeWait | null = null
   /** Decisions so far: they are one request's in `explain`. */
   looks = 0
   /** Models that could be tried now where this one does not answer. */
@@ -78,6 +81,11 @@ export class Clocks {
   /** A load has its own clock: its time does not count in the other deadlines. */
   loadTook(ms: number, callsUntilMs: number): void {
     this.coldLeftMs = Math.max(0, this.coldLeftMs - ms)
+    this.ownClock(ms, callsUntilMs)
+  }
+
+  /** A wait that does not count in the other deadlines. */
+  ownClock(ms: number, callsUntilMs: number): void {
     this.deadlineMs += ms
     this.queueUntilMs = Math.min(this.queueUntilMs + ms, callsUntilMs)
   }
@@ -104,6 +112,11 @@ export class Tries {
   /** A copy: the decision is kept, while the set grows with every try. */
   excluded(): ReadonlySet<string> {
     return this.profiles === null ? noProfiles : new Set(this.profiles)
+  }
+
+  /** The route may be tried once more. */
+  forget(profileId: string): void {
+    this.profiles?.delete(profileId)
   }
 
   /** True where another route may be worth a try. */

@@ -15,7 +15,7 @@ export interface Explanation {
     readonly atMs: number
     /** A request may name several, which are looked for one after the other. */
     readonly model: string
-    readonly result: 'placed' | 'saturated' | 'refused'
+    readonly result: Placement['kind']
     readonly code: ProblemCode | null
     readonly routes: readonly ExplainedRoute[]
   }[]

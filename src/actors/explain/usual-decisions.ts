@@ -40,6 +40,7 @@ const costFields = [
   'slotWaitMs',
   'slots',
   'coldMs',
+  'wakeMs',
   'explorationMs',
   'matchedUnits',
   'matchedShare',

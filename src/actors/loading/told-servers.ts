@@ -34,7 +34,8 @@ export class ToldServers {
     const model = { id: route.upstreamModelId, ...(modality === undefined ? {} : { modality }) }
     try {
       if (route.agent !== null) return await tellAgent(transport, wish, model.id)
-      return (await tellRuntime(transport, route.runtimeKind, wish, model)) ? 'done' : 'refused'
+      const done = await tellRuntime(transport, route.runtimeKind, wish, model)
+      return done === null ? 'untellable' : done ? 'done' : 'refused'
     } catch (error) {
       log.warn('model_not_told', { node_id: route.nodeId, wish, failure: failureName(error) })
       return 'refused'

@@ -23,6 +23,7 @@ import type { Ticket } from '../pool/slot-queue.ts'
 import type { AbortCause, AttemptFailure } from '../relay/attempt.ts'
 import type { ModelCallSample } from '../telemetry/model-metrics.ts'
 import type { Span } from '../telemetry/tracing.ts'
+import { WakeWait } from '../wake/wake-wait.ts'
 
 export interface SubCallPort extends ChatPort {
   readonly subCall: (sample: ModelCallSample) => void
@@ -100,7 +101,9 @@ export class SubCall {
       // If another request took the planned slot meanwhile, this call waits for a slot like any other.
       const free = planned.kind === 'placed' && hasSlot(planned.route) ? planned.route : null
       const route = free ?? (planned.kind === 'no_node' ? null : await this.waitForRoute())
-      return route === null || !this.isHome(route) ? noNode : await this.call(route)
+      if (route === null || !this.isHome(route)) return noNode
+      if (route.load.reading.dozing) await this.port.rouser.rouse(route)
+      return await this.call(route)
     } catch (error) {
       if (this.controller.signal.aborted) return { status: 'upstream_error', call: null }
       failed(error)
@@ -117,24 +120,37 @@ export class SubCall {
     return isOwn(route, customerId) && this.port.router.table().owners.get(route.nodeId) === customerId
   }
 
-  /** All own nodes that serve the model are full, so the call waits as briefly as any request (§5). */
+  /** All own nodes that serve the model are full, or sleep: the call waits as briefly as any request (§5, §39). */
   private async waitForRoute(): Promise<Route | null> {
+    const waking = new WakeWait(this.port)
+    try {
+      return await this.routeWhenFree(waking)
+    } finally {
+      waking.end()
+    }
+  }
+
+  private async routeWhenFree(waking: WakeWait): Promise<Route | null> {
     const { router, config } = this.port
     const untilMs = performance.now() + config.SVC_QUEUE_WAIT_MS
     const ticket = ticketOf(this.exchange.command)
     this.ticket = ticket
+    const { placement: wanted } = this.order
+    let seen = place(router.table(), { ...wanted, nowMs: Date.now() })
     for (;;) {
-      const { placement: wanted } = this.order
-      const leftMs = untilMs - performance.now()
-      const waited = await router.waitForSlot(wanted.modelId, ticket, leftMs, this.controller.signal)
-      this.controller.signal.throwIfAborted()
+      const { signal } = this.controller
+      const waited =
+        seen.kind === 'asleep'
+          ? await waking.wait(seen.route, wanted.modelId, ticket, signal)
+          : await router.waitForSlot(wanted.modelId, ticket, untilMs - performance.now(), signal)
+      signal.throwIfAborted()
       if (waited !== 'slot') return null
       const request = { ...wanted, nowMs: Date.now() }
       const table = router.table()
-      const placement = place(table, request)
-      this.port.decided(this.parent, { table, request, placement }, true)
-      if (placement.kind === 'placed') return placement.route
-      if (placement.kind === 'refused') return null
+      seen = place(table, request)
+      this.port.decided(this.parent, { table, request, placement: seen }, true)
+      if (seen.kind === 'placed') return seen.route
+      if (seen.kind === 'refused') return null
     }
   }
 

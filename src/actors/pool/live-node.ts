@@ -1,6 +1,7 @@
 import { needsReview, type UsageClaims } from '../../machines/rules/pricing.ts'
 import type { FirstToken } from '../../protocol/wire/admin/admin.ts'
 import type { LiveNode } from '../../protocol/wire/admin/inspect.ts'
+import { stateWords } from '../../protocol/wire/nodes/state-words.ts'
 import { isoTime } from '../../time.ts'
 import type { ModelView, NodeView, RuntimeView } from './node-view.ts'
 
@@ -58,6 +59,8 @@ export function liveNode(view: NodeView): LiveNode {
     node_id: view.nodeId,
     state: view.state,
     state_since: isoTime(view.sinceMs),
+    state_reasons: [...view.stateReasons],
+    state_says: stateWords(view),
     held_until: momentMs(view.heldUntilMs),
     in_flight: view.inFlight,
     transport: view.transport,

@@ -39,11 +39,14 @@ interface WatchOptions extends Pick<RouterOptions, 'config' | 'log' | 'random'> 
   readonly polled: (result: PollResult) => Promise<void>
 }
 
+/** As if a sleeping node had not answered. */
+const unasked = { kind: 'failed', code: 'closed' } as const
+
 /** Asks a node regularly. */
 export function watchOver(node: PoolNode, probe: Probe, options: WatchOptions): NodeWatch {
   const { config, log, random = Math.random, polled } = options
   return createNodeWatch({
-    probe,
+    probe: (bounded) => (node.isLeftAlone(performance.now()) ? Promise.resolve(unasked) : probe(bounded)),
     intervalMs: config.SVC_POLL_INTERVAL_MS,
     timeoutMs: config.SVC_PROBE_TIMEOUT_MS,
     random,

@@ -17,6 +17,10 @@ import { type Catalogue, type Profile, publicIdOf, workOn } from './routing-tabl
 export interface NodeView {
   readonly nodeId: NodeId
   readonly state: NodeState
+  /** Why it yields: names of probes of its owner. */
+  readonly stateReasons: readonly string[]
+  /** Its hardware address is known. */
+  readonly wakeable: boolean
   /** True if an operator has drained the node: it is `draining`, and then `live`. */
   readonly drained: boolean
   /** Unix ms. */
@@ -106,6 +110,8 @@ export function viewOf(node: PoolNode, sources: ViewSources): NodeView {
   return {
     nodeId: node.row.nodeId,
     state: node.state,
+    stateReasons: node.state === 'yielding' ? (node.power?.reasons ?? []) : [],
+    wakeable: (node.row.macs ?? []).length > 0,
     drained: node.row.adminState === 'draining',
     sinceMs: node.sinceMs,
     heldUntilMs: node.heldUntilMs,

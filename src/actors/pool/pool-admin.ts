@@ -8,8 +8,11 @@ import { waitAtMost } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
 import { type CustomerId, modelIdPattern } from '../../ids.ts'
 import type { PrivacyClass, Visibility } from '../../machines/rules/routing.ts'
+import { hoursOf } from '../../machines/sleep/hours.ts'
 import { checkPrecondition, type Precondition } from '../../precondition.ts'
+import { hoursWords } from '../../protocol/wire/nodes/hours-form.ts'
 import { everyModel, type ServedWork } from '../../protocol/wire/nodes/kinds-of-work.ts'
+import { lowerMac, macOf } from '../../protocol/wire/nodes/power.ts'
 import { secondMs } from '../../time.ts'
 import { nodeBaseUrl } from '../../transport/http1/direct.ts'
 import type { Sealing } from '../accounts/sealing.ts'
@@ -17,7 +20,7 @@ import type { AuditContext, AuditTrail, Deed } from '../audit/audit-context.ts'
 import { createCatalogueVerbs, type ModelEntry } from '../catalogue/model-entries.ts'
 
 /** A node as its operator sees it. It says whether the node has an API key, but not which. */
-export type NodeRecord = Omit<NodeRow, 'apiKeySealed'> & { readonly hasApiKey: boolean }
+export type NodeRecord = Omit<NodeRow, 'apiKeySealed' | 'wakeSecretSealed'> & { readonly hasApiKey: boolean }
 
 export interface NewRuntimeNode {
   readonly customerId: string
@@ -50,6 +53,12 @@ export interface NodeChanges {
   readonly external?: boolean
   /** null: none is declared any more. */
   readonly serves?: ServedWork | null
+  /** The hardware address that listens for a magic packet; null: none is known any more. */
+  readonly mac?: string | null
+  /** The password of SecureOn, in the form of an address. */
+  readonly secureOn?: string | null
+  /** `07:00-23:00 Europe/Berlin`; null: always. */
+  readonly wakeHours?: string | null
 }
 
 export type NodeCommand = 'drain' | 'resume' | 'revoke'
@@ -129,18 +138,20 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null) {
       changes: NodeChanges,
       precondition: Precondition | null = null,
     ): Promise<NodeRecord> => {
-      const { apiKey, url: given, serves, ...rest } = changes
+      const { apiKey, url: given, serves, mac, secureOn, wakeHours, ...rest } = changes
       const url = given === undefined ? undefined : checkedUrl(given)
       const set: NodeRowChanges = {
         ...rest,
         ...(url === undefined ? {} : { url }),
         ...(serves === undefined ? {} : { serves: checkedWork(serves) }),
         ...(apiKey === undefined ? {} : { apiKeySealed: sealedKey(apiKey, sealing) }),
+        ...wakeChanges({ mac, secureOn, wakeHours }, sealing),
       }
       const row = await db.transaction(async (tx) => {
         const node = found(await pool.lockNode(tx, nodeId))
         checkPrecondition(precondition, node)
         if (serves != null) refuseAgent(node, 'serves')
+        if (mac != null || secureOn != null) refuseAgent(node, mac == null ? 'secure_on' : 'mac')
         if (url !== undefined || apiKey != null) {
           refuseAgent(node, url === undefined ? 'api_key' : 'url')
           if (url !== undefined && !sameServer(node.url, url)) await refuseTwice(tx, node.customerId, url)
@@ -204,6 +215,30 @@ function sealedKey(apiKey: string | null | undefined, sealing: Sealing): Buffer 
   return apiKey == null ? null : sealing.seal('node_api_key', apiKey)
 }
 
+interface WakeChanges {
+  readonly mac: NodeChanges['mac'] | undefined
+  readonly secureOn: NodeChanges['secureOn'] | undefined
+  readonly wakeHours: NodeChanges['wakeHours'] | undefined
+}
+
+/** How and when a node is woken. Throws `invalid_request` for what is no address of a single card, and no hours. */
+function wakeChanges({ mac, secureOn, wakeHours }: WakeChanges, sealing: Sealing): NodeRowChanges {
+  const address = mac == null ? null : macOf(mac)
+  if (mac != null && address === null) {
+    const detail = `mac: ${mac} is not the hardware address of one network card`
+    throw new Problem('invalid_request', { param: 'mac', detail })
+  }
+  if (wakeHours != null && hoursOf(wakeHours) === null) {
+    throw new Problem('invalid_request', { param: 'wake_hours', detail: `wake_hours takes ${hoursWords}` })
+  }
+  const secret = secureOn == null ? null : sealing.seal('node_wake_secret', lowerMac(secureOn))
+  return {
+    ...(mac === undefined ? {} : { macs: address === null ? null : [address] }),
+    ...(secureOn === undefined ? {} : { wakeSecretSealed: secret }),
+    ...(wakeHours === undefined ? {} : { wakeHours }),
+  }
+}
+
 /** Each line names one model of the node, or all others. */
 function checkedWork(serves: ServedWork | null): ServedWork | null {
   const names = Object.keys(serves ?? {})
@@ -249,7 +284,7 @@ function found(row: NodeRow | null): NodeRow {
  * An agent reports its own address at its enrolment, recognizes the gateway by signatures and knows what its models do: none
  * of that can be set.
  */
-function refuseAgent({ kind }: NodeRow, param: 'url' | 'api_key' | 'serves'): void {
+function refuseAgent({ kind }: NodeRow, param: 'url' | 'api_key' | 'serves' | 'mac' | 'secure_on'): void {
   if (kind !== 'agent') return
   throw new Problem('invalid_request', { param, detail: `${param} cannot be set for a node with an agent` })
 }
@@ -272,6 +307,6 @@ async function setState(db: Database, nodeId: string, command: NodeCommand): Pro
 }
 
 function shown(row: NodeRow): NodeRecord {
-  const { apiKeySealed, ...rest } = row
+  const { apiKeySealed, wakeSecretSealed: _, ...rest } = row
   return { ...rest, hasApiKey: apiKeySealed !== null }
 }

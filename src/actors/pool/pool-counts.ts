@@ -4,6 +4,7 @@ import type { NodeHardware } from '../telemetry/hardware-metrics.ts'
 import type { ModelPlace } from '../telemetry/placement-metrics.ts'
 import type { NodeView } from './node-view.ts'
 import type { PoolNode } from './pool-node.ts'
+import { nameOf } from './routing-table.ts'
 
 /** The pool in numbers, for metrics. */
 export interface PoolCounts {
@@ -16,9 +17,7 @@ export interface PoolCounts {
 }
 
 /** What an operator calls it; its id where its name is its address. */
-export function nodeName({ row: { nodeId, name, url } }: PoolNode): string {
-  return url !== null && new URL(url).host === name ? nodeId : name
-}
+export const nodeName = ({ row }: PoolNode): string => nameOf(row)
 
 export function countsOf(members: ReadonlyMap<NodeId, PoolNode>): PoolCounts {
   const nodes: Partial<Record<NodeState, number>> = {}

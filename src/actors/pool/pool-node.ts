@@ -1,23 +1,33 @@
 import type { ActorRefFrom } from 'xstate'
 import type { NodeRow } from '../../db/queries/pool/pool.ts'
+import type { StoredSleep } from '../../db/queries/pool/sleeping.ts'
 import type { ProfileId, RuntimeId } from '../../ids.ts'
 import { type NodeSnapshot, type nodeMachine, nodeStateOf } from '../../machines/charts/node.ts'
 import { LoadTimes } from '../../machines/placement/loads.ts'
+import { NodeWake } from '../../machines/placement/wakes.ts'
 import { LastClaims } from '../../machines/rules/pricing.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
 import type { NodeWatch, RuntimeReport } from '../../polling/node-watch.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import type { Hardware } from '../../protocol/wire/nodes/hardware.ts'
+import type { NodePower } from '../../protocol/wire/nodes/power.ts'
 import { Roster } from '../../roster.ts'
 import { isPooled, type RuntimeStatus } from '../../runtimes/runtime.ts'
 import { minuteMs } from '../../time.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
+import { NodeSleep } from '../sleep/node-sleep.ts'
 import { PoolRuntime } from './pool-runtime.ts'
 import type { InFlightCall } from './router.ts'
 import type { Profile, RoutedNode } from './routing-table.ts'
 
 /** How many models of one node are accepted. A node that reports more is wrong or hostile. */
 export const modelsPerNodeMax = 1_000
+
+/**
+ * Some network cards wake their computer for any packet that is meant for it, a poll too. While nobody wakes a sleeping node it is
+ * asked this seldom, in case a person has woken it, ms.
+ */
+export const sleepersPollMs = minuteMs
 
 /** How long the last error of a healthy node is shown. */
 export const errorKeptMs = 5 * minuteMs
@@ -36,6 +46,13 @@ export class PoolNode implements RoutedNode {
   readonly runtimes = new Map<string, PoolRuntime>()
   readonly calls = new Roster<'callPlace', InFlightCall>('callPlace')
   readonly claims = new LastClaims()
+  /** Shared with its routes. */
+  readonly wake: NodeWake
+  readonly sleep: NodeSleep
+  /** What its agent said last of its computer; null: nothing, as most do. */
+  power: NodePower | null = null
+  /** `performance.now()` of the last poll that went out. */
+  private askedMs = Number.NEGATIVE_INFINITY
   private readonly loadTimes: LoadTimes
   state: NodeState = 'enrolled'
   heldUntilMs = 0
@@ -57,11 +74,18 @@ export class PoolNode implements RoutedNode {
   ) {
     this.sinceMs = nowMs
     this.loadTimes = new LoadTimes(loadTimes)
+    this.wake = new NodeWake(row.wakeMs)
+    this.sleep = new NodeSleep(this.wake)
   }
 
   /** It is reached by the tunnel that its agent opens, and by nothing else. */
   get dialsIn(): boolean {
     return this.row.kind === 'agent' && this.row.url === null
+  }
+
+  /** What its routes say while it sleeps, and until what it had ready is ready again. */
+  get rest(): NodeSleep['rest'] {
+    return this.sleep.rest
   }
 
   /** It has not failed, because the gateway cannot reach it before it has dialled in. */
@@ -82,6 +106,26 @@ export class PoolNode implements RoutedNode {
     else this.actor.send({ type: 'resume.asked', at: nowMs })
   }
 
+  /** Another gateway, or an operator, says that it sleeps or is awake. `before`: the row's last word. */
+  sleepOrWake(before: StoredSleep | null, nowMs: number): void {
+    const { asleep } = this.row
+    if (asleep !== null && asleep.since !== before?.since && !this.sleep.isOver(asleep) && this.state !== 'asleep') {
+      this.actor.send({ type: 'sleep.told', at: nowMs })
+    } else if (asleep === null && before !== null && this.state === 'asleep') {
+      this.askedMs = Number.NEGATIVE_INFINITY
+      this.actor.send({ type: 'sleep.over', at: nowMs })
+      this.watch?.pollSoon()
+    }
+  }
+
+  /** It sleeps, nobody wakes it, and it was asked a short while ago. An agent dials in by itself. */
+  isLeftAlone(nowMs: number): boolean {
+    const sleeps = !this.dialsIn && this.actor.getSnapshot().matches({ asleep: 'gone' })
+    if (sleeps && this.wake.startedAtMs === null && nowMs - this.askedMs < sleepersPollMs) return true
+    this.askedMs = nowMs
+    return false
+  }
+
   endDrainIfIdle(nowMs: number): void {
     if (this.state === 'draining' && this.calls.size === 0) this.actor.send({ type: 'calls.drained', at: nowMs })
   }
@@ -95,7 +139,7 @@ export class PoolNode implements RoutedNode {
   /** It gets no new work. */
   hungUp(nowMs: number): void {
     if (!this.dialsIn) return
-    this.failedWith('closed', nowMs)
+    if (this.state !== 'asleep') this.failedWith('closed', nowMs)
     this.actor.send({ type: 'connection.refused', at: nowMs })
   }
 
@@ -113,7 +157,7 @@ export class PoolNode implements RoutedNode {
   knowRuntime(runtimeId: RuntimeId, label: string): PoolRuntime {
     const known = this.runtimes.get(label)
     if (known !== undefined) return known
-    const runtime = new PoolRuntime(runtimeId, label, this.loadTimes)
+    const runtime = new PoolRuntime(runtimeId, label, this.loadTimes, this.wake)
     this.runtimes.set(label, runtime)
     return runtime
   }
@@ -152,6 +196,7 @@ export class PoolNode implements RoutedNode {
       runtime.heard(statuses.get(runtime.label) ?? null, nowMs)
       modelsReady += runtime.modelsReady()
     }
+    if (this.state === 'ready') this.sleep.sawReady(this.profiles())
     const emptied = warm.filter((profile) => !isWarm(profile)).map(({ profileId }) => profileId)
     return { changed: before !== this.signature(), modelsReady, emptied }
   }

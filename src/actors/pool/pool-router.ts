@@ -13,6 +13,7 @@ import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { PlacedCalls } from '../placement/placed-calls.ts'
+import { nodeAnswered, stateChanged } from '../sleep/sleep-changes.ts'
 import { observeErrors } from '../telemetry/inspect.ts'
 import { introduce } from './introduce.ts'
 import { createMeasuredCalls, type MeasuredCallsWriter } from './measured-calls.ts'
@@ -181,6 +182,16 @@ export class PoolRouter implements Router {
     return this.catalogue.get(upstreamModelId)?.policyNames ?? policyNames([upstreamModelId])
   }
 
+  /** null: unknown. */
+  pooled(nodeId: NodeId): PoolNode | null {
+    return this.members.get(nodeId) ?? null
+  }
+
+  /** All nodes of an owner. */
+  *nodesOf(owner: CustomerId): Generator<PoolNode> {
+    for (const node of this.members.values()) if (node.row.customerId === owner) yield node
+  }
+
   /** True if the last rows contain the node and it is not revoked. */
   knows(nodeId: NodeId): boolean {
     return this.members.has(nodeId)
@@ -225,6 +236,7 @@ export class PoolRouter implements Router {
     if (node.adoptRow(row)) this.connect(node)
     const wish = known === undefined ? 'active' : before.adminState
     if (row.adminState !== wish) node.drainOrResume(row, Date.now())
+    node.sleepOrWake(known === undefined ? null : before.asleep, Date.now())
   }
 
   private add(row: NodeRow): PoolNode {
@@ -279,14 +291,25 @@ export class PoolRouter implements Router {
     for (const profile of fresh) this.byProfile.set(profile.profileId, profile)
     const at = Date.now()
     if (result.kind === 'answered') {
+      const { rest } = node
+      node.power = result.power ?? null
+      if (result.power !== undefined) this.options.sleepBook?.told(node.row, result.power)
       const { changed, modelsReady, emptied } = node.heard(result.reports, at)
       this.placed.heard(node.profiles(), emptied, (id) => publicIdOf(this.catalogue, id))
       node.forgetOldError(at)
       const { version } = this.current
-      node.actor.send({ type: 'poll.answered', modelsReady, at })
-      if (changed && this.current.version === version) this.publish()
+      node.actor.send({
+        type: 'poll.answered',
+        modelsReady,
+        at,
+        power: result.power?.state ?? null,
+        wanted: node.wake.startedAtMs !== null,
+      })
+      nodeAnswered(node, at, this.options.sleepBook)
+      if ((changed || node.rest !== rest) && this.current.version === version) this.publish()
     } else if (result.code !== 'exhausted') {
-      if (!node.awaitsFirstDial) node.failedWith(result.code, at)
+      // Silence of a sleeping node is no error.
+      if (!node.awaitsFirstDial && node.state !== 'asleep') node.failedWith(result.code, at)
       node.actor.send({ type: result.code === 'refused' ? 'connection.refused' : 'poll.failed', at })
     }
     this.actor.send({ type: 'node.probed', nodeId })
@@ -295,7 +318,10 @@ export class PoolRouter implements Router {
   /** The chart has moved. The table follows in the same tick, before any call hears of it. */
   private follow(node: PoolNode, snapshot: NodeSnapshot): void {
     const before = node.state
-    if (node.adopt(snapshot, Date.now())) this.publish()
+    const nowMs = Date.now()
+    const changed = node.adopt(snapshot, nowMs)
+    if (before !== node.state) stateChanged(node, before, nowMs, this.options.sleepBook)
+    if (changed) this.publish()
     if (node.state === 'offline') this.placed.forget(node.profileIds())
     if (snapshot.hasTag('callsLost') || (before === 'draining' && node.state === 'live')) node.loseCalls()
     if (before !== 'draining') node.endDrainIfIdle(Date.now())

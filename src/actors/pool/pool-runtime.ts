@@ -3,6 +3,7 @@ import type { RuntimeId } from '../../ids.ts'
 import { failedPollsMax } from '../../machines/charts/node.ts'
 import { evictionMs, type LoadTimes, loadHeard, loadMsOf, memoryHeard } from '../../machines/placement/loads.ts'
 import { loadReported, newReading, type Reading } from '../../machines/placement/reading.ts'
+import type { NodeWake } from '../../machines/placement/wakes.ts'
 import { healthy } from '../../machines/rules/ejection.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import { idleStatus, isPooled, modalityOf, type RuntimeModel, type RuntimeStatus } from '../../runtimes/runtime.ts'
@@ -34,6 +35,7 @@ export class PoolRuntime implements RoutedRuntime {
     readonly label: string,
     /** Of its node. */
     private readonly loadTimes: LoadTimes,
+    private readonly wake?: NodeWake,
   ) {}
 
   get failing(): boolean {
@@ -57,7 +59,7 @@ export class PoolRuntime implements RoutedRuntime {
         tokensPerSecond: row.tokensPerSecond,
         durationEwmaMs: null,
         ejectedUntilMs: 0,
-        reading: newReading(row.profileId, this.loadTimes),
+        reading: newReading(row.profileId, this.loadTimes, this.wake),
       },
       ejection: healthy,
       measuredAt: row.lastMeasuredAt === null ? 0 : Math.floor(row.lastMeasuredAt.getTime() / 1_000),
@@ -104,6 +106,7 @@ export class PoolRuntime implements RoutedRuntime {
     const taken = slotsTotal === null || slotsFree === null ? null : slotsTotal - slotsFree
     loadReported(reading, { busy: running ?? taken, queued: queueDepth }, inFlight)
     loadHeard(reading, model?.loadingSinceMs, inFlight > 0)
+    reading.dozing = reading.cold && model?.dozing === true
     reading.sizeBytes = model?.file?.size_bytes ?? model?.memory?.bytes ?? null
     reading.evictedWaitMs = reading.cold && model !== null ? this.evictedWaitMs(model, reading, nowMs) : 0
   }

@@ -10,6 +10,7 @@ import type { NodeTransport } from '../../transport/transport.ts'
 import type { EndpointRules } from '../agents/endpoint-address.ts'
 import type { RouterIdentity } from '../agents/router-identity.ts'
 import type { ServerStates } from '../agents/server-states.ts'
+import type { SleepBook } from '../sleep/sleep-changes.ts'
 
 /** How the gateway reaches agents and proves to them who it is. */
 export interface AgentAccess {
@@ -37,6 +38,8 @@ export interface RouterOptions {
   readonly placed?: (profileId: string, prompt: Prompt) => void
   /** Hears what agents say of their model servers. */
   readonly serverStates?: ServerStates
+  /** Absent: what is learnt of sleep is this gateway's alone. */
+  readonly sleepBook?: SleepBook
   readonly inspect: (event: InspectionEvent) => void
   /** Uniform in [0, 1). */
   readonly random?: () => number

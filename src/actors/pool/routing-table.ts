@@ -4,13 +4,14 @@ import type { ProfileId, RuntimeId } from '../../ids.ts'
 import type { EjectionState } from '../../machines/rules/ejection.ts'
 import { policyNames } from '../../machines/rules/model-policy.ts'
 import { type ModelWork, type WorkEvidence, workOf } from '../../machines/rules/model-work.ts'
-import type { NodeState, Route, RouteLoad } from '../../machines/rules/routing.ts'
+import type { NodeState, Route, RouteLoad, SleepingNode } from '../../machines/rules/routing.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import { declaredWork, type Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import { usualRanking } from '../../runtimes/rerank.ts'
 import type { RuntimeModel } from '../../runtimes/runtime.ts'
 import { secondMs } from '../../time.ts'
+import type { NodeRest } from '../sleep/node-sleep.ts'
 
 /** One model of one runtime, for as long as the process knows it. */
 export interface Profile {
@@ -39,6 +40,8 @@ export interface RoutedNode {
   readonly heldUntilMs: number
   /** The identity of an agent that can be reached. */
   readonly identity: VerifyKey | null
+  /** Set while it sleeps, and until what it had ready is ready again. */
+  readonly rest: NodeRest | null
   readonly runtimes: ReadonlyMap<string, RoutedRuntime>
 }
 
@@ -108,6 +111,15 @@ export function workOn(
   return workOf({ declared, ...work, answered })
 }
 
+/** What an operator calls the node; its id where its name is its address, which clients and metrics must not see. */
+export const nameOf = ({ nodeId, name, url }: Pick<NodeRow, 'nodeId' | 'name' | 'url'>): string =>
+  url !== null && new URL(url).host === name ? nodeId : name
+
+function sleepingOf({ rest, row }: RoutedNode, { profileId }: Profile): SleepingNode | null {
+  if (rest === null || !rest.awaited.has(profileId) || row.adminState !== 'active') return null
+  return { name: nameOf(row), wakeable: (row.macs ?? []).length > 0, hours: row.wakeHours }
+}
+
 function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, catalogue: Catalogue): Route {
   const { row } = node
   const model = catalogue.get(profile.upstreamModelId)
@@ -130,6 +142,7 @@ function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, cat
     external: row.external,
     nodeState: node.state,
     ready: node.state === 'ready' && profile.model?.ready === true,
+    asleep: sleepingOf(node, profile),
     modelId: model?.modelId ?? profile.upstreamModelId,
     modelNames: model?.names ?? [profile.upstreamModelId],
     policyNames: model?.policyNames ?? policyNames([profile.upstreamModelId]),

@@ -26,6 +26,10 @@ export class Ticket implements Waiting {
   awaits: LinePlace | null = null
   /** It waits for a model to be loaded, not for a slot. */
   loading = false
+  /** Its route's model is being taken back into memory for it. */
+  rousing = false
+  /** The node that is being woken for it; null: none is. */
+  waking: string | null = null
   /** Requests that are served before this one; as of when its line was last put in order. */
   ahead = 0
   /** Set while it has been woken and has not said yet whether it found a slot. */

@@ -21,11 +21,12 @@ function shortNames({ runtimeKind, upstreamModelId }: Route): readonly string[] 
 }
 
 /** What a route is made of is replaced when it changes and never changed in place, but for the load, which is shared. */
-function* factsOf({ row, state, heldUntilMs, identity, runtimes }: RoutedNode): Generator<unknown> {
+function* factsOf({ row, state, heldUntilMs, identity, rest, runtimes }: RoutedNode): Generator<unknown> {
   yield row
   yield state
   yield heldUntilMs
   yield identity
+  yield rest
   for (const { runtimeId, kind, slotsTotal, profiles } of runtimes.values()) {
     yield runtimeId
     yield kind
@@ -42,7 +43,8 @@ function* factsOf({ row, state, heldUntilMs, identity, runtimes }: RoutedNode): 
 function isAsBefore(facts: readonly unknown[], node: RoutedNode): boolean {
   if (facts[0] !== node.row || facts[1] !== node.state) return false
   if (facts[2] !== node.heldUntilMs || facts[3] !== node.identity) return false
-  let at = 4
+  if (facts[4] !== node.rest) return false
+  let at = 5
   for (const runtime of node.runtimes.values()) {
     if (facts[at++] !== runtime.runtimeId || facts[at++] !== runtime.kind || facts[at++] !== runtime.slotsTotal)
       return false

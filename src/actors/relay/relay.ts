@@ -19,6 +19,8 @@ const lingerMs = 2_000
 const countedBytes = 16 * 1024
 
 const loadingComment = ': svc loading\n\n'
+/** Of a node of the client's own account; a name is one line of text. */
+const wakingComment = (name: string) => `: svc waking ${name.replaceAll(/\s+/g, ' ')}\n\n`
 
 type Phase = 'waiting' | 'streaming' | 'ended'
 
@@ -143,7 +145,9 @@ export class Relay implements Ticking, ReadingOwner {
     const { ticket, operation } = this.request
     if (operation.streamType !== undefined) return this.rewriter.keepAlive
     const place = ticket?.place
-    if (this.attempt?.waitsForLoad === true || (place != null && ticket?.loading === true)) return loadingComment
+    if (place != null && ticket?.waking != null) return wakingComment(ticket.waking)
+    if (this.attempt?.waitsForLoad === true || ticket?.rousing === true || (place != null && ticket?.loading === true))
+      return loadingComment
     return place == null ? this.rewriter.keepAlive : `: svc queued ${place.ahead + 1} of ${place.waiting}\n\n`
   }
 

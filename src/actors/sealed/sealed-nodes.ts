@@ -51,6 +51,11 @@ function nodesInOrder(port: SealedNodesPort, access: Access, name: string): read
       if (exclude.size === 0) throw placementRefusal(table, request, placement.code)
       break
     }
+    if (placement.kind === 'asleep') {
+      // The request will wake it, and its keys are known.
+      for (const { nodeId } of [placement.route, ...placement.routes]) nodes.add(nodeId)
+      break
+    }
     for (const { profileId, nodeId } of placement.kind === 'placed' ? [placement.route] : placement.routes) {
       exclude.add(profileId)
       nodes.add(nodeId)

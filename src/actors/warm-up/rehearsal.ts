@@ -37,6 +37,7 @@ function soleRoute(modelId: string, customerId: CustomerId): Route {
     ranking: null,
     rank: 0,
     external: false,
+    asleep: null,
     agent: null,
     customerId,
     visibility: 'private',
@@ -151,6 +152,9 @@ export function createRehearsal(
     config,
     router: new SoleNode(soleRoute(model, customerId), transport),
     limits: { admit: () => ({ settle: () => {} }) },
+    // Its node never sleeps.
+    waker: { hold: () => () => {} },
+    rouser: { rouse: () => Promise.resolve(true) },
     // A rehearsal asks its model something.
     ownModels: { has: () => false, load: () => Promise.resolve(), unload: () => Promise.resolve() },
     memory: real.memory,

@@ -74,12 +74,24 @@ export const stateTones: Readonly<Record<Node['state'], string>> = {
   live: 'info',
   enrolled: 'plain',
   draining: 'warn',
+  yielding: 'info',
+  asleep: 'plain',
   stale: 'warn',
   offline: 'bad',
   revoked: 'plain',
 }
 
-const order: readonly Node['state'][] = ['offline', 'stale', 'draining', 'enrolled', 'live', 'ready', 'revoked']
+const order: readonly Node['state'][] = [
+  'offline',
+  'stale',
+  'draining',
+  'enrolled',
+  'live',
+  'yielding',
+  'ready',
+  'asleep',
+  'revoked',
+]
 
 /** Sorts nodes with problems first. */
 export const byNeed = (a: Node, b: Node): number =>

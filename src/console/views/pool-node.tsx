@@ -108,6 +108,7 @@ export function NodeRow({ node }: { node: Node }) {
         <td data-label="State">
           <span class="state-cell">
             <Pill tone={stateTones[node.state]} text={node.state} />
+            {node.state_says != null && <span class="muted">{node.state_says}</span>}
             {node.state_since !== null && (
               <span class="muted since">{duration(Math.max(0, now - Date.parse(node.state_since)))}</span>
             )}
@@ -156,6 +157,9 @@ function Facts({ node }: { node: Node }) {
     ['Added by', node.origin],
     ['Identity', node.identity_fingerprint],
     ...hardwareWords(node.hardware),
+    ['Woken by', (node.macs ?? []).join(', ') || null],
+    ['Requests may wake it', node.wake_hours ?? null],
+    ['Takes to wake', node.wake_ms == null ? null : duration(node.wake_ms)],
     ...(node.alarms ?? []).map(({ code, subject, at }) => ['Alarm of the node', `${code}: ${subject}, ${at}`] as const),
     ['Claims at the bound', calls === 0 ? null : `${atBound} of the last ${calls} paid calls`],
     ['Runtimes', node.runtimes.map(({ runtime_kind, state }) => `${runtime_kind} (${state})`).join(', ') || null],

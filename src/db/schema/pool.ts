@@ -19,6 +19,14 @@ import type { SealedKey } from '../../protocol/wire/nodes/sealed-key.ts'
 import { bytea, createdAt, instant, revision } from '../columns.ts'
 import { customers } from './accounts.ts'
 
+/** A node that sleeps. */
+export interface StoredSleep {
+  /** RFC 3339. */
+  readonly since: string
+  /** The kind of work of each model that was ready, by profile. */
+  readonly ready: Readonly<Record<string, Modality>>
+}
+
 export const nodes = pgTable(
   'nodes',
   {
@@ -63,11 +71,32 @@ export const nodes = pgTable(
       .notNull()
       .default('operator'),
     drainStartedAt: instant(),
+    /** Hardware addresses that listen for a magic packet (§39), by the agent's word or an operator's; null: none is known. */
+    macs: jsonb().$type<readonly string[]>(),
+    /** SecureOn: the password behind the packet, six bytes in the form of an address, encrypted. */
+    wakeSecretSealed: bytea(),
+    /** The networks that the agent's computer is on, in CIDR form. They never leave the gateway. */
+    networks: jsonb().$type<readonly string[]>(),
+    /** When requests may wake it, as `07:00-23:00 Europe/Berlin`; null: always. */
+    wakeHours: text(),
+    /** Since when it sleeps, and what it had ready then; null: it is not known to sleep. */
+    asleep: jsonb().$type<StoredSleep>(),
+    /** Moving mean of what it takes from the first packet until a model is ready, ms; null: it was never woken. */
+    wakeMs: doublePrecision(),
     revision: revision(),
     createdAt: createdAt(),
   },
   (t) => [index().on(t.customerId)],
 )
+
+/** When the last magic packet for each node was sent, by whichever gateway: together they send no more than one would (§39). */
+export const nodeWakes = pgTable('node_wakes', {
+  nodeId: text()
+    .$type<NodeId>()
+    .primaryKey()
+    .references(() => nodes.nodeId, { onDelete: 'cascade' }),
+  packetAt: instant().notNull(),
+})
 
 /** Every identity that ever enrolled: what was revoked or deleted never comes back (§22). Rows stay for ever. */
 export const nodeIdentities = pgTable('node_identities', {

@@ -37,6 +37,10 @@ export const helpServing = {
       means: 'The model was not in memory, and loading it took longer than the request waited.',
       next: 'Try again after the time in `Retry-After`: the load goes on.',
     },
+    node_asleep: {
+      means: 'Only sleeping computers have the model, and none of them was woken: the message says why.',
+      next: 'Wake the computer, then try again. An operator lets requests do it: with `allow_wake` in the policy, `wake_hours` of the node, and its hardware address.',
+    },
     no_route_available: {
       means: 'The model is known, and no node can serve it now.',
       next: 'Check that a node with the model is running. An operator sees the reason in the console, or with `./penstock explain REQUEST_ID`.',

@@ -71,6 +71,7 @@ export const whoMends: Readonly<Record<ProblemCode, Mender>> = {
   mixture_quorum_not_met: 'node',
   model_loading: 'time',
   node_unavailable: 'node',
+  node_asleep: 'node',
   no_route_available: 'node',
   upstream_timeout: 'node',
   stream_idle_timeout: 'node',

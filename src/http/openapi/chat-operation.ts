@@ -47,6 +47,7 @@ const codes: readonly ProblemCode[] = [
   'internal_error',
   'upstream_error',
   'no_route_available',
+  'node_asleep',
   'mixture_quorum_not_met',
   'service_unavailable',
   'upstream_timeout',

@@ -69,6 +69,8 @@ const byPattern: readonly string[] = [
   'A'.repeat(86),
   `${'A'.repeat(43)}=`,
   'gateway-1',
+  '3c:7c:3f:01:02:03',
+  '07:00-23:00',
 ]
 
 const formats: Readonly<Record<string, string>> = {

@@ -62,6 +62,8 @@ function shownName({ name, nodeId, url }: NodeRecord, role: Role): string {
 const unwatched = {
   state: 'enrolled',
   state_since: null,
+  state_reasons: [],
+  state_says: null,
   held_until: null,
   in_flight: 0,
   transport: null,
@@ -97,6 +99,9 @@ export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): No
     admin_state: row.adminState,
     state: row.adminState === 'revoked' ? 'revoked' : moving.state,
     drain_started_at: instant(row.drainStartedAt),
+    macs: open ? [...(row.macs ?? [])] : null,
+    wake_hours: row.wakeHours,
+    wake_ms: row.wakeMs,
     created_at: isoTime(row.createdAt),
     etag: etagOf(row),
   }
@@ -175,6 +180,7 @@ const costView = (cost: RouteCost) => ({
   slot_wait_ms: cost.slotWaitMs,
   slots: Number.isFinite(cost.slots) ? cost.slots : null,
   cold_ms: cost.coldMs,
+  wake_ms: cost.wakeMs,
   doubt_ms: cost.explorationMs,
   matched_share: cost.matchedShare,
   total_ms: cost.totalMs,

@@ -25,19 +25,23 @@ export function publicRoutes(table: RoutingTable, nowMs: number): readonly Route
 const shared = new Set(operations.filter(({ ownOnly }) => ownOnly !== true).map(({ modality }) => modality))
 
 /**
- * The routes that this caller may call now: those of its own nodes, private ones included, and where account and key allow
+ * The routes that this caller may call now, or wake: those of its own nodes, private ones included, and where account and key allow
  * it those of others. Judged as a call would be, but for what a call itself brings (§9).
  */
 export function callableRoutes(table: RoutingTable, access: Access, nowMs: number): readonly Route[] {
   return table.routes.filter(
     (route) =>
-      serves(route, nowMs) &&
+      (serves(route, nowMs) || isWoken(route, access, isOwn(route, access.customerId))) &&
       isVisible(route, access) &&
       isAllowed(route, access) &&
       access.policy.allows(route.policyNames) &&
       (isOwn(route, access.customerId) || route.serves.some((modality) => shared.has(modality))),
   )
 }
+
+/** Nobody else serves it now, and a request of its owner wakes the node (§39). */
+const isWoken = ({ asleep }: Route, { policy }: Access, own: boolean) =>
+  own && asleep?.wakeable === true && policy.wakes
 
 /** Sorted by id. `caller`: whose nodes are free; null: no caller. */
 export function modelsOf(routes: readonly Route[], caller: CustomerId | null): readonly Model[] {

@@ -17,17 +17,33 @@ export const failedPollsMax = 2
 export const flappingChanges = 4
 export const flappingWindowMs = 600_000
 
+/** What an agent says of its computer with its status (§39); `null`: nothing, as most nodes. */
+export type PowerState = 'awake' | 'asleep' | 'yielding' | null
+
+/** A computer that was told to sleep may go on answering for so long. One that still answers then did not fall asleep, ms. */
+export const fallingAsleepMs = 60_000
+
 interface Timed {
   /** Unix ms. */
   readonly at: number
 }
 
 export type NodeEvent =
-  | ({ readonly type: 'poll.answered'; readonly modelsReady: number } & Timed)
+  | ({
+      readonly type: 'poll.answered'
+      readonly modelsReady: number
+      readonly power?: PowerState
+      /** Somebody wakes it. */
+      readonly wanted?: boolean
+    } & Timed)
   | ({ readonly type: 'poll.failed' } & Timed)
   | ({ readonly type: 'connection.refused' } & Timed)
   /** The node has dialled in and proved its identity. */
   | ({ readonly type: 'tunnel.opened' } & Timed)
+  /** An operator, or the node at another gateway, says that it sleeps now. */
+  | ({ readonly type: 'sleep.told' } & Timed)
+  /** Another gateway has seen it awake. */
+  | ({ readonly type: 'sleep.over' } & Timed)
   /** `at`: when the operator asked, also if that was before this process started. */
   | ({ readonly type: 'drain.asked' } & Timed)
   | ({ readonly type: 'resume.asked' } & Timed)
@@ -40,6 +56,8 @@ export interface NodeContext extends NodeThresholds {
   readonly pollsGood: number
   readonly pollsFailed: number
   readonly lastAnswerMs: number
+  /** Unix ms when it was told that the node sleeps; 0: never. */
+  readonly asleepSinceMs: number
   /** True if the node has dialled in since it fell silent. Then the first good poll is enough. */
   readonly dialled: boolean
   /** The time of the last event, from which the remaining delay of a timer is counted. */
@@ -79,6 +97,15 @@ const machine = setup({
     drainIsAsked: ({ context }) => context.drain === 'asked',
     lastFailureAllowed: ({ context }) => context.pollsFailed + 1 >= failedPollsMax,
     steadyAfterStale: ({ context }) => context.dialled || context.pollsGood + 1 >= goodPolls.fromStale,
+    sleeps: ({ event }) => event.type === 'poll.answered' && event.power === 'asleep',
+    yields: ({ event }) => event.type === 'poll.answered' && event.power === 'yielding',
+    /** It says so, or whoever wakes it has an answer, or it answers for longer than a computer takes to fall asleep. */
+    isAwake: ({ context, event }) =>
+      event.type === 'poll.answered' &&
+      (event.power === 'awake' ||
+        event.power === 'yielding' ||
+        event.wanted === true ||
+        event.at - context.asleepSinceMs >= fallingAsleepMs),
     steadyAfterOffline: ({ context }) => context.dialled || context.pollsGood + 1 >= goodPolls.fromOffline,
   },
   actions: {
@@ -101,8 +128,16 @@ const machine = setup({
       dialled: event.type === 'connection.refused' ? false : context.dialled,
       nowMs: event.at,
     })),
+    fallAsleep: assign(({ context, event }) => ({
+      asleepSinceMs: event.at,
+      modelsReady: 0,
+      pollsFailed: 0,
+      nowMs: Math.max(context.nowMs, event.at),
+    })),
+    recordSleeping: assign(({ event }) => ({ pollsFailed: 0, nowMs: event.at })),
     forgetModels: assign({ modelsReady: 0 }),
     startCounting: assign({ pollsGood: 0 }),
+    seenElsewhere: assign(({ event }) => ({ dialled: true, lastAnswerMs: event.at, nowMs: event.at })),
     noteDialled: assign({ dialled: true }),
     markSilent: assign(({ context }) => ({ nowMs: context.lastAnswerMs + context.staleAfterMs })),
     fall: assign(({ context }) => changed(context, context.nowMs, true)),
@@ -133,6 +168,7 @@ export const nodeMachine = machine.createMachine({
     pollsGood: 0,
     pollsFailed: 0,
     lastAnswerMs: 0,
+    asleepSinceMs: 0,
     dialled: false,
     nowMs: 0,
     drain: 'none',
@@ -145,11 +181,17 @@ export const nodeMachine = machine.createMachine({
     'drain.asked': { actions: 'askDrain' },
     'resume.asked': { actions: 'takeBackDrain' },
     'revoke.asked': '.revoked',
+    'sleep.told': { target: '.asleep', actions: 'fallAsleep' },
   },
   states: {
     /** The node is known and has never answered. */
     enrolled: {
-      on: { 'poll.answered': { target: 'live', actions: 'recordAnswer' } },
+      on: {
+        'poll.answered': [
+          { guard: 'sleeps', target: 'asleep', actions: 'fallAsleep' },
+          { target: 'live', actions: 'recordAnswer' },
+        ],
+      },
     },
     /** The node answers but gets no work, because no model is ready or it was drained. */
     live: {
@@ -159,7 +201,11 @@ export const nodeMachine = machine.createMachine({
       ],
       after: { silence: { target: 'stale', actions: 'markSilent' } },
       on: {
-        'poll.answered': { target: 'live', reenter: true, actions: 'recordAnswer' },
+        'poll.answered': [
+          { guard: 'sleeps', target: 'asleep', actions: 'fallAsleep' },
+          { guard: 'yields', target: 'yielding', actions: 'recordAnswer' },
+          { target: 'live', reenter: true, actions: 'recordAnswer' },
+        ],
         'poll.failed': [
           { guard: 'lastFailureAllowed', actions: ['recordFailure', 'forgetModels'] },
           { actions: 'recordFailure' },
@@ -175,7 +221,11 @@ export const nodeMachine = machine.createMachine({
       ],
       after: { silence: { target: 'stale', actions: ['markSilent', 'fall'] } },
       on: {
-        'poll.answered': { target: 'ready', reenter: true, actions: 'recordAnswer' },
+        'poll.answered': [
+          { guard: 'sleeps', target: 'asleep', actions: 'fallAsleep' },
+          { guard: 'yields', target: 'yielding', actions: 'recordAnswer' },
+          { target: 'ready', reenter: true, actions: 'recordAnswer' },
+        ],
         'poll.failed': [
           { guard: 'lastFailureAllowed', target: 'live', actions: ['recordFailure', 'forgetModels', 'fall'] },
           { actions: 'recordFailure' },
@@ -190,7 +240,12 @@ export const nodeMachine = machine.createMachine({
       states: {
         answering: {
           after: { silence: { target: '#node.stale', actions: 'markSilent' } },
-          on: { 'poll.answered': { target: 'answering', reenter: true, actions: 'recordAnswer' } },
+          on: {
+            'poll.answered': [
+              { guard: 'sleeps', target: '#node.asleep', actions: 'fallAsleep' },
+              { target: 'answering', reenter: true, actions: 'recordAnswer' },
+            ],
+          },
         },
       },
       on: {
@@ -198,6 +253,52 @@ export const nodeMachine = machine.createMachine({
         'connection.refused': { target: 'stale', actions: 'recordFailure' },
         'calls.drained': { target: 'live', actions: 'endDrain' },
         'resume.asked': { target: 'live', actions: 'takeBackDrain' },
+      },
+    },
+    /** Its owner needs the computer: what runs there ends in its own time, and nothing new comes (§39). */
+    yielding: {
+      after: { silence: { target: 'stale', actions: 'markSilent' } },
+      on: {
+        'poll.answered': [
+          { guard: 'sleeps', target: 'asleep', actions: 'fallAsleep' },
+          { guard: 'yields', target: 'yielding', reenter: true, actions: 'recordAnswer' },
+          { target: 'live', actions: 'recordAnswer' },
+        ],
+        'poll.failed': { actions: 'recordFailure' },
+        'connection.refused': { target: 'stale', actions: 'recordFailure' },
+      },
+    },
+    /**
+     * It said that it would sleep, or an operator did (§39). Its silence is no failure, and one answer is enough to come back.
+     * What runs on it is given up once it is silent.
+     */
+    asleep: {
+      initial: 'falling',
+      on: {
+        'tunnel.opened': { actions: 'noteDialled' },
+        // Its next answer is enough; a node that this gateway cannot reach is away.
+        'sleep.over': { target: 'stale', actions: 'seenElsewhere' },
+      },
+      states: {
+        falling: {
+          on: {
+            'poll.answered': [
+              { guard: 'sleeps', actions: 'recordSleeping' },
+              { guard: 'isAwake', target: '#node.live', actions: 'recordAnswer' },
+            ],
+            'poll.failed': [{ guard: 'lastFailureAllowed', target: 'gone' }, { actions: 'recordFailure' }],
+            'connection.refused': 'gone',
+          },
+        },
+        gone: {
+          tags: 'callsLost',
+          on: {
+            'poll.answered': [
+              { guard: 'sleeps', actions: 'recordSleeping' },
+              { target: '#node.live', actions: 'recordAnswer' },
+            ],
+          },
+        },
       },
     },
     /** The node gets no new work and may finish its running work. */
@@ -209,6 +310,7 @@ export const nodeMachine = machine.createMachine({
           after: { longSilence: '#node.offline' },
           on: {
             'poll.answered': [
+              { guard: 'sleeps', target: '#node.asleep', actions: 'fallAsleep' },
               { guard: 'steadyAfterStale', target: '#node.live', actions: 'recordAnswer' },
               { target: 'silent', reenter: true, actions: 'recordAnswer' },
             ],
@@ -219,6 +321,7 @@ export const nodeMachine = machine.createMachine({
         'poll.failed': { actions: 'recordFailure' },
         'connection.refused': { actions: 'recordFailure' },
         'tunnel.opened': { actions: 'noteDialled' },
+        'sleep.told': { target: '#node.asleep.gone', actions: 'fallAsleep' },
       },
     },
     /** The gateway has given up the node's running work. */
@@ -227,12 +330,14 @@ export const nodeMachine = machine.createMachine({
       entry: 'startCounting',
       on: {
         'poll.answered': [
+          { guard: 'sleeps', target: 'asleep', actions: 'fallAsleep' },
           { guard: 'steadyAfterOffline', target: 'live', actions: 'recordAnswer' },
           { actions: 'recordAnswer' },
         ],
         'poll.failed': { actions: 'recordFailure' },
         'connection.refused': { actions: 'recordFailure' },
         'tunnel.opened': { actions: 'noteDialled' },
+        'sleep.told': { target: '#node.asleep.gone', actions: 'fallAsleep' },
       },
     },
     revoked: { type: 'final', tags: 'callsLost' },

@@ -14,7 +14,8 @@ function withPlanned(table: RoutingTable, modelId: string, planned: ReadonlyMap<
 
 export function plannedOf(placement: Placement): PlannedExpert {
   if (placement.kind === 'placed') return { kind: 'placed', route: placement.route }
-  return { kind: placement.kind === 'saturated' ? 'full' : 'no_node' }
+  // A sub-call wakes a sleeping node and waits for it, as any call does.
+  return { kind: placement.kind === 'refused' ? 'no_node' : 'full' }
 }
 
 /** Places each expert separately, in their order. Calls `decided` for every placement. */

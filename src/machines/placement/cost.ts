@@ -24,6 +24,8 @@ export interface RouteCost {
   /** Calls that it was thought to answer at once, told or learnt; infinite: neither. */
   readonly slots: number
   readonly coldMs: number
+  /** Until its node is awake. */
+  readonly wakeMs: number
   /** Taken off, since that much of its own time is doubted by now. */
   readonly explorationMs: number
   readonly matchedUnits: number
@@ -138,10 +140,14 @@ export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUni
   const isAtOnce = over <= 0 && reading.unseenCalls === 0
   const slotWaitMs = isAtOnce ? 0 : slotWaitOf(route, slots, over, fleet, nowMs)
   const coldMs = reading.cold ? loadLeftMs(reading, fleet.loadMs, nowMs) : 0
+  const wakeMs = reading.wake.leftMs(nowMs)
   const explorationMs = reading.explorationMs === 0 ? 0 : explorationOf(reading, fleet, unread, ownMs, coldMs)
   const matchedShare = units === 0 ? 0 : matchedUnits / units
-  const totalMs = backlogMs + ownMs + fleetShare * fleetMs + slotWaitMs + coldMs - explorationMs
-  return { backlogMs, ownMs, fleetMs, slotWaitMs, slots, coldMs, explorationMs, matchedUnits, matchedShare, totalMs }
+  const totalMs = backlogMs + ownMs + fleetShare * fleetMs + slotWaitMs + coldMs + wakeMs - explorationMs
+  return {
+    ...{ backlogMs, ownMs, fleetMs, slotWaitMs, slots, coldMs, wakeMs },
+    ...{ explorationMs, matchedUnits, matchedShare, totalMs },
+  }
 }
 
 /** Highest-random-weight hashing: every gateway computes the same order without asking another. */

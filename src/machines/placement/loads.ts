@@ -5,6 +5,8 @@ const loadMsMax = 600_000
 /** Assumed where no load was measured: the speed of a disk, and the time where the size is unknown, too. */
 const loadBytesPerMs = 1_000_000
 const loadMsAssumed = 15_000
+/** The same for a model that its server keeps outside of the graphics card (vLLM's sleep). */
+const rouseMsAssumed = 2_000
 
 /** How long loads took on a node, and on all of its owner. */
 export class LoadTimes {
@@ -38,6 +40,10 @@ export interface ModelLoad {
   loadMsSum: number
   /** The runtime says that the model is not in memory. */
   cold: boolean
+  /** It is not gone from the computer, and comes back sooner than by a load: vLLM's sleep. */
+  dozing: boolean
+  /** Exponentially weighted time that this takes; null: none was measured. */
+  rouseEwmaMs: number | null
   /** To load the model, the runtime would throw out another one: what its users will wait then, ms. */
   evictedWaitMs: number
   /** Exponentially weighted time between two calls that were placed here, and when the last one was, Unix ms. */
@@ -55,6 +61,8 @@ export const newModelLoad = (loadTimes: LoadTimes): ModelLoad => ({
   unloads: 0,
   loadMsSum: 0,
   cold: false,
+  dozing: false,
+  rouseEwmaMs: null,
   evictedWaitMs: 0,
   gapEwmaMs: null,
   placedAtMs: 0,
@@ -64,7 +72,13 @@ export const newModelLoad = (loadTimes: LoadTimes): ModelLoad => ({
  * How long a load of the model takes here: as measured; else as other models take on its node, as the model takes elsewhere
  * (`elsewhereMs`), as any model takes on any node; else by its size.
  */
-export function loadMsOf({ loadEwmaMs, loadTimes, sizeBytes }: ModelLoad, elsewhereMs: number | null): number {
+export function loadMsOf(load: ModelLoad, elsewhereMs: number | null): number {
+  const { dozing, rouseEwmaMs } = load
+  if (!dozing) return coldLoadMsOf(load, elsewhereMs)
+  return rouseEwmaMs ?? Math.min(rouseMsAssumed, coldLoadMsOf(load, elsewhereMs))
+}
+
+function coldLoadMsOf({ loadEwmaMs, loadTimes, sizeBytes }: ModelLoad, elsewhereMs: number | null): number {
   const measured = loadEwmaMs ?? loadTimes.meanMs ?? elsewhereMs ?? loadTimes.all?.meanMs
   return measured ?? (sizeBytes === null ? loadMsAssumed : Math.min(loadMsMax, sizeBytes / loadBytesPerMs))
 }
@@ -94,6 +108,7 @@ export function loadAwaited(load: ModelLoad, nowMs: number): void {
 export function loadProved(load: ModelLoad): void {
   if (load.cold) load.loads++
   load.cold = false
+  load.dozing = false
   load.evictedWaitMs = 0
   load.loadStartedAtMs = null
 }
@@ -116,13 +131,17 @@ export function loadSeen(load: ModelLoad, nowMs: number): void {
   if (loadStartedAtMs !== null) {
     // A first token is dated from its answer's end: by whole milliseconds that can lie before the start.
     const loadMs = Math.min(Math.max(0, nowMs - loadStartedAtMs), loadMsMax)
-    load.loadEwmaMs = ewma(load.loadEwmaMs, loadMs)
     load.loadMsSum += loadMs
-    load.loadTimes.measured(loadMs)
+    if (load.dozing) load.rouseEwmaMs = ewma(load.rouseEwmaMs, loadMs)
+    else {
+      load.loadEwmaMs = ewma(load.loadEwmaMs, loadMs)
+      load.loadTimes.measured(loadMs)
+    }
   }
   load.loads++
   load.loadedAtMs = nowMs
   load.cold = false
+  load.dozing = false
   load.evictedWaitMs = 0
   load.loadStartedAtMs = null
 }

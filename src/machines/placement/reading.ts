@@ -2,6 +2,7 @@ import type { Prompt } from './blocks.ts'
 import { ConcurrencyLimit, isLate } from './concurrency.ts'
 import { LoadTimes, loadAwaited, loadSeen, type ModelLoad, newModelLoad } from './loads.ts'
 import { ewma } from './moving-mean.ts'
+import { NodeWake } from './wakes.ts'
 
 /**
  * How fast a profile reads prompts and what still waits there to be read. One object per profile for the life of the
@@ -42,6 +43,8 @@ export interface Reading extends ModelLoad {
    */
   busyByOthers: number
   queuedByOthers: number
+  /** Of its node. */
+  readonly wake: NodeWake
   /** How many calls it answers at once, as learnt. */
   readonly concurrency: ConcurrencyLimit
   /** Spreads equal prompts over equal profiles, the same on every gateway. */
@@ -74,7 +77,7 @@ function saltOf(text: string): number {
   return hash >>> 0
 }
 
-export const newReading = (profileId: string, loadTimes = new LoadTimes(null)): Reading => ({
+export const newReading = (profileId: string, loadTimes = new LoadTimes(null), wake = new NodeWake()): Reading => ({
   unitsPerMs: null,
   lagMs: 0,
   explorationMs: 0,
@@ -93,6 +96,7 @@ export const newReading = (profileId: string, loadTimes = new LoadTimes(null)): 
   ...newModelLoad(loadTimes),
   busyByOthers: 0,
   queuedByOthers: 0,
+  wake,
   concurrency: new ConcurrencyLimit(),
   salt: saltOf(profileId),
 })

@@ -21,6 +21,7 @@ const ofOneModel: ReadonlySet<ProblemCode> = new Set([
   'insufficient_funds',
   'max_price_exceeded',
   'no_route_available',
+  'node_asleep',
   'capacity_exhausted',
   'model_loading',
   'upstream_error',

@@ -3,11 +3,15 @@ import { Problem, type ProblemOptions, quoteValue } from '../../errors.ts'
 import { namesComparedMax, noSuchModel } from '../../protocol/validation/missing-model.ts'
 import { judge, type PlacementRequest, type RefusalCode, type Verdict, verdictRank } from '../rules/eligibility.ts'
 import type { Route, RoutingTable } from '../rules/routing.ts'
+import { wakeRefusalOf } from '../sleep/waking.ts'
+import { asleepRefused } from './asleep.ts'
 import { externalRefused, privacyRefused } from './privacy.ts'
 
 /** Names that are looked at for those that the caller may use. */
 const namesLookedAtMax = 4 * namesComparedMax
 const retrySeconds = 5
+/** A node that may not be woken now wakes when a person does it, or when its hours begin. */
+const asleepRetrySeconds = 60
 
 /** The names of models that this caller may call by such a request, and of no others: judged as the request was. */
 export function* callableNames(table: RoutingTable, request: PlacementRequest): Generator<string> {
@@ -60,6 +64,11 @@ function optionsOf(table: RoutingTable, request: PlacementRequest, code: Refusal
   switch (code) {
     case 'no_route_available':
       return { retryAfterSeconds: retrySeconds }
+    case 'node_asleep': {
+      const { routes } = furthest(table, request)
+      const why = wakeRefusalOf(routes, request) ?? 'no_address'
+      return { retryAfterSeconds: asleepRetrySeconds, detail: asleepRefused(modelId, routes, why) }
+    }
     case 'node_pin_forbidden':
       return { param: 'svc.node_id' }
     case 'model_not_found':

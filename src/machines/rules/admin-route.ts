@@ -27,6 +27,8 @@ export type CommandAction =
   | 'node.drain'
   | 'node.resume'
   | 'node.revoke'
+  | 'node.sleep'
+  | 'node.wake'
   | 'model.load'
   | 'model.unload'
 

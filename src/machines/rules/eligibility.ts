@@ -55,6 +55,7 @@ export type RefusalCode = Extract<
   | 'context_length_exceeded'
   | 'modality_not_supported'
   | 'no_route_available'
+  | 'node_asleep'
   | 'invalid_request'
 >
 
@@ -75,6 +76,7 @@ export const verdicts = [
   { name: 'billed', code: 'no_route_available' },
   { name: 'context_length', code: 'context_length_exceeded' },
   { name: 'not_ready', code: 'no_route_available' },
+  { name: 'asleep', code: 'node_asleep' },
   { name: 'tried', code: 'no_route_available' },
   { name: 'full', code: 'no_route_available' },
   { name: 'open', code: 'no_route_available' },
@@ -141,7 +143,8 @@ export function judge(route: Route, request: PlacementRequest, side: Side): Verd
   if (request.unlisted !== null && !own) return 'unlisted_field'
   if (request.freeOnly && !isFree(route, access.customerId)) return 'billed'
   if (!holds(route, request)) return 'context_length'
-  if (!route.ready) return 'not_ready'
+  // Only its owner wakes a computer. One that fell asleep under a try is woken for the next one.
+  if (!route.ready) return own && route.asleep !== null ? 'asleep' : 'not_ready'
   if (request.exclude.has(route.profileId)) return 'tried'
   return hasSlot(route) ? 'open' : 'full'
 }

@@ -32,6 +32,8 @@ export interface ExplainedRoute {
     | 'affinity'
     | 'load'
     | 'less_preferred'
+    /** It sleeps, no other can serve, and it is being woken. */
+    | 'woken'
   readonly own: boolean
   readonly in_flight: number
   readonly slots_total: number | null
@@ -39,6 +41,22 @@ export interface ExplainedRoute {
   readonly tokens_per_second: number | null
   /** What makes up the expected time to the first token; null: it was not among those that were weighed. */
   readonly cost: RouteCost | null
+}
+
+/** Whose costs were compared. */
+function weighedIn(
+  placement: Placement,
+): { readonly open: readonly Route[]; readonly costs: readonly RouteCost[] | null } | null {
+  switch (placement.kind) {
+    case 'placed':
+      return placement
+    case 'saturated':
+      return placement.awaits
+    case 'asleep':
+      return { open: [placement.route], costs: [placement.cost] }
+    case 'refused':
+      return null
+  }
 }
 
 /**
@@ -61,12 +79,15 @@ export function explainPlacement(
   const mine = openRoutes(ready(true), request)
   const foreign = openRoutes(ready(false), request)
   const open = preferred(mine.open, foreign.open, request)
-  const choice = placement.kind === 'placed' ? placement : placement.kind === 'saturated' ? placement.awaits : null
+  const choice = weighedIn(placement)
   const costs = choice?.costs ?? null
   const weighed = choice?.open.map(({ profileId }) => profileId) ?? []
   const reasonOf = (route: Route, own: boolean): Pick<ExplainedRoute, 'verdict' | 'reason'> => {
     if (placement.kind === 'placed' && placement.route.profileId === route.profileId) {
       return { verdict: 'chosen', reason: placement.chosenBy }
+    }
+    if (placement.kind === 'asleep' && placement.route.profileId === route.profileId) {
+      return { verdict: 'chosen', reason: 'woken' }
     }
     const verdict = judge(route, request, side)
     if (outright !== null) return { verdict: 'refused', reason: 'pin_forbidden' }

@@ -20,6 +20,8 @@ export interface EffectivePolicy {
   readonly external: boolean
   /** Whose the two bounds above are, for a refusal that says so. `key`: null where an operator acts without one. */
   readonly bounds: { readonly account: PolicyBounds; readonly key: PolicyBounds | null }
+  /** Requests may wake sleeping nodes (§39). */
+  readonly wakes: boolean
   /** In the line for a slot: 0 to 9, higher ones first. */
   readonly priority: number
   /** Nothing but sealed requests may be sent with this key (§38). */
@@ -46,6 +48,7 @@ const policyDefaults = {
   route_tiers: [],
   min_privacy_class: 'private',
   allow_external: false,
+  allow_wake: true,
   node_scope: null,
   max_tokens_per_request: null,
   daily_token_quota: null,
@@ -109,6 +112,7 @@ export function mergePolicies(account: GatewayPolicy | null, key: KeyRules | nul
     minPrivacyRank: Math.max(...held.map(({ privacyClass }) => privacyRank[privacyClass])),
     external: held.every(({ external }) => external),
     bounds,
+    wakes: rules.every((policy) => policy.allow_wake ?? policyDefaults.allow_wake),
     priority: keyPolicy?.priority ?? priorityDefault,
     sealedOnly: keyPolicy?.sealed_only === true,
     routeTiers: intersect(tiers(account?.route_tiers), tiers(keyPolicy?.route_tiers)),

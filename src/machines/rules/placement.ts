@@ -1,6 +1,7 @@
 import { cheapest, type Fleet, fleetOf, type RouteCost, workOf } from '../placement/cost.ts'
 import { type Work, workPassed } from '../placement/reading.ts'
 import { type Awaited, routeWorthWaitingFor } from '../placement/slot-line.ts'
+import { type Sleeping, worthWaking } from '../sleep/waking.ts'
 import {
   hasSlot,
   isOwn,
@@ -8,6 +9,7 @@ import {
   type PlacementRequest,
   type RefusalCode,
   refusedOutright,
+  type Side,
   triedSide,
   verdictRank,
   verdicts,
@@ -33,6 +35,8 @@ export type Placement =
    * model in its memory alone. A short one may help.
    */
   | { readonly kind: 'saturated'; readonly routes: readonly Route[]; readonly awaits: Awaited<Route> | null }
+  /** Nodes that sleep could serve, and no other can now (§39). */
+  | ({ readonly kind: 'asleep' } & Sleeping<Route>)
   | { readonly kind: 'refused'; readonly code: RefusalCode }
 
 export type Placed = Extract<Placement, { kind: 'placed' }>
@@ -198,6 +202,19 @@ function placeKnown(table: RoutingTable, request: PlacementRequest): Placement {
   const awaits = awaited(beside, placed, fleet, request)
   if (awaits === null && placed !== null) return placed
   if (full.length > 0) return { kind: 'saturated', routes: full, awaits }
+  return noneServes(routes, request, { side, furthest })
+}
+
+/** Nobody can serve now. Where awake nodes have been tried in vain, sleeping ones are what is left. */
+function noneServes(
+  routes: readonly Route[],
+  request: PlacementRequest,
+  { side, furthest }: { readonly side: Side; readonly furthest: number },
+): Placement {
+  const sleepers =
+    furthest < verdictRank.asleep ? [] : routes.filter((route) => judge(route, request, side) === 'asleep')
+  const sleeping = worthWaking(sleepers, request)
+  if (sleeping !== null) return { kind: 'asleep', ...sleeping }
   return { kind: 'refused', code: verdicts[furthest]?.code ?? 'model_not_found' }
 }
 

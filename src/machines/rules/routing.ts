@@ -5,7 +5,16 @@ import type { ModelFile, ModelMemory } from '../../protocol/wire/nodes/model-fac
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import type { Reading } from '../placement/reading.ts'
 
-export type NodeState = 'enrolled' | 'live' | 'ready' | 'draining' | 'stale' | 'offline' | 'revoked'
+export type NodeState =
+  | 'enrolled'
+  | 'live'
+  | 'ready'
+  | 'draining'
+  | 'yielding'
+  | 'asleep'
+  | 'stale'
+  | 'offline'
+  | 'revoked'
 export type PrivacyClass = 'public' | 'trusted' | 'private'
 export type Visibility = 'private' | 'public'
 
@@ -23,6 +32,16 @@ export interface RouteLoad {
   /** Unix ms until which the route is ejected; 0 when it is not. */
   ejectedUntilMs: number
   readonly reading: Reading
+}
+
+/** A node that sleeps, as who may wake it reads of it (§39). */
+export interface SleepingNode {
+  /** What an operator calls it, or its id. */
+  readonly name: string
+  /** A hardware address is known, to which a magic packet can be sent. */
+  readonly wakeable: boolean
+  /** When it may be woken, as its owner wrote it; null: always. */
+  readonly hours: string | null
 }
 
 /** What a request is written for, and its answer read by. */
@@ -53,6 +72,8 @@ export interface Route {
   readonly nodeState: NodeState
   /** True if this model can answer now: its node is `ready`, and so is its profile. */
   readonly ready: boolean
+  /** The node sleeps and had this model ready before; null: it does not sleep, or did not have it. */
+  readonly asleep: SleepingNode | null
   /** The id that clients use: the id of the catalogue entry, or the node's own name if no entry has it. */
   readonly modelId: string
   /** `modelId` and the entry's aliases: the names that lead here. One array per entry. */

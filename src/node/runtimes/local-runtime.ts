@@ -1,3 +1,4 @@
+import { Problem } from '../../errors.ts'
 import type { RuntimeId } from '../../ids.ts'
 import { createNodeWatch, type NodeWatch, type PollResult } from '../../polling/node-watch.ts'
 import { createRuntimeProbe } from '../../polling/runtime-probe.ts'
@@ -12,7 +13,7 @@ import { modalityOf, type RuntimeModel, type RuntimeStatus } from '../../runtime
 import { isoTime } from '../../time.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import { createDirectTransport } from '../../transport/http1/direct.ts'
-import type { NodeTransport } from '../../transport/transport.ts'
+import { type NodeTransport, TransportError } from '../../transport/transport.ts'
 
 /** A model server beside the agent, or a runtime inside the agent. */
 export interface LocalRuntime {
@@ -61,6 +62,20 @@ export interface RuntimeCall {
   end(): void
 }
 
+/** Rejects with a `TransportError` when the caller leaves; the work goes on for the others. False where it fails. */
+function unlessLeft(work: Promise<boolean>, signal: CancelSignal): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const left = () => reject(new TransportError('aborted'))
+    if (signal.aborted) return left()
+    signal.addEventListener('abort', left)
+    const end = (done: boolean) => {
+      signal.removeEventListener('abort', left)
+      resolve(done)
+    }
+    work.then(end, () => end(false))
+  })
+}
+
 /** A server that loads its models by itself. */
 const openAtOnce = () => Promise.resolve()
 
@@ -100,6 +115,8 @@ export class WatchedRuntime implements LocalRuntime {
   private polledFree: number | null = null
   private failure: string | null = null
   private failures = 0
+  /** Set while its server is woken. */
+  private rousing: Promise<boolean> | null = null
   private readonly watch: NodeWatch
 
   constructor(private readonly options: WatchedOptions) {
@@ -127,12 +144,33 @@ export class WatchedRuntime implements LocalRuntime {
     const end = () => {
       this.inFlight--
     }
-    return { opened: openAtOnce, end }
+    return { opened: (signal) => (this.dozes ? this.roused(signal) : openAtOnce()), end }
+  }
+
+  /** Its server sleeps, and answers nothing until it is woken. */
+  private get dozes(): boolean {
+    return this.models.some(({ dozing }) => dozing === true)
+  }
+
+  /** One order serves all calls that wait. */
+  private async roused(signal: CancelSignal): Promise<void> {
+    const model = this.models.find(({ dozing }) => dozing === true)
+    if (model === undefined) return
+    this.rousing ??= tellRuntime(this.transport, this.kind, 'load', model)
+      .then(async (done) => {
+        await this.watch.pollNow()
+        return done === true
+      })
+      .finally(() => {
+        this.rousing = null
+      })
+    if (!(await unlessLeft(this.rousing, signal))) throw new Problem('runtime_unavailable')
   }
 
   tell(wish: ModelWishName, modelId: string): boolean {
     const model = this.models.find(({ id }) => id === modelId)
-    if (model === undefined || this.state === 'down' || !canBeTold(this.kind)) return false
+    const cannot = this.kind === 'vllm' && model?.dozing === undefined
+    if (model === undefined || this.state === 'down' || cannot || !canBeTold(this.kind)) return false
     const looked = () => void this.watch.pollNow()
     tellRuntime(this.transport, this.kind, wish, model).then(looked, looked)
     return true
@@ -219,6 +257,7 @@ export function agentRuntime(runtime: LocalRuntime, stopping: boolean): AgentRun
       loaded: model.loaded,
       context_length: model.contextLength,
       ...(model.cacheTokens == null ? {} : { cache_tokens: model.cacheTokens }),
+      ...(model.dozing === undefined ? {} : { dozing: model.dozing }),
       ...(model.file === undefined ? {} : { file: model.file }),
       ...(model.memory === undefined ? {} : { memory: model.memory }),
       ...(model.serverState === undefined ? {} : servedModel(model)),

@@ -40,6 +40,8 @@ export interface NodeTunnel {
   whenConnected(): Promise<void>
   /** Notifies the gateway at once, before its next poll. */
   statusChanged(): void
+  /** Dials anew at once, whatever became of the tunnel that was. */
+  dialAnew(): void
   /** Accepts no new requests. Running ones may end within `graceMs`. */
   stop(graceMs?: number): Promise<void>
 }
@@ -127,6 +129,11 @@ class Dialler implements NodeTunnel {
     ws.onerror = (event) => {
       fault = dialFault((event as ErrorEvent).message)
     }
+  }
+
+  dialAnew(): void {
+    this.failures = 0
+    this.dial()
   }
 
   private hello(): Record<string, string> {

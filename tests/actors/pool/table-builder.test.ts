@@ -27,6 +27,11 @@ function nodeOf(index: number, models: readonly number[]): Changing {
   const profiles = new Map(models.map((model) => [nameOf(model), profile(model)]))
   const row = {
     nodeId: `node_${index}`,
+    name: `Node ${index}`,
+    url: null,
+    adminState: 'active',
+    macs: null,
+    wakeHours: null,
     customerId: `cus_${index % 3}`,
     visibility: 'private',
     nodeClass: 'gpu',
@@ -38,6 +43,7 @@ function nodeOf(index: number, models: readonly number[]): Changing {
     state: 'ready',
     heldUntilMs: 0,
     identity: null,
+    rest: null,
     runtimes: new Map([['', runtime]]),
   } as unknown as Changing
 }
@@ -63,8 +69,13 @@ const catalogueWith = (context: number): Catalogue =>
 const asOther = (runtimes: RoutedNode['runtimes']): RoutedNode['runtimes'] =>
   new Map([...runtimes].map(([label, it]) => [label, { ...it, kind: it.kind === 'vllm' ? 'ollama' : 'vllm' }] as const))
 
+const asleep = (profileId = '') => ({
+  since: '2026-01-01T00:00:00.000Z',
+  awaited: new Map([[profileId, 'chat' as const]]),
+})
+
 const step = fc.record({
-  kind: fc.constantFrom('add', 'remove', 'state', 'measured', 'polled', 'kind', 'row', 'catalogue', 'nothing'),
+  kind: fc.constantFrom('add', 'remove', 'state', 'sleep', 'measured', 'polled', 'kind', 'row', 'catalogue', 'nothing'),
   at: fc.nat(9),
   models: fc.uniqueArray(fc.nat(4), { minLength: 1, maxLength: 3 }),
 })
@@ -82,6 +93,8 @@ test('§8: a table made of the last one is the table made anew, whatever has cha
         else if (kind === 'remove') nodes.delete(`node_${at}`)
         else if (kind === 'catalogue') catalogue = catalogueWith(at)
         else if (kind === 'state' && node !== undefined) node.state = node.state === 'ready' ? 'stale' : 'ready'
+        else if (kind === 'sleep' && node !== undefined)
+          node.rest = node.rest === null ? asleep(profile?.profileId) : null
         else if (kind === 'row' && node !== undefined) node.row = { ...node.row, visibility: 'public' }
         else if (kind === 'kind' && node !== undefined) node.runtimes = asOther(node.runtimes)
         else if (kind === 'measured' && profile !== undefined) profile.measuredAt = version

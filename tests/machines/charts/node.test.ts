@@ -2,12 +2,14 @@ import { describe, expect, test } from 'bun:test'
 import { createActor, SimulatedClock } from 'xstate'
 import { getShortestPaths } from 'xstate/graph'
 import {
+  fallingAsleepMs,
   flappingWindowMs,
   isEligible,
   type NodeEvent,
   type NodeThresholds,
   nodeMachine,
   nodeStateOf,
+  type PowerState,
 } from '../../../src/machines/charts/node.ts'
 import type { NodeState } from '../../../src/machines/rules/routing.ts'
 
@@ -34,7 +36,8 @@ function startNode() {
   const send = (type: Exclude<NodeEvent['type'], 'poll.answered'>) => actor.send({ type, at: nowMs() })
   const node = {
     send,
-    answer: (modelsReady = 1) => actor.send({ type: 'poll.answered', modelsReady, at: nowMs() }),
+    answer: (modelsReady = 1, power: PowerState = null) =>
+      actor.send({ type: 'poll.answered', modelsReady, at: nowMs(), power }),
     fail: () => send('poll.failed'),
     refuse: () => send('connection.refused'),
     // In steps: one large increment would start the next state's timer at its end.
@@ -322,6 +325,128 @@ describe('§8 draining', () => {
   })
 })
 
+describe('§39 asleep', () => {
+  test('its agent says so: its silence is no failure, however long, and one answer brings it back', () => {
+    const node = readyNode()
+    node.answer(0, 'asleep')
+    expect(node.state()).toBe('asleep')
+    node.pass(10_000)
+    node.answer(0, 'asleep')
+    expect([node.state(), node.eligible(), node.callsLost()]).toEqual(['asleep', false, false])
+    node.refuse()
+    expect(node.callsLost()).toBe(true)
+    node.pass(1_000_000)
+    node.fail()
+    expect(node.state()).toBe('asleep')
+    node.answer(1, 'awake')
+    expect(node.state()).toBe('ready')
+  })
+
+  test('sleep and waking never count as flapping', () => {
+    const node = readyNode()
+    repeat(6, () => {
+      node.answer(0, 'asleep')
+      node.refuse()
+      node.pass(pollMs)
+      node.answer(1, 'awake')
+    })
+    expect([node.state(), node.heldForMs()]).toEqual(['ready', 0])
+  })
+
+  test('an operator says so: polls that are still answered change nothing for a minute, and a node that goes on is awake', () => {
+    const node = readyNode()
+    node.send('sleep.told')
+    for (let ms = 0; ms < fallingAsleepMs - pollMs; ms += pollMs) {
+      node.pass(pollMs)
+      node.answer()
+      expect([node.state(), node.callsLost()]).toEqual(['asleep', false])
+    }
+    node.pass(pollMs)
+    node.answer()
+    expect(node.state()).toBe('ready')
+  })
+
+  test('a node that somebody wakes is awake with its first answer, even before it has fallen asleep', () => {
+    const node = readyNode()
+    node.send('sleep.told')
+    node.actor.send({ type: 'poll.answered', modelsReady: 1, at: startMs + 1, wanted: true })
+    expect(node.state()).toBe('ready')
+  })
+
+  test('another gateway has seen it awake: one answer is enough here, and without one it is away', () => {
+    const [seen, away] = [readyNode(), readyNode()]
+    for (const node of [seen, away]) {
+      node.send('sleep.told')
+      node.refuse()
+      node.pass(100_000)
+      node.send('sleep.over')
+    }
+    seen.answer()
+    expect(seen.state()).toBe('ready')
+    expect(away.state()).toBe('stale')
+    away.pass(45_000)
+    expect(away.state()).toBe('offline')
+  })
+
+  test('one failed poll is forgiven while it falls asleep; the second ends what runs there', () => {
+    const node = readyNode()
+    node.send('sleep.told')
+    node.fail()
+    expect(node.callsLost()).toBe(false)
+    node.fail()
+    expect([node.state(), node.callsLost()]).toEqual(['asleep', true])
+    node.answer()
+    expect(node.state()).toBe('ready')
+  })
+
+  test('it may be told of a node that has been away for long', () => {
+    const node = readyNode()
+    node.pass(100_000)
+    expect(node.state()).toBe('offline')
+    node.send('sleep.told')
+    expect(node.state()).toBe('asleep')
+    node.answer()
+    expect(node.state()).toBe('ready')
+  })
+
+  test('a drain that was asked for while it slept begins when it wakes', () => {
+    const node = readyNode()
+    node.send('sleep.told')
+    node.send('drain.asked')
+    node.refuse()
+    node.answer()
+    expect(node.state()).toBe('draining')
+  })
+})
+
+describe('§39 yielding', () => {
+  test('nothing new comes, what runs goes on, and it is back with the word of its agent', () => {
+    const node = readyNode()
+    node.answer(0, 'yielding')
+    expect([node.state(), node.eligible(), node.callsLost()]).toEqual(['yielding', false, false])
+    node.pass(pollMs)
+    node.answer(0, 'yielding')
+    expect(node.state()).toBe('yielding')
+    node.answer(1, 'awake')
+    expect(node.state()).toBe('ready')
+    expect(node.heldForMs()).toBe(0)
+  })
+
+  test('a node that yields and falls silent is stale, as any other', () => {
+    const node = readyNode()
+    node.answer(0, 'yielding')
+    node.pass(15_000)
+    expect(node.state()).toBe('stale')
+  })
+
+  test('a computer that yields may fall asleep', () => {
+    const node = readyNode()
+    node.answer(0, 'yielding')
+    node.answer(0, 'asleep')
+    expect(node.state()).toBe('asleep')
+  })
+})
+
 test('§8: revoke is terminal from every state, and no timer is left', () => {
   const reach: Record<Exclude<NodeState, 'revoked'>, () => ReturnType<typeof startNode>> = {
     enrolled: startNode,
@@ -339,6 +464,16 @@ test('§8: revoke is terminal from every state, and no timer is left', () => {
     stale: () => {
       const node = readyNode()
       node.refuse()
+      return node
+    },
+    yielding: () => {
+      const node = readyNode()
+      node.answer(0, 'yielding')
+      return node
+    },
+    asleep: () => {
+      const node = readyNode()
+      node.send('sleep.told')
       return node
     },
     offline: () => {
@@ -365,6 +500,8 @@ test('every state of the chart is reachable by its events', () => {
   const events = [
     { type: 'poll.answered', modelsReady: 1, at },
     { type: 'poll.answered', modelsReady: 0, at },
+    { type: 'poll.answered', modelsReady: 0, at, power: 'yielding' },
+    { type: 'poll.answered', modelsReady: 0, at, power: 'asleep' },
     { type: 'connection.refused', at },
     { type: 'drain.asked', at },
     { type: 'revoke.asked', at },
@@ -378,6 +515,7 @@ test('every state of the chart is reachable by its events', () => {
     limit: 10_000,
   })
   const reached = new Set(paths.map((path) => nodeStateOf(path.state)))
-  expect([...reached].sort()).toEqual(['draining', 'enrolled', 'live', 'offline', 'ready', 'revoked', 'stale'])
-  expect(Object.keys(nodeMachine.states).sort()).toEqual([...reached].sort())
+  const all: readonly string[] = [...reached].sort()
+  expect(all.join(' ')).toBe('asleep draining enrolled live offline ready revoked stale yielding')
+  expect(Object.keys(nodeMachine.states).sort()).toEqual([...all])
 })

@@ -43,6 +43,7 @@ export function route(name: string, change: RouteChange = {}): Route {
     external: false,
     nodeState: 'ready',
     ready: true,
+    asleep: null,
     modelId,
     modelNames: [modelId],
     policyNames: rest.modelNames ?? [modelId],

@@ -159,6 +159,7 @@ describe('endpoints 11 and 12: account and usage', () => {
       gateway_policy: {
         policy_version: 'gateway_policy_v1',
         allow_external: false,
+        allow_wake: true,
         allowed_models: null,
         denied_models: [],
         route_tiers: [],

@@ -31,6 +31,11 @@ export const modelPolicyOptions = {
     of: ['yes', 'no'],
     about: 'Prompts may go to nodes marked external, where account and key both say so (default no)',
   },
+  'allow-wake': {
+    kind: 'choice',
+    of: ['yes', 'no'],
+    about: 'Requests may wake sleeping nodes of their owner, unless account or key says no (default yes)',
+  },
 } as const
 
 export const gatewayPolicyOptions = {
@@ -59,6 +64,7 @@ function modelRules(values: ModelValues) {
     route_tiers: listed(values['node-class']),
     min_privacy_class: values['min-privacy-class'],
     allow_external: values['allow-external'] === undefined ? undefined : values['allow-external'] === 'yes',
+    allow_wake: values['allow-wake'] === undefined ? undefined : values['allow-wake'] === 'yes',
     max_tokens_per_request: values['max-tokens'],
   })
 }

@@ -57,6 +57,36 @@ const nodeOptions = {
   'api-key': { kind: 'text', value: 'KEY', about: `The API key that the node expects; ${givenTextForm}` },
 } as const satisfies OptionSpecs
 
+/** How and when a node without an agent is woken; an agent says its card itself. */
+const wakeOptions = {
+  mac: {
+    kind: 'text',
+    value: 'ADDRESS',
+    about: 'The hardware address of its network card, where magic packets wake it; `none` removes it',
+  },
+  'secure-on': {
+    kind: 'text',
+    value: 'PASSWORD',
+    about: `The SecureOn password of that card, six bytes like an address; ${givenTextForm}`,
+  },
+  'wake-hours': {
+    kind: 'text',
+    value: 'HOURS',
+    about: 'When requests may wake it, e.g. "07:00-23:00 Europe/Berlin"; `always` removes the bound',
+  },
+} as const satisfies OptionSpecs
+
+async function wakeFields(session: Session, options: OptionValues<typeof wakeOptions>) {
+  const { mac, 'secure-on': password, 'wake-hours': hours } = options
+  return {
+    ...(mac === undefined ? {} : { mac: mac === 'none' ? null : mac }),
+    ...(password === undefined
+      ? {}
+      : { secure_on: password === 'none' ? null : await givenText(session, 'secure-on', password) }),
+    ...(hours === undefined ? {} : { wake_hours: hours === 'always' ? null : hours }),
+  }
+}
+
 async function nodeFields(session: Session, options: OptionValues<typeof nodeOptions>) {
   const key = options['api-key']
   const payee = options['payout-address']
@@ -169,12 +199,14 @@ const set = action({
         'The new URL. The stored API key is not sent there; give one with --api-key. Running requests may finish at the old URL.',
     },
     ...nodeOptions,
+    ...wakeOptions,
     ...reasonOption,
   },
   run: async ({ operands, options, json }, session) => {
     const changes = {
       ...(options.url === undefined ? {} : { url: withScheme(options.url) }),
       ...(await nodeFields(session, options)),
+      ...(await wakeFields(session, options)),
     }
     if (Object.keys(changes).length === 0) throw new UsageFault('There is nothing to change. Give at least one option.')
     const body = { ...changes, ...reasonBody(options.reason) }

@@ -100,15 +100,19 @@ function Figures({ now, before, away, awayBefore }: FiguresProps) {
 }
 
 const shownMax = 5
+const meant: readonly string[] = ['ready', 'yielding', 'asleep']
 
-/** Nodes that should answer and cannot. Those that an operator has drained or revoked are meant to be away. */
+/**
+ * Nodes that should answer and cannot. Those that an operator has drained or revoked are meant to be away, and those that sleep or
+ * yield do what their owner wants.
+ */
 function NodesAway() {
   const [list] = useLoad<NodeList>('/v1/admin/nodes?limit=1000')
   const live = liveNodes.value
   if (list.kind !== 'ready') return null
   const nodes = list.data.nodes.map((row) => merged(row, live.get(row.node_id)))
   const wanted = nodes.filter(({ admin_state: wish }) => wish === 'active')
-  const away = wanted.filter(({ state }) => state !== 'ready').toSorted(byNeed)
+  const away = wanted.filter(({ state }) => !meant.includes(state)).toSorted(byNeed)
   if (away.length === 0) return null
   const named = away.slice(0, shownMax).map(({ name, state }) => `${name} (${state})`)
   const more = away.length > shownMax ? ` and ${count(away.length - shownMax)} more` : ''

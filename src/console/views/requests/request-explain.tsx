@@ -4,7 +4,12 @@ import { Frame } from '../../parts/frame.tsx'
 import { Pill } from '../../parts/small.tsx'
 
 const tones = { chosen: 'good', eligible: 'info', refused: 'plain' } as const
-const resultTexts = { placed: 'A node was chosen', saturated: 'Every node was full', refused: 'No node may serve' }
+const resultTexts = {
+  placed: 'A node was chosen',
+  saturated: 'Every node was full',
+  asleep: 'A sleeping node was woken',
+  refused: 'No node may serve',
+}
 const words = (text: string) => text.replaceAll('_', ' ')
 
 type Route = Explanation['tries'][number]['routes'][number]
@@ -25,6 +30,7 @@ const costColumns: readonly (readonly [string, (cost: NonNullable<Cost>) => stri
   ['Backlog', (cost) => wait(cost.backlog_ms)],
   ['Slot', (cost) => wait(cost.slot_wait_ms)],
   ['Load', (cost) => wait(cost.cold_ms)],
+  ['Wake-up', (cost) => wait(cost.wake_ms ?? 0)],
   ['Own prompt', (cost) => duration(cost.own_ms)],
   ['Doubted', (cost) => (cost.doubt_ms ? `− ${duration(cost.doubt_ms)}` : nothing)],
   ['Expected in all', (cost) => duration(cost.total_ms)],

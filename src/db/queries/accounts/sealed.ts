@@ -6,6 +6,12 @@ import { nodes } from '../../schema/pool.ts'
 /** Where each kind of sealed secret stands: a new kind is a line here. */
 const places = {
   node_api_key: { table: nodes, id: nodes.nodeId, sealed: nodes.apiKeySealed, column: 'apiKeySealed' },
+  node_wake_secret: {
+    table: nodes,
+    id: nodes.nodeId,
+    sealed: nodes.wakeSecretSealed,
+    column: 'wakeSecretSealed',
+  },
   webhook_secret: {
     table: customers,
     id: customers.customerId,

@@ -25,6 +25,9 @@ export type NodeChanges = Partial<
     | 'rank'
     | 'external'
     | 'serves'
+    | 'macs'
+    | 'wakeSecretSealed'
+    | 'wakeHours'
   >
 >
 
@@ -147,7 +150,13 @@ export async function resumeNode(db: Database, nodeId: string): Promise<NodeRow 
  * such node or it is already revoked.
  */
 export async function revokeNode(db: Database, nodeId: string): Promise<NodeRow | null> {
-  return change(db, nodeId, { adminState: 'revoked', apiKeySealed: null, transportKeys: null, sealedKeys: null })
+  return change(db, nodeId, {
+    adminState: 'revoked',
+    apiKeySealed: null,
+    wakeSecretSealed: null,
+    transportKeys: null,
+    sealedKeys: null,
+  })
 }
 
 type Change = { [K in keyof NodeRow]?: NodeRow[K] | SQL }

@@ -1,6 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
+import { hoursForm, hoursWords } from '../nodes/hours-form.ts'
 import { runtimeKinds } from '../nodes/node.ts'
+import { writtenMac } from '../nodes/power.ts'
 import { Modality, ModelWork, NodeWork } from '../nodes/served-work.ts'
 import {
   address,
@@ -92,6 +94,22 @@ export const NodeUpdate = Type.Object(
     serves: nodeServes,
     api_key: apiKey,
     payout_address: payoutAddress,
+    mac: Type.Optional(
+      nullable(Type.Unsafe<string>({ ...writtenMac, description: 'Where magic packets for the node go' })),
+    ),
+    secure_on: Type.Optional(
+      nullable(
+        Type.Unsafe<string>({
+          ...writtenMac,
+          description: 'The SecureOn password of its network card. The gateway never shows it',
+        }),
+      ),
+    ),
+    wake_hours: Type.Optional(
+      nullable(
+        formed(hoursForm, hoursWords, { maxLength: 80, description: 'When requests may wake it; null: always' }),
+      ),
+    ),
     reason,
   },
   strict,
@@ -182,8 +200,15 @@ export const Node = Type.Object({
   ...nodeSays,
   origin: literals(['operator', 'discovered', 'demo']),
   admin_state: literals(['active', 'draining', 'revoked']),
-  state: literals(['enrolled', 'live', 'ready', 'draining', 'stale', 'offline', 'revoked']),
+  state: literals(['enrolled', 'live', 'ready', 'draining', 'yielding', 'asleep', 'stale', 'offline', 'revoked']),
   state_since: NullableInstant,
+  /** Absent: of a gateway of a version before. */
+  state_reasons: Type.Optional(
+    Type.Array(Type.String(), { description: 'Why it yields: the names of the probes of its owner' }),
+  ),
+  state_says: Type.Optional(
+    nullable(Type.String({ description: 'What the state leaves open, in words for a person. null: nothing' })),
+  ),
   held_until: nullable(Instant),
   in_flight: count,
   runtimes: Type.Array(
@@ -203,6 +228,18 @@ export const Node = Type.Object({
   last_error: nullable(Type.Object({ code: Type.String(), at: Instant })),
   usage_claims: NodeClaims,
   drain_started_at: NullableInstant,
+  /** These are absent of a gateway of a version before. */
+  macs: Type.Optional(
+    nullable(
+      Type.Array(Type.String(), {
+        description: 'Where magic packets for it go. null: none is known, or you are a viewer',
+      }),
+    ),
+  ),
+  wake_hours: Type.Optional(nullable(Type.String({ description: 'When requests may wake it; null: always' }))),
+  wake_ms: Type.Optional(
+    nullable(Type.Number({ description: 'How long it takes to wake, as learnt; null: it was never woken' })),
+  ),
   created_at: Instant,
   etag,
 })

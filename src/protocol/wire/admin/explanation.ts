@@ -15,7 +15,7 @@ export const Explanation = Type.Object({
           description: 'The one that was looked for, where the request names several. Absent: of an earlier version',
         }),
       ),
-      result: literals(['placed', 'saturated', 'refused']),
+      result: literals(['placed', 'saturated', 'asleep', 'refused']),
       code: nullable(Type.String()),
       routes: Type.Array(
         Type.Object({
@@ -49,6 +49,9 @@ export const Explanation = Type.Object({
                   ),
                 ),
                 cold_ms: Type.Number(),
+                wake_ms: Type.Optional(
+                  Type.Number({ description: 'until its node is awake. Absent: of an earlier version' }),
+                ),
                 doubt_ms: Type.Optional(
                   Type.Number({
                     description:

@@ -80,6 +80,8 @@ export type MachineCounts = Static<typeof MachineCounts>
 export const LiveNode = Type.Pick(Node, [
   'node_id',
   'state',
+  'state_reasons',
+  'state_says',
   'state_since',
   'held_until',
   'in_flight',

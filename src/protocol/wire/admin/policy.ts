@@ -25,6 +25,8 @@ const modelRules = {
   min_privacy_class: Type.Optional(privacyClass),
   /** Prompts go to nodes marked `external` only when key and account both say so. */
   allow_external: Type.Optional(Type.Boolean()),
+  /** Requests wake sleeping nodes of their owner (§39), unless key or account says no; default true. */
+  allow_wake: Type.Optional(Type.Boolean()),
   max_tokens_per_request: Type.Optional(positive(1_048_576)),
   mixture: Type.Optional(
     Type.Object(

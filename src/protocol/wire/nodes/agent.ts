@@ -20,6 +20,7 @@ import { instant, keyText, signature } from './agent-shapes.ts'
 import { Hardware } from './hardware.ts'
 import { ModelFile, ModelMemory } from './model-facts.ts'
 import { runtimeKinds } from './node.ts'
+import { NodePower } from './power.ts'
 import { SealedKey, sealedKeysMax } from './sealed-key.ts'
 import { Modality } from './served-work.ts'
 
@@ -27,6 +28,9 @@ import { Modality } from './served-work.ts'
 
 export const agentProtocolVersion = 1
 export const nodeStatusPath = `/${brand}/v1/status`
+/** Where a gateway tells an agent to sleep, and to send a magic packet for another computer (§39). */
+export const nodeSleepPath = `/${brand}/v1/sleep`
+export const nodeWakePath = `/${brand}/v1/wake`
 /** Where a gateway says which models an agent is to have in memory (§30): `…/{id}/load`, `…/{id}/unload`. */
 export const nodeModelsPath = `/${brand}/v1/models`
 export const runtimesMax = 64
@@ -165,6 +169,9 @@ export const AgentModel = Type.Object(
         description: "Tokens of prompts that its server's cache holds",
       }),
     ),
+    dozing: Type.Optional(
+      Type.Boolean({ description: 'Its server offers a sleep that is sooner over than a load, and is in it or not' }),
+    ),
     loading_since: Type.Optional(nullable(instant)),
     memory_mb: Type.Optional(Type.Integer({ minimum: 1, description: 'What it takes of the memory of its computer' })),
     device_mb: Type.Optional(deviceMemory('The same by device')),
@@ -210,6 +217,7 @@ export const NodeStatus = Type.Object(
     runtimes: Type.Array(AgentRuntime, { maxItems: runtimesMax }),
     memory_mb: Type.Optional(deviceMemory('What the models of the agent’s own servers may take together, by device')),
     hardware: Type.Optional(Hardware),
+    power: Type.Optional(NodePower),
     transport_keys: transportKeys(0),
     sealed_keys: Type.Optional(Type.Array(SealedKey, { maxItems: sealedKeysMax })),
     signature_ed25519: signature,

@@ -34,8 +34,8 @@ interface Looked {
   readonly last_error: { readonly code: string } | null
 }
 
-/** What is wrong with a node, in a sentence; null: it answers. */
+/** What is wrong with a node, in a sentence; null: it answers, or sleeps. */
 export function troubleOf({ state, url, last_error: error }: Looked): string | null {
-  if (state === 'ready' || state === 'live') return null
+  if (['ready', 'live', 'yielding', 'asleep'].includes(state)) return null
   return error === null ? 'It has not answered yet.' : troubleWords(error.code, url)
 }

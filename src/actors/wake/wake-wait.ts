@@ -1,0 +1,62 @@
+import { Problem } from '../../errors.ts'
+import type { NodeId } from '../../ids.ts'
+import { notWoken } from '../../machines/refusals/asleep.ts'
+import type { Route } from '../../machines/rules/routing.ts'
+import type { Config } from '../../settings/config.ts'
+import { retrySeconds, secondMs } from '../../time.ts'
+import type { CancelSignal } from '../../transport/call-signal.ts'
+import type { Router } from '../pool/router.ts'
+import type { SlotWait, Ticket } from '../pool/slot-queue.ts'
+import type { Waker } from './waker.ts'
+
+export interface WakePort {
+  readonly config: Pick<Config, 'SVC_WAKE_WAIT_MS'>
+  readonly router: Pick<Router, 'waitForSlot'>
+  readonly waker: Pick<Waker, 'hold'>
+}
+
+/** A computer that did not wake needs a person. */
+const notWokenRetrySeconds = 60
+
+/** The sleeping nodes that one request waits for, all within one clock. */
+export class WakeWait {
+  private leftMs: number
+  /** Until the end of the request's search, however often it looks meanwhile. */
+  private readonly held = new Map<NodeId, () => void>()
+
+  constructor(private readonly port: WakePort) {
+    this.leftMs = port.config.SVC_WAKE_WAIT_MS
+  }
+
+  /** Until the node is awake, or something else may serve. */
+  async wait(route: Route, modelId: string, ticket: Ticket, ending: CancelSignal): Promise<SlotWait> {
+    const { router, waker } = this.port
+    const { nodeId } = route
+    if (!this.held.has(nodeId)) this.held.set(nodeId, waker.hold(nodeId))
+    ticket.awaits = null
+    ticket.waking = nameOf(route)
+    const fromMs = performance.now()
+    const waited = await router.waitForSlot(modelId, ticket, this.leftMs, ending)
+    ticket.waking = null
+    this.leftMs = Math.max(0, this.leftMs - (performance.now() - fromMs))
+    return waited
+  }
+
+  /** The answer to a wait in vain. */
+  refusal(route: Route, waited: 'full' | 'timeout'): Problem {
+    if (waited === 'full') {
+      const retryAfterSeconds = retrySeconds(route.load.reading.wake.leftMs(Date.now()))
+      return new Problem('capacity_exhausted', { retryAfterSeconds })
+    }
+    const detail = notWoken(nameOf(route), Math.round(this.port.config.SVC_WAKE_WAIT_MS / secondMs))
+    return new Problem('node_asleep', { retryAfterSeconds: notWokenRetrySeconds, detail })
+  }
+
+  /** The request waits no more. */
+  end(): void {
+    for (const release of this.held.values()) release()
+    this.held.clear()
+  }
+}
+
+const nameOf = ({ asleep, nodeId }: Route): string => asleep?.name ?? nodeId
