@@ -36,6 +36,7 @@ const byName: Readonly<Record<string, unknown>> = {
   node_class: 'standard',
   reason: 'a new computer',
   amount_wei: '1000000000000000000',
+  prices: ['1000000000000', '2000000000000'],
   query: 'Which city is the capital of France?',
   documents: ['Paris is the capital of France.', 'Berlin is the capital of Germany.'],
   messages: [{ role: 'user', content: 'Hello!' }],
