@@ -41,6 +41,14 @@ async function replaceBegun(): Promise<{ readonly fresh: number; readonly replac
 const undoings: readonly (readonly [RegExp, (...names: string[]) => string])[] = [
   [/^CREATE TABLE "?(\w+)"? \(/, (table) => `drop table ${table} cascade`],
   [/^ALTER TABLE "?(\w+)"? ADD COLUMN "?(\w+)"?/, (table, column) => `alter table ${table} drop column ${column}`],
+  [/^ALTER TABLE "?(\w+)"? ADD CONSTRAINT "?(\w+)"?/, (table, rule) => `alter table ${table} drop constraint ${rule}`],
+  [/^CREATE TRIGGER "?(\w+)"? [^;]*? ON "?(\w+)"? /, (trigger, table) => `drop trigger ${trigger} on ${table}`],
+  // Any will do: it is dropped again.
+  [
+    /^DROP TRIGGER "?(\w+)"? ON "?(\w+)"?;/,
+    (trigger, table) =>
+      `create trigger ${trigger} before update on ${table} for each row execute function row_revised()`,
+  ],
   [/^CREATE (?:UNIQUE )?INDEX "?(\w+)"? /, (index) => `drop index ${index}`],
   [/^CREATE OR REPLACE VIEW "?(\w+)"? /, (view) => `drop view ${view} cascade`],
   // They stand as they are until they are made again.

@@ -9,6 +9,7 @@ test('§28: what is of the account, of the request’s time or of this gateway l
   expect(leading.sort()).toEqual([
     ...['capacity_exhausted', 'context_length_exceeded', 'insufficient_funds', 'invalid_request', 'max_price_exceeded'],
     ...['modality_not_supported', 'model_loading', 'model_not_allowed', 'model_not_found', 'no_route_available'],
+    'node_asleep',
     ...['privacy_class_not_allowed', 'unsupported_input', 'upstream_error', 'upstream_timeout'],
   ] as ProblemCode[])
 })

@@ -59,6 +59,8 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'POST /v1/admin/nodes',
     'POST /v1/admin/nodes/probe',
     'POST /v1/admin/nodes/discover',
+    'POST /v1/admin/nodes/:node_id/sleep',
+    'POST /v1/admin/nodes/:node_id/wake',
     'POST /v1/admin/policy-preview',
     'POST /v1/admin/nodes/:node_id/models/load',
     'POST /v1/admin/nodes/:node_id/models/unload',
