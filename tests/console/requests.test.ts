@@ -257,11 +257,12 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       const choice = page.getByRole('group', { name: 'Choice 1' })
       await choice.getByRole('row', { name: /chosen/ }).waitFor()
       const heads = await choice.getByRole('columnheader').allTextContents()
-      expect(heads.slice(-7)).toEqual([
+      expect(heads.slice(-8)).toEqual([
         'Expected in its cache',
         'Backlog',
         'Slot',
         'Load',
+        'Wake-up',
         'Own prompt',
         'Doubted',
         'Expected in all',

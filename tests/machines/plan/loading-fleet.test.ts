@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { type FleetSpec, LoadingFleet } from './loading-fleet.ts'
 
-const seeds = [1, 2, 3, 4, 5]
+const seeds = [1, 2]
 const common = { hosts: 3, loadS: 6, callS: 2, planned: true, untilS: 600 }
 const six: Omit<FleetSpec, 'seed'> = {
   ...common,

@@ -1,6 +1,10 @@
 import { waitLimitMs } from './limits.ts'
 
-const lookEveryMs = 5
+/**
+ * A look is often a request to a gateway with a query of its database: who waits for seconds looks less often, by a tenth of the time it
+ * has waited, so that waiting tests leave the processor to those that work.
+ */
+const [lookEveryMsMin, lookEveryMsMax, shareOfWait] = [5, 50, 0.1]
 
 /**
  * Looks until there is something, and returns it; rejects with `what` when nothing has come within `waitLimitMs`.
@@ -12,12 +16,13 @@ export async function waitFor<T>(
   longerMs = waitLimitMs,
 ): Promise<NonNullable<T>> {
   const limitMs = Math.max(longerMs, waitLimitMs)
-  const untilMs = performance.now() + limitMs
+  const fromMs = performance.now()
   for (;;) {
     const seen = await look()
     if (seen !== null && seen !== undefined && seen !== false) return seen as NonNullable<T>
-    if (performance.now() > untilMs) throw new Error(`did not come within ${limitMs / 1_000} s: ${what}`)
-    await Bun.sleep(lookEveryMs)
+    const waitedMs = performance.now() - fromMs
+    if (waitedMs > limitMs) throw new Error(`did not come within ${limitMs / 1_000} s: ${what}`)
+    await Bun.sleep(Math.min(lookEveryMsMax, Math.max(lookEveryMsMin, shareOfWait * waitedMs)))
   }
 }
 

@@ -1,9 +1,9 @@
 import { expect, test } from 'bun:test'
-import { type Choose, type Pool, roundRobin, tryStrategy } from '../../bench/affinity.ts'
-import { planConversations } from '../../bench/conversations.ts'
-import { model } from '../../bench/targets.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
-import { withFakeNodes } from '../support/nodes/fake-nodes.ts'
+import { type Choose, type Pool, roundRobin, tryStrategy } from '../../../bench/affinity.ts'
+import { planConversations } from '../../../bench/conversations.ts'
+import { model } from '../../../bench/targets.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { withFakeNodes } from '../../support/nodes/fake-nodes.ts'
 
 const pool: Pool = {
   nodes: 4,

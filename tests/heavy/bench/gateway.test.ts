@@ -1,9 +1,9 @@
 import { expect, test } from 'bun:test'
-import { compare } from '../../bench/compare.ts'
-import { errorsOf } from '../../bench/measure.ts'
-import { targetNames } from '../../bench/targets.ts'
-import { testLimitMs } from '../support/run/limits.ts'
-import { shortOptions } from './short-options.ts'
+import { compare } from '../../../bench/compare.ts'
+import { errorsOf } from '../../../bench/measure.ts'
+import { targetNames } from '../../../bench/targets.ts'
+import { shortOptions } from '../../bench/short-options.ts'
+import { testLimitMs } from '../../support/run/limits.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
 
