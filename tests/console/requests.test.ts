@@ -271,7 +271,7 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
         .getByRole('row', { name: /chosen/ })
         .getByRole('cell')
         .allTextContents()
-      expect(cells.slice(-7, -3)).toEqual(['0 %', '–', '–', '–'])
+      expect(cells.slice(-8, -3)).toEqual(['0 %', '–', '–', '–', '–'])
       expect(cells.at(-1)).toMatch(/ms$/)
       await page.getByText('In the node’s cache').waitFor()
       expect(console.faults).toEqual([])
