@@ -146,7 +146,7 @@ const documents: Readonly<Record<string, Readonly<Record<string, () => string>>>
   'docs/reference/commands.md': { commands: commandsTable },
   'docs/reference/settings.md': { settings: settingsTable },
   'docs/reference/fields.md': { fields: fieldsTable },
-  'docs/operations.md': { errors: errorsTable },
+  'docs/operations/observe.md': { errors: errorsTable },
   'docs/money.md': { 'ledger-kinds': moneyTable },
 }
 

@@ -122,11 +122,11 @@ test('§24: the package is private and scoped, and nothing tells anybody to run 
   expect(told).toEqual(['docs/specification.md'])
 })
 
-test('every metric is in docs/operations.md', async () => {
+test('every metric is in docs/operations/observe.md', async () => {
   const text = await createMetrics().text()
   const names = [...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name = '']) => name)
   expect(names.length).toBeGreaterThan(10)
-  const operations = read('docs/operations.md')
+  const operations = read('docs/operations/observe.md')
   expect(names.filter((name) => !operations.includes(`\`${name}\``))).toEqual([])
 })
 
@@ -146,9 +146,9 @@ test('§20: the envelope of docs/protocol.md opens, and is what its keys give', 
   expect(new TextDecoder().decode(openResponse(responseKeys, context, vector.response))).toBe(vector.response_text)
 })
 
-test('every fault of the fake node is in docs/operations.md', () => {
+test('every fault of the fake node is in docs/operations/nodes.md', () => {
   const kinds = Fault.anyOf.map((fault) => String(fault.properties.kind.const))
-  const operations = read('docs/operations.md')
+  const operations = read('docs/operations/nodes.md')
   expect(kinds.length).toBeGreaterThan(15)
   expect(kinds.filter((kind) => !operations.includes(`\`${kind}\``))).toEqual([])
 })

@@ -178,14 +178,14 @@ test('the alerts that count by a label of routes or models have a case that prom
   expect(wanted.filter((alert) => !played.has(alert))).toEqual([])
 })
 
-test('every alert is in the table of docs/operations.md, and no other', () => {
-  const operations = readFileSync(join(root, 'docs/operations.md'), 'utf8')
+test('every alert is in the table of docs/operations/observe.md, and no other', () => {
+  const operations = readFileSync(join(root, 'docs/operations/observe.md'), 'utf8')
   const table = /\n## Alerts\n([\s\S]*?)\n## /.exec(operations)?.[1] ?? ''
   const listed = [...table.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name)
   expect(listed.sort()).toEqual(rules.map(({ alert }) => alert).sort())
   for (const { labels, annotations } of rules) {
     expect(['critical', 'warning']).toContain(labels.severity)
-    expect(annotations.runbook).toBe('docs/operations.md#alerts')
+    expect(annotations.runbook).toBe('docs/operations/observe.md#alerts')
   }
 })
 
@@ -222,8 +222,8 @@ const told: Readonly<Record<string, readonly [words: string, asks: string, holds
   PenstockTracesLost: ['dropped for 15 min', '[15m]) > 0', '15m'],
 }
 
-test('what the table of docs/operations.md says of an alert is what its rule asks, and how long', () => {
-  const operations = readFileSync(join(root, 'docs/operations.md'), 'utf8')
+test('what the table of docs/operations/observe.md says of an alert is what its rule asks, and how long', () => {
+  const operations = readFileSync(join(root, 'docs/operations/observe.md'), 'utf8')
   expect(Object.keys(told).sort()).toEqual(rules.map(({ alert }) => alert).sort())
   for (const { alert, expr, for: holds } of rules) {
     const [words = '', asks = '', length] = told[alert] ?? []

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { processesOf, readConfig, requiredSecrets } from '../src/settings/config.ts'
 import { settings } from '../src/settings/table.ts'
+import { operationsText } from './support/walks/operations-documents.ts'
 
 test('every setting stands in one subject, and every subject in the table', () => {
   const root = join(import.meta.dir, '../src/settings')
@@ -17,8 +18,8 @@ const numberOf = (text: string, unit = '') => Number(text.replaceAll(',', '')) *
 const defaultOf = (name: string) =>
   (settings as Readonly<Record<string, { readonly default?: unknown }>>)[name]?.default
 
-test('every number that docs/operations.md tells of a setting is its default', () => {
-  const text = readFileSync(join(import.meta.dir, '../docs/operations.md'), 'utf8')
+test('every number that docs/operations tells of a setting is its default', () => {
+  const text = operationsText()
   const beside = [...text.matchAll(/`(SVC_\w+)` \((\d[\d,]*)(?: (ms|s|min|hours))?[,;)]/g)]
   expect(beside.length).toBeGreaterThan(12)
   for (const [said, name = '', value = '', unit] of beside)

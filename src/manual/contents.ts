@@ -9,7 +9,18 @@ export const chapters = [
   { title: 'Connect a program', paths: ['docs/integrations/'] },
   {
     title: 'Operate it',
-    paths: ['docs/operations.md', 'docs/model-servers.md', 'docs/money.md', 'docs/scale.md', 'docs/security.md'],
+    paths: [
+      'docs/operations/install.md',
+      'docs/operations/nodes.md',
+      'docs/operations/run.md',
+      'docs/operations/back-up-and-upgrade.md',
+      'docs/operations/observe.md',
+      'docs/operations/secure.md',
+      'docs/model-servers.md',
+      'docs/money.md',
+      'docs/scale.md',
+      'docs/security.md',
+    ],
   },
   {
     title: 'Reference',

@@ -67,7 +67,7 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
   const closed = () => dialog().waitFor({ state: 'hidden' })
 
   test(
-    'a person’s tasks take no more clicks than docs/operations.md says',
+    'a person’s tasks take no more clicks than docs/operations/run.md says',
     async () => {
       const own = await openConsole(browser, pool.gateway.url)
       const at = own.page
@@ -170,7 +170,7 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
         await list.getByTitle(pool.nodeIds[1] ?? '').waitFor({ state: 'detached' })
       })
       const said = [
-        ...readFileSync(join(import.meta.dir, '../../docs/operations.md'), 'utf8').matchAll(
+        ...readFileSync(join(import.meta.dir, '../../docs/operations/run.md'), 'utf8').matchAll(
           /^\| ([A-Z][^|]+[^ |]) \| ([0-9]+) \| ([0-9]+) \|$/gm,
         ),
       ]

@@ -8,7 +8,7 @@ import { newToken, sha256Hex } from '../../src/secrets.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { type Bench, chatWith, openBench, startEmbeddedGateway } from '../support/run/offline.ts'
 
-/** Each key list of the environment is changed as docs/operations.md says: new in front, then the old one away. */
+/** Each key list of the environment is changed as docs/operations/secure.md says: new in front, then the old one away. */
 let first: TestGateway
 let node: FakeNode
 const apiKey = 'node-secret'

@@ -45,8 +45,8 @@ describe('§8: the recorded answers', () => {
     expect([...current].toSorted()).toEqual(foreign.toSorted())
   })
 
-  test('docs/operations.md names the server and the version of each that is current', () => {
-    const text = readFileSync(`${import.meta.dir}/../../docs/operations.md`, 'utf8').replaceAll(/\s+/g, ' ')
+  test('docs/operations/nodes.md names the server and the version of each that is current', () => {
+    const text = readFileSync(`${import.meta.dir}/../../docs/operations/nodes.md`, 'utf8').replaceAll(/\s+/g, ' ')
     // Its parts have the version of the server; OpenAI has one of the interface alone.
     const whole = recordedServers.filter(
       ({ earlier, server }) => earlier !== true && !server.includes(',') && server !== 'OpenAI',

@@ -136,7 +136,7 @@ export const helpAdministration = {
     audit_head_lost: {
       means:
         'The end of the audit chain in the database is missing or older than this gateway left it. The gateway refuses to write on.',
-      next: 'Find out what changed the database, a restored backup for example. `docs/operations.md` says how to go on.',
+      next: 'Find out what changed the database, a restored backup for example. `docs/operations/secure.md` says how to go on.',
     },
     customer_not_found: {
       means: 'There is no customer with this id.',

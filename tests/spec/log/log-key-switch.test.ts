@@ -104,7 +104,7 @@ test('§36: through a rotation of the log key every receipt is in the log, which
   try {
     const hashes = [...(await issued(2, first, macsOf(older)))]
     await first.gateway.sequencer.catchUp()
-    // As docs/operations.md says: behind the old one, in front of it, alone.
+    // As docs/operations/secure.md says: behind the old one, in front of it, alone.
     for (const seeds of [[older, newer], [newer, older], [newer]]) {
       const next = await beside(...seeds)
       hashes.push(...(await issued(2, first, macsOf(...seeds))))

@@ -60,7 +60,7 @@ async function expectOnTheBooks({ gateway, payer }: ProcessPool, receipts: reado
   const hashes = new Set(rows.map(({ hash }) => hash))
   expect(hashes.size).toBe(rows.length)
   expect(hashes.size).toBeGreaterThan(0)
-  // Calls of one's own node cost nothing: their receipts wait in memory, as docs/operations.md says, and no money with them.
+  // Calls of one's own node cost nothing: their receipts wait in memory, as docs/operations/run.md says, and no money with them.
   expect(receipts.filter((hash) => !hashes.has(hash))).toEqual([])
   const [account] = await sql<{ balance: string }[]>`
     select balance_wei::text balance from customers where customer_id = ${payer.customerId}`

@@ -17,7 +17,7 @@ function introduction(terminal: Terminal, node: FakeNode, models: readonly strin
   curl ${node.url}/answer -d '{"chunks":200,"intervalMs":20}'
   curl ${node.url}/stats
 
-All faults: docs/operations.md. Press Ctrl-C to end it.
+All faults: docs/operations/nodes.md. Press Ctrl-C to end it.
 `
 }
 
