@@ -2,15 +2,16 @@ import type { NewReceipt } from '../../db/queries/money/receipts.ts'
 import type { MemoryBudget } from '../../host/budget.ts'
 import type { LargeWork } from '../../host/large-work.ts'
 import type { VectorLengths } from '../../protocol/embeddings/vector-lengths.ts'
+import type { DispatchPort } from '../dispatch/dispatched.ts'
 import type { Limits } from '../limits/limits.ts'
 import type { OwnModels } from '../loading/own-models.ts'
 import type { LogPromises } from '../promises/log-promises.ts'
 import type { Ticker } from '../relay/ticker.ts'
-import type { DispatchPort } from './dispatch.ts'
+import type { ChatCommand } from './chat-command.ts'
 import type { PaidCallPort } from './paid-call.ts'
 
 /** Shared by all requests of a gateway. */
-export interface ChatPort extends DispatchPort {
+export interface ChatPort extends DispatchPort<ChatCommand> {
   readonly ledger: PaidCallPort['ledger']
   readonly idempotency: PaidCallPort['idempotency']
   readonly limits: Limits

@@ -12,6 +12,7 @@ import { Binding, type ReceiptBinding } from '../../protocol/receipts/binding.ts
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import type { Roster } from '../../roster.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
+import type { Dispatched } from '../dispatch/dispatched.ts'
 import type { Admission } from '../limits/limits.ts'
 import { addSlot } from '../promises/promised-end.ts'
 import { Attempt, type AttemptFailure } from '../relay/attempt.ts'
@@ -20,7 +21,6 @@ import type { Ticking } from '../relay/ticker.ts'
 import type { CallStart } from '../telemetry/tracing.ts'
 import { type ChatCommand, outputAsked } from './chat-command.ts'
 import type { ChatPort } from './chat-port.ts'
-import type { Dispatched } from './dispatch.ts'
 import { type Conclusion, type ReportedWork, receiptOf, saysEstimated } from './exchange-receipt.ts'
 import { billedCeiling, isBilled, PaidCall } from './paid-call.ts'
 
@@ -31,7 +31,7 @@ const promptKeptMax = 4_096
 export type OpenRequests = Roster<'openPlace', Exchange>
 
 /** What one request carries from its admission to its end. */
-export class Exchange extends CountedKeeper implements Ticking, Dispatched {
+export class Exchange extends CountedKeeper implements Ticking, Dispatched<ChatCommand> {
   readonly created = Math.floor(Date.now() / 1_000)
   readonly id: string
   private estimate: PromptEstimate | null = null

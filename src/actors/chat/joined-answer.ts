@@ -1,7 +1,7 @@
 import { type Grant, textBytes } from '../../host/budget.ts'
 import { usageSum } from '../../protocol/chat/token-usage.ts'
+import { dispatch } from '../dispatch/dispatch.ts'
 import { promisedEnd } from '../promises/promised-end.ts'
-import { dispatch } from './dispatch.ts'
 import type { Exchange } from './exchange.ts'
 import { metadataOf } from './exchange-receipt.ts'
 import type { ManyCalls } from './many-calls.ts'

@@ -6,10 +6,10 @@ import {
   toldModel,
 } from '../../machines/refusals/models-refused.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
+import { refusal } from '../dispatch/dispatch.ts'
+import { Clocks } from '../dispatch/tries.ts'
 import type { Attempt } from '../relay/attempt.ts'
-import { refusal } from './dispatch.ts'
 import type { Exchange } from './exchange.ts'
-import { Clocks } from './tries.ts'
 import { outputCeiling, placementRequest } from './wanted.ts'
 import { lengthAsked } from './whole-answer.ts'
 

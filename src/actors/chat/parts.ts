@@ -3,11 +3,11 @@ import { newId } from '../../ids.ts'
 import { isFree } from '../../machines/rules/eligibility.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
+import { dispatch } from '../dispatch/dispatch.ts'
+import { Tries } from '../dispatch/tries.ts'
 import type { InferenceRequest, PartedOperation } from '../operations/operation.ts'
 import type { AttemptFailure } from '../relay/attempt.ts'
-import { dispatch } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
-import { Tries } from './tries.ts'
 import { type ReceivedAnswer, receiveWhole } from './whole-answer.ts'
 
 /** Fewer units are not worth a call of their own. */
@@ -114,7 +114,7 @@ export class Parts {
     failure: AttemptFailure,
     attempt: (route: Route) => Promise<ReceivedAnswer | { readonly failure: AttemptFailure }>,
   ): Promise<ReceivedAnswer> {
-    const tries = new Tries(part)
+    const tries = new Tries(part, 1)
     if (!part.command.signal.aborted) part.port.failed(failure.code)
     if (!tries.failed(route.profileId, failure) || this.ended || this.routes.length === 1) throw tries.givenUp()
     // No money is reserved for this part, so it must not use a route that has a price by now.

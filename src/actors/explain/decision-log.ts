@@ -3,7 +3,7 @@ import { type ExplainedRoute, explainPlacement } from '../../machines/rules/expl
 import type { Placement } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { ChatCommand } from '../chat/chat-command.ts'
-import type { Decision } from '../chat/dispatch.ts'
+import type { Decision } from '../dispatch/dispatched.ts'
 import { loadNumbers, UsualDecisions, type UsualKind, withoutPrompt } from './usual-decisions.ts'
 
 /** Why a request went where it went: one entry per time a route was chosen or none was found. */

@@ -5,7 +5,7 @@ import type { PlacementRequest } from '../../machines/rules/eligibility.ts'
 import type { Placed } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { ChatCommand } from '../chat/chat-command.ts'
-import type { Decision } from '../chat/dispatch.ts'
+import type { Decision } from '../dispatch/dispatched.ts'
 
 /** What many decisions have in common: among a few routes the same one was chosen. */
 export interface UsualKind {

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import type { ChatCommand } from '../../../src/actors/chat/chat-command.ts'
-import type { Decision } from '../../../src/actors/chat/dispatch.ts'
+import type { Decision } from '../../../src/actors/dispatch/dispatched.ts'
 import { DecisionLog } from '../../../src/actors/explain/decision-log.ts'
 import { newId } from '../../../src/ids.ts'
 import type { Explanation } from '../../../src/protocol/wire/admin/explanation.ts'

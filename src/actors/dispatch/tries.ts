@@ -103,7 +103,15 @@ export class Tries {
   /** The largest context, in tokens, for which a node found the prompt too long. */
   contextAbove: number | null = null
 
-  constructor(private readonly request: TriedRequest) {}
+  /** `countMax`: routes that it may be tried on. */
+  constructor(
+    private readonly request: TriedRequest,
+    private readonly countMax: number,
+  ) {}
+
+  get spent(): boolean {
+    return this.count >= this.countMax
+  }
 
   get anyFailed(): boolean {
     return this.failures !== null

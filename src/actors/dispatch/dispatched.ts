@@ -1,0 +1,70 @@
+import type { ProblemCode } from '../../errors.ts'
+import type { Work } from '../../machines/placement/reading.ts'
+import type { Placement, PlacementRequest } from '../../machines/rules/placement.ts'
+import type { RoutingTable } from '../../machines/rules/routing.ts'
+import type { PromptEstimate } from '../../protocol/chat/token-estimate.ts'
+import type { Config } from '../../settings/config.ts'
+import type { CallSignal } from '../../transport/call-signal.ts'
+import type { Access } from '../accounts/access.ts'
+import type { Rouser } from '../loading/rouser.ts'
+import type { Operation } from '../operations/operation.ts'
+import type { Router } from '../pool/router.ts'
+import { Ticket } from '../pool/slot-queue.ts'
+import type { AttemptFailure } from '../relay/attempt.ts'
+import type { WakePort } from '../wake/wake-wait.ts'
+
+/** The decision for one try, kept for `explain`. */
+export interface Decision {
+  readonly table: RoutingTable
+  readonly request: PlacementRequest
+  readonly placement: Placement
+}
+
+/** Of a client's request, what the search for a route reads. */
+export interface DispatchCommand {
+  readonly operation: Pick<Operation, 'envelope'>
+  readonly access: Pick<Access, 'customerId' | 'keyId' | 'policy'>
+  readonly body: { readonly model: string }
+  /** `performance.now()` */
+  readonly startedMs: number
+  /** Aborts when the client is gone. */
+  readonly signal: AbortSignal
+  /** Its place in the line for a slot; absent until it has to wait. */
+  ticket?: Ticket | undefined
+}
+
+export interface DispatchPort<C extends DispatchCommand = DispatchCommand> {
+  readonly config: Config
+  readonly router: Router
+  readonly waker: WakePort['waker']
+  readonly rouser: Pick<Rouser, 'rouse'>
+  /** A call of a node failed, or a line of its stream was no JSON (`malformed_line`) and was passed over. */
+  readonly failed: (code: string) => void
+  /** `again`: the request was decided on before; `ofModel`: for this model, too. */
+  readonly decided: (command: C, decision: Decision, again: boolean, ofModel?: boolean) => void
+}
+
+/** The request to dispatch. */
+export interface Dispatched<C extends DispatchCommand = DispatchCommand> {
+  readonly port: DispatchPort<C>
+  readonly command: C
+  /** Aborted when the client leaves or the gateway stops; every wait of the request then ends. */
+  readonly ending: CallSignal
+  readonly callsUntilMs: number
+  /** The estimated work of the next try on its route; null if there was no choice. */
+  work: Work | null
+  /** Its wait for slots so far. */
+  queueMs: number
+  /** And for a model that another request had loaded, or a node to wake. */
+  loadWaitMs: number
+  /** Of these, for nodes to wake: that wait has a clock of its own. */
+  wakeWaitMs: number
+  tryFailed(code: ProblemCode): void
+  /** Why no node is called for it any more, asked after every wait; null: it still runs. */
+  ended(): AttemptFailure | null
+  promptEstimate(): PromptEstimate
+}
+
+export function ticketOf({ access }: Pick<DispatchCommand, 'access'>): Ticket {
+  return new Ticket({ customerId: access.customerId, keyId: access.keyId ?? '', priority: access.policy.priority })
+}
