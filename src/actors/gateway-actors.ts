@@ -22,6 +22,7 @@ import { createConsoles } from './gateway-consoles.ts'
 import type { GatewayParts } from './gateway-handle.ts'
 import { createJobs } from './gateway-jobs.ts'
 import { createTransparency } from './gateway-log.ts'
+import { createMoney } from './gateway-money.ts'
 import { createOperators } from './gateway-operators.ts'
 import { createFailedLogins } from './limits/failed-logins.ts'
 import { GatewayLimits } from './limits/limits.ts'
@@ -32,13 +33,7 @@ import { ToldServers } from './loading/told-servers.ts'
 import { createReceiptMacs } from './log/receipt-macs.ts'
 import { Mixtures } from './mixture/mixture.ts'
 import { createMixtureRecords } from './mixture/mixture-records.ts'
-import { createBilling } from './money/billing.ts'
-import { createEvmChain, type EvmChain } from './money/evm-chain.ts'
-import { createIdempotency } from './money/idempotency.ts'
-import { Ledger } from './money/ledger.ts'
-import { ReceiptWriter } from './money/receipt-writer.ts'
-import { Settlement } from './money/settlement.ts'
-import { createSettlementView } from './money/settlement-view.ts'
+import type { EvmChain } from './money/evm-chain.ts'
 import { TimedReceipts } from './money/timed-receipts.ts'
 import { SharedPlacements } from './placement/shared-placements.ts'
 import { MemoryPlanner } from './planning/memory-planner.ts'
@@ -68,7 +63,7 @@ export function createActors(parts: GatewayParts, chain: EvmChain | null) {
   const watching = createWatching(parts)
   const keeping = createKeeping(parts)
   const pool = createPool(parts, watching, keeping, listener)
-  const money = createMoney(parts, watching, keeping, chain)
+  const money = createMoney(parts, { ...watching, ...keeping }, chain)
   const jobs = createJobs(parts, { ...watching, ...keeping, ...pool })
   const transparency = createTransparency(parts, keeping, pool.router)
   const calls = createCalls(parts, { ...watching, ...keeping, ...pool, ...money, ...transparency }, baseUrl)
@@ -241,39 +236,6 @@ function createPool(
 
 const packetTargets = ({ SVC_WAKE_ADDRESSES: named }: GatewayParts['config']) =>
   named.length === 0 ? broadcastTargets() : named.flatMap((address) => packetTarget(address) ?? [])
-
-/** null if no blockchain is configured. */
-export async function evmChainOf({ config }: GatewayParts): Promise<EvmChain | null> {
-  const { SVC_CHAIN_RPC_URL: rpcUrl, SVC_CHAIN_KEY: key, SVC_CHAIN_CONTRACT: contract } = config
-  if (rpcUrl === null || key === null || contract === null) return null
-  const { SVC_CHAIN_ID: chainId, SVC_CHAIN_CONFIRMATIONS: confirmations } = config
-  return createEvmChain({ rpcUrl, key, contract, chainId, confirmations })
-}
-
-/** The actors that move money and prove it. */
-function createMoney(parts: GatewayParts, watching: Watching, { audit: trail, macs }: Keeping, chain: EvmChain | null) {
-  const { config, log, database, peppers } = parts
-  const { db } = database
-  const settlement = new Settlement({
-    ...database,
-    log,
-    trail,
-    chain,
-    inspect: watching.inspector.inspect,
-    pollMs: config.SVC_SETTLEMENT_POLL_MS,
-    batchAgeMs: config.SVC_PAYOUT_BATCH_AGE_MS,
-    announceMs: config.SVC_PAYOUT_ANNOUNCE_MS,
-    batchMinWei: config.SVC_PAYOUT_BATCH_MIN_WEI,
-  })
-  return {
-    ledger: new Ledger({ ...database, log, macs }),
-    billing: createBilling({ db, trail }),
-    settlement,
-    settlementView: createSettlementView(db),
-    idempotency: createIdempotency({ db, log, peppers }),
-    receipts: new ReceiptWriter({ ...database, flushMs: config.SVC_RECEIPT_FLUSH_MS, log, macs }),
-  }
-}
 
 /** What answers inference requests. */
 function createCalls(parts: GatewayParts, actors: CallActors, baseUrl: () => string) {

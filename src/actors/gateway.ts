@@ -8,8 +8,9 @@ import { builtConsole, bundleConsole, createPage } from './console/console-page.
 import { builtManual, bundleManual } from './console/manual.ts'
 import { createStatecharts } from './console/statecharts.ts'
 import { builtVerifyPage, bundleVerifyPage } from './console/verify-page.ts'
-import { type Actors, createActors, evmChainOf } from './gateway-actors.ts'
+import { type Actors, createActors } from './gateway-actors.ts'
 import type { GatewayHandle, GatewayParts, RunningGateway } from './gateway-handle.ts'
+import { evmChainOf } from './gateway-money.ts'
 import { hardwareOf, placesOf } from './pool/pool-counts.ts'
 
 /** How long `/readyz` waits for the first answers of nodes, ms. */

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { Customer } from '../../src/protocol/wire/admin/accounts.ts'
-import type { AdminModelList, Node } from '../../src/protocol/wire/admin/admin.ts'
+import type { Node } from '../../src/protocol/wire/admin/admin.ts'
+import type { AdminModelList } from '../../src/protocol/wire/admin/catalogue.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
 import { type CommandLine, commandLine } from './command-line.ts'
 

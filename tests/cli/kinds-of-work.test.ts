@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import type { AdminModelList, Node } from '../../src/protocol/wire/admin/admin.ts'
+import type { Node } from '../../src/protocol/wire/admin/admin.ts'
+import type { AdminModelList } from '../../src/protocol/wire/admin/catalogue.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
 import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { type CommandLine, commandLine } from './command-line.ts'

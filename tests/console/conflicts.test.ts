@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import type { Customer } from '../../src/protocol/wire/admin/accounts.ts'
-import type { AdminModelList } from '../../src/protocol/wire/admin/admin.ts'
+import type { AdminModelList } from '../../src/protocol/wire/admin/catalogue.ts'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
 import { testLimitMs } from '../support/run/limits.ts'

@@ -1,4 +1,4 @@
-import { ModelDelete } from '../../protocol/wire/admin/admin.ts'
+import { ModelDelete } from '../../protocol/wire/admin/catalogue.ts'
 import { defineAction } from '../frame/define-action.ts'
 import { cataloguePolicy, tag } from './entry.ts'
 

@@ -1,6 +1,6 @@
 import type { NewModelEntry } from '../../actors/catalogue/model-entries.ts'
 import { parseWei } from '../../protocol/validation/parse-text.ts'
-import type { ModelPut } from '../../protocol/wire/admin/admin.ts'
+import type { ModelPut } from '../../protocol/wire/admin/catalogue.ts'
 import { camelMembers } from '../frame/members.ts'
 import type { Policy } from '../frame/policy.ts'
 

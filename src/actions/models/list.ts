@@ -1,4 +1,4 @@
-import { AdminModelList } from '../../protocol/wire/admin/admin.ts'
+import { AdminModelList } from '../../protocol/wire/admin/catalogue.ts'
 import { limitOf } from '../../protocol/wire/query.ts'
 import { defineList } from '../frame/define-list.ts'
 

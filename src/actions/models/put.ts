@@ -1,4 +1,4 @@
-import { ModelEntry, ModelPut } from '../../protocol/wire/admin/admin.ts'
+import { ModelEntry, ModelPut } from '../../protocol/wire/admin/catalogue.ts'
 import { defineAction } from '../frame/define-action.ts'
 import { cataloguePolicy, tag, writtenBy } from './entry.ts'
 

@@ -1,4 +1,4 @@
-import type { AdminModelList, ModelEntry } from '../../protocol/wire/admin/admin.ts'
+import type { AdminModelList, ModelEntry } from '../../protocol/wire/admin/catalogue.ts'
 import { exactIn, weiTyped } from '../parts/format.ts'
 import { unit } from '../parts/wei.tsx'
 import { readAdmin } from '../state/api.ts'

@@ -1,4 +1,4 @@
-import type { AdminModelList } from '../../protocol/wire/admin/admin.ts'
+import type { AdminModelList } from '../../protocol/wire/admin/catalogue.ts'
 import { ActButton } from '../actions/act-button.tsx'
 import { ActMenu } from '../actions/act-menu.tsx'
 import { editModel, type Model, perMillion, removeEntry } from '../actions/model-acts.ts'

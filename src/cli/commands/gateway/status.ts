@@ -1,6 +1,7 @@
 import type { Static } from '@sinclair/typebox'
 import { version } from '../../../../package.json'
-import type { AdminModelList, FirstToken, Node, NodeList } from '../../../protocol/wire/admin/admin.ts'
+import type { FirstToken, Node, NodeList } from '../../../protocol/wire/admin/admin.ts'
+import type { AdminModelList } from '../../../protocol/wire/admin/catalogue.ts'
 import type { Health } from '../../../protocol/wire/admin/report.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { CliFailure, exitCodes } from '../../frame/failure.ts'

@@ -1,5 +1,6 @@
 import type { Static } from '@sinclair/typebox'
-import type { AdminModelList, ModelEntry, Node } from '../../../protocol/wire/admin/admin.ts'
+import type { Node } from '../../../protocol/wire/admin/admin.ts'
+import type { AdminModelList, ModelEntry } from '../../../protocol/wire/admin/catalogue.ts'
 import type { DescribedModelList } from '../../../protocol/wire/inference/models.ts'
 import { modalities } from '../../../protocol/wire/nodes/kinds-of-work.ts'
 import { action, type Verb } from '../../frame/action.ts'
