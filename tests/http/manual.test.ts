@@ -53,6 +53,16 @@ test('every link and picture of every page leads to something that the gateway s
     }
   }
   expect(links).toBeGreaterThan(1_000)
+  // What the search finds is a place, too.
+  const index = /data-index="([^"]*)"/.exec(pages.get('/docs') ?? '')?.[1] ?? ''
+  const { documentIds } = (await (await gateway.ask('GET', index)).json()) as { documentIds: Record<string, string> }
+  const found = Object.values(documentIds)
+  expect(found.length).toBeGreaterThan(300)
+  const nowhere = found.filter((place) => {
+    const [path = '', anchor] = place.split('#')
+    return pages.get(path)?.includes(anchor === undefined ? '<h1' : ` id="${anchor}"`) !== true
+  })
+  expect(nowhere).toEqual([])
   expect([...others.keys()].some((path) => path.endsWith('.png'))).toBe(true)
 })
 
