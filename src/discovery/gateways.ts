@@ -10,10 +10,20 @@ export interface FoundGateway {
   readonly url: string
 }
 
+/**
+ * A person reads it before anybody trusts it, so it has no part that could deceive (a name before `@`) or steer the
+ * terminal: only printable ASCII, and its host in the form that is dialled. null: none that an agent could join.
+ */
+function toldUrl(told: string): string | null {
+  const url = /^https?:\/\/[^\s"'`$\\]{1,200}$/.test(told) && URL.canParse(told) ? new URL(told) : null
+  if (url === null || url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') return null
+  return url.origin + url.pathname.replace(/\/+$/, '')
+}
+
 /** A gateway that has a URL of its own, as behind a proxy, announces it; else it is where it listens. */
 function urlOf({ addresses, port, text }: Announcement): string | null {
   const told = text.get('url')
-  if (told !== undefined) return /^https?:\/\/[^\s"'`$\\]{1,200}$/.test(told) && URL.canParse(told) ? told : null
+  if (told !== undefined) return toldUrl(told)
   // Of itself a computer hears both, and others reach it by the second.
   const address = addresses.find((each) => !isLoopback(each)) ?? addresses[0] ?? ''
   return isIP(address) === 4 ? `http://${address}:${port}` : null
@@ -21,7 +31,10 @@ function urlOf({ addresses, port, text }: Announcement): string | null {
 
 /** The gateways that announce themselves on the local network, each once. Never rejects. */
 export async function announcedGateways(looking: Looking): Promise<readonly FoundGateway[]> {
-  const announced = await announcedServices(`_${gatewayService}._tcp`, looking)
+  return gatewaysOf(await announcedServices(`_${gatewayService}._tcp`, looking))
+}
+
+export function gatewaysOf(announced: readonly Announcement[]): readonly FoundGateway[] {
   const found = new Map<string, FoundGateway>()
   for (const one of announced) {
     const url = urlOf(one)

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { isOpen } from '../../src/cli/commands/nodes/node-join.ts'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { WaitingJoinList } from '../../src/protocol/wire/nodes/join.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
@@ -85,4 +86,13 @@ test('§39: where nobody can compare, nothing is joined, and the gateway forgets
   expect(await joins()).toEqual([])
   const wish = await far.run([...agent, '--gateway', gateway.url, '--visibility', 'private'])
   expect([wish.code, wish.err]).toEqual([2, expect.stringContaining('need --token')])
+})
+
+test('§39: who says yes to a gateway that announces itself agrees to a connection without TLS only where it has none', () => {
+  expect(['http://192.168.1.9:7070', 'http://penstock.local'].map(isOpen)).toEqual([true, true])
+  expect(['https://llm.example.com', 'http://127.0.0.1:7070', 'http://localhost:1'].map(isOpen)).toEqual([
+    false,
+    false,
+    false,
+  ])
 })

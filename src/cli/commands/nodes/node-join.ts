@@ -34,11 +34,16 @@ export async function joiningOf(input: JoinInput, session: Session, signal: Abor
   const found = gateway === undefined && token === undefined ? await foundGateway(input, session, signal) : null
   const url = gateway ?? found?.url
   return {
-    insecure: insecure || found !== null,
+    // Whoever was warned has agreed to it. For a gateway with TLS nobody was asked.
+    insecure: insecure || (found !== null && isOpen(found.url)),
     ...(url === undefined ? {} : { gatewayUrl: url }),
     ...(token === undefined ? { words: { name: ownName(), signal, talk: talkIn(session, input.json) } } : {}),
   }
 }
+
+/** Others in the network could read what goes there. */
+export const isOpen = (gatewayUrl: string): boolean =>
+  gatewayUrl.startsWith('http:') && !isLoopback(new URL(gatewayUrl).hostname)
 
 /** Nobody is asked where no person could answer: a service goes on for its own computer alone. */
 async function foundGateway(
@@ -57,8 +62,7 @@ async function foundGateway(
     )
     return null
   }
-  const open = only.url.startsWith('http:') && !isLoopback(new URL(only.url).hostname)
-  const warning = open ? ' The connection has no TLS, so others in this network could read prompts.' : ''
+  const warning = isOpen(only.url) ? ' The connection has no TLS, so others in this network could read prompts.' : ''
   const asked = `A gateway announces itself as ${only.url}.${warning} Ask to join it?`
   return (await terminal.confirm(asked, signal)) ? only : null
 }
