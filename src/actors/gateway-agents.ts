@@ -72,6 +72,7 @@ export function createAgents(options: AgentsOptions): Agents {
     routerPublicKeys: identity.publicKeys,
     changedHere: feed.changedHere.bind(feed),
   })
+  const joining = createJoining({ db, log, trail, identity, changedHere: feed.changedHere.bind(feed) })
   let unsubscribe = () => {}
   return {
     access: {
@@ -83,7 +84,7 @@ export function createAgents(options: AgentsOptions): Agents {
     },
     dialIn,
     enrollment,
-    joining: createJoining({ db, trail, identity, changedHere: feed.changedHere.bind(feed) }),
+    joining,
     payees,
     nodeAlarms,
     bundle: createAgentBundle(),
@@ -94,10 +95,12 @@ export function createAgents(options: AgentsOptions): Agents {
     start: async (router, poolFeed) => {
       unsubscribe = followTunnels(dialIn, router, poolFeed)
       proofs.start()
+      joining.start()
       await dialIn.start()
     },
     stop: async () => {
       unsubscribe()
+      joining.stop()
       proofs.stop()
       await dialIn.stop()
     },

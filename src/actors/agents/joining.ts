@@ -5,7 +5,9 @@ import * as rows from '../../db/queries/pool/joins.ts'
 import { addIdentity, isKnownIdentity } from '../../db/queries/pool/node-identities.ts'
 import { getNode, insertNode, type NodeRow } from '../../db/queries/pool/pool.ts'
 import { Problem } from '../../errors.ts'
+import { loop } from '../../host/loop.ts'
 import { type CustomerId, newId } from '../../ids.ts'
+import { failureName, type Log } from '../../log.ts'
 import type { PrivacyClass, Visibility } from '../../machines/rules/routing.ts'
 import { toBase64url } from '../../protocol/signing/base64url.ts'
 import { joinCommitment, joinMessage, joinWords, plainWords } from '../../protocol/signing/join-words.ts'
@@ -19,7 +21,7 @@ import {
   joinsPerAddressMax,
   joinWaitMs,
 } from '../../protocol/wire/nodes/join.ts'
-import { isoTime, secondMs } from '../../time.ts'
+import { isoTime, minuteMs, secondMs } from '../../time.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
 import { provenKey } from './enrollment.ts'
 import type { RouterIdentity } from './router-identity.ts'
@@ -70,10 +72,14 @@ export interface Joining {
   confirm(joinId: string, choice: ConfirmedJoin, audit: AuditContext): Promise<NodeRow>
   /** Refuses with `join_not_found`. */
   refuse(joinId: string, audit: AuditContext): Promise<void>
+  /** Forgets joins that ended: now, so that a restart keeps none, and regularly. */
+  start(): void
+  stop(): void
 }
 
 export interface JoiningOptions {
   readonly db: Database
+  readonly log: Log
   readonly trail: AuditTrail
   readonly identity: Pick<RouterIdentity, 'publicKeys'>
   /** See `ChangeFeed.changedHere`; its promise is awaited. */
@@ -83,15 +89,25 @@ export interface JoiningOptions {
 }
 
 const nonceBytes = 32
-/** How long rows stay after their end: longer than a signed request is fresh, so that none can be sent again, ms. */
-const joinKeptMs = joinWaitMs
+const sweepEveryMs = minuteMs
+/**
+ * How long rows stay after their end, ms: longer than a signed request is fresh, so that none can be sent again, and with
+ * the wait and a sweep no longer than the half hour that docs/security.md names.
+ */
+const joinKeptMs = joinWaitMs - sweepEveryMs
 const retryAfterSeconds = joinRevealMs / secondMs
 const knownIdentity = () =>
   new Problem('invalid_state', { detail: 'This identity was enrolled before; start with a fresh data folder' })
 const gone = () => new Problem('join_not_found')
 
 export function createJoining(options: JoiningOptions): Joining {
-  const { db, trail } = options
+  const { db, log, trail } = options
+  const sweeping = loop({
+    everyMs: sweepEveryMs,
+    boundMs: sweepEveryMs,
+    run: () => rows.dropOldJoins(db, joinKeptMs),
+    onFailure: (error) => log.warn('joins_not_swept', { failure: failureName(error) }),
+  })
   return {
     begin: (request, addressHash) => begin(request, addressHash, options),
     reveal: (joinId, nodeNonce) => reveal(joinId, nodeNonce, options),
@@ -106,6 +122,8 @@ export function createJoining(options: JoiningOptions): Joining {
         if ((await rows.endWaitingJoin(tx, joinId, { state: 'refused' })) === null) throw gone()
         await trail.record(tx, audit, { targetId: joinId })
       }),
+    start: () => void sweeping.startNow(),
+    stop: () => void sweeping.stop(),
   }
 }
 
@@ -125,7 +143,6 @@ async function begin(request: JoinRequest, addressHash: string, options: Joining
   const nonce = toBase64url(new Uint8Array(randomBytes(nonceBytes)))
   const row = await db.transaction(async (tx) => {
     await rows.joinsInTurn(tx)
-    await rows.dropOldJoins(tx, joinKeptMs)
     if (await isKnownIdentity(tx, publicKey)) throw knownIdentity()
     const fresh = {
       publicKey,

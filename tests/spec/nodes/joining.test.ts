@@ -5,6 +5,7 @@ import type { JoinBegun, JoinRevealed, JoinState, WaitingJoinList } from '../../
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { newIdentity, transportKeyOf } from '../../support/nodes/enrolling.ts'
 import { type Joiner, newJoiner } from '../../support/nodes/joining.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
 
 let gateway: TestGateway
 let customerId = ''
@@ -183,10 +184,22 @@ test('§39: five wait from one address and fifty in all; those who never reveal 
   expect(await state(ids[0] ?? '')).toEqual({ state: 'expired' })
   expect(await refusalOf(await confirm(ids[0] ?? '', choice('x')))).toEqual([404, 'join_not_found'])
   expect((await begin(newJoiner().request())).status).toBe(201)
-  await gateway.database.sql`update node_joins set expires_at = expires_at - interval '16 min'`
-  await begin(newJoiner().request())
-  const [count] = await gateway.database.sql`select count(*)::int as rows from node_joins`
-  expect(count?.rows).toBe(1)
+})
+
+test('§39: of a computer that asked to join nothing is kept for longer than half an hour, also where none asks anew', async () => {
+  const [old, waiting] = [await met(), await met(newJoiner(), '192.0.2.2')]
+  const kept = async () =>
+    (await gateway.database.sql`select join_id from node_joins`).map((row) => String(row.join_id))
+  await gateway.database
+    .sql`update node_joins set expires_at = expires_at - interval '29 min' where join_id = ${old.begun.join_id}`
+  expect(await kept()).toContain(old.begun.join_id)
+  const second = await startTestGateway(settings, undefined, { beside: gateway })
+  try {
+    await waitUntil('the sweep', async () => !(await kept()).includes(old.begun.join_id))
+    expect(await kept()).toEqual([waiting.begun.join_id])
+  } finally {
+    await second.stop()
+  }
 })
 
 test('§39: other words confirm nothing, and a role that may not, neither', async () => {

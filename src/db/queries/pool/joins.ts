@@ -44,8 +44,8 @@ export async function withdrawJoinsOf(tx: Database, publicKey: Buffer): Promise<
 }
 
 /** What ended so long ago that nobody may ask for it or repeat it. */
-export async function dropOldJoins(tx: Database, keptMs: number): Promise<void> {
-  await tx.delete(nodeJoins).where(lt(nodeJoins.expiresAt, fromNow(-keptMs)))
+export async function dropOldJoins(db: Database, keptMs: number): Promise<void> {
+  await db.delete(nodeJoins).where(lt(nodeJoins.expiresAt, fromNow(-keptMs)))
 }
 
 /** `live`: it has not expired by the clock of the database. */
