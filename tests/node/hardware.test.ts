@@ -18,6 +18,9 @@ const file = (path: string, text: string) => computer.file(path, text)
 /** Beside its files, for what a tool writes. */
 const beside = (name: string) => join(computer.place, name)
 
+const isDead = (pid: string) =>
+  !existsSync(`/proc/${pid}`) || readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ')
+
 async function seen(more: Partial<HardwareOptions> = {}): Promise<Hardware | null> {
   const made = {
     folder: computer.place,
@@ -138,14 +141,12 @@ test('§39: macOS by its own tools', async () => {
 
 test('§39: a tool that hangs is killed at its bound with all that it has started, and the rest is told without it', async () => {
   tool('nvidia-smi', `echo $$ > ${beside('pid')}\nsleep 600 & echo $! >> ${beside('pid')}\nwait`)
-  const hardware = await seen({ toolMs: 200 })
+  const hardware = await seen({ toolMs: 1_000 })
   expect(hardware?.disk_free_mb).toBeGreaterThanOrEqual(0)
   expect(hardware?.gpus).toBeUndefined()
   const pids = readFileSync(beside('pid'), 'utf8').trim().split('\n')
   expect(pids.length).toBe(2)
-  const dead = (pid: string) =>
-    !existsSync(`/proc/${pid}`) || readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ')
-  await waitUntil('the end of the tool', () => pids.every(dead))
+  await waitUntil('the end of the tool', () => pids.every(isDead))
 })
 
 test('§39: a tool that is not there, fails, or prints without end tells nothing, and a look can be given up', async () => {
@@ -159,6 +160,15 @@ test('§39: a tool that is not there, fails, or prints without end tells nothing
   const asked = toolText({ command: ['silent'], path: computer.path, signal: leaving.signal })
   leaving.abort()
   expect(await asked).toBeNull()
+})
+
+test('§39: a tool that ends but leaves something running with its output is ended with that, and asked again the next time', async () => {
+  tool('forking', `sleep 600 & echo $! > ${beside('left')}; exit 0`)
+  expect(await toolText({ command: ['forking'], path: computer.path, boundMs: 1_000 })).toBeNull()
+  const left = readFileSync(beside('left'), 'utf8').trim()
+  await waitUntil('the end of what it left', () => isDead(left))
+  tool('forking', 'echo fine')
+  expect(await toolText({ command: ['forking'], path: computer.path })).toBe('fine\n')
 })
 
 test.skipIf(process.platform !== 'linux')('§39: this computer, by its own files', async () => {

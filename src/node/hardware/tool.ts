@@ -27,6 +27,7 @@ export function toolText({
   if (stuck.has(place)) return Promise.resolve(null)
   return new Promise((resolve) => {
     let size = 0
+    let gone = false
     const chunks: Buffer[] = []
     // Nothing of the agent's own environment: keys of model servers may stand in it. A group of its own, so that what the
     // tool has started ends with it.
@@ -41,7 +42,8 @@ export function toolText({
       resolve(text)
     }
     const giveUp = () => {
-      if (child.pid !== undefined) stuck.add(place)
+      // What has ended can be run again, even where something that it started still holds its output.
+      if (child.pid !== undefined && !gone) stuck.add(place)
       killGroup(child.pid)
       child.stdout?.destroy()
       end(null)
@@ -54,7 +56,10 @@ export function toolText({
       if (size > toolBytesMax) giveUp()
       else chunks.push(chunk)
     })
-    child.on('exit', () => stuck.delete(place))
+    child.on('exit', () => {
+      gone = true
+      stuck.delete(place)
+    })
     child.on('close', (code) => end(code === 0 ? Buffer.concat(chunks).toString('utf8') : null))
     if (signal?.aborted === true) giveUp()
   })
