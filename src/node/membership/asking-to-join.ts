@@ -103,7 +103,7 @@ class JoinRefused extends NodeStartError {
   }
 }
 
-const givenUp = () => new NodeStartError('The join was given up. Nothing has changed.')
+const givenUp = () => new NodeStartError('The join was given up. This computer has joined nothing.')
 
 /** Both sides have told what they committed to, and show the same words unless somebody stands between them. */
 interface Met {
@@ -131,16 +131,21 @@ async function meet(wish: JoinWish): Promise<Met> {
   const request = { ...unsigned, signature_ed25519: identity.key.sign(joinMessage(unsigned)) }
   const begun = await told(wish, joinPath, posted(request), JoinBegun)
   const router = verifyKey(begun.public_key_ed25519)
-  if (router === null) throw notUnderstood()
-  const place = `${joinPath}/${encodeURIComponent(begun.join_id)}`
-  const { nonce, expires_at: expiresAt } = await told(wish, place, posted({ nonce: own.nonce }), JoinRevealed)
-  const theirs: JoinPart = { publicKey: begun.public_key_ed25519, nonce }
-  if (joinCommitment('gateway', theirs) !== begun.commitment) {
-    throw new NodeStartError(
-      'The gateway revealed another nonce than it had committed to. Somebody may stand between it and this computer. Nothing has changed.',
-    )
+  try {
+    if (router === null) throw notUnderstood()
+    const place = `${joinPath}/${begun.join_id}`
+    const { nonce, expires_at: expiresAt } = await told(wish, place, posted({ nonce: own.nonce }), JoinRevealed)
+    const theirs: JoinPart = { publicKey: begun.public_key_ed25519, nonce }
+    if (joinCommitment('gateway', theirs) !== begun.commitment) {
+      throw new NodeStartError(
+        'The gateway revealed another nonce than it had committed to. Somebody may stand between it and this computer, which has joined nothing.',
+      )
+    }
+    return { joinId: begun.join_id, words: joinWords(own, theirs), expiresAt, router }
+  } catch (error) {
+    await withdrawn(wish, begun.join_id)
+    throw error
   }
-  return { joinId: begun.join_id, words: joinWords(own, theirs), expiresAt, router }
 }
 
 /** Asks anew where another computer that waits has the same words. */
@@ -166,25 +171,42 @@ export async function askToJoin(wish: JoinWish): Promise<EnrollResponse> {
   wish.talk.show({ words: met.words, gatewayUrl: wish.gatewayUrl, expiresAt: met.expiresAt })
   const agreed = wish.talk.agrees(signal).then((same) => {
     if (wish.signal.aborted) throw givenUp()
-    if (!same) throw new NodeStartError('The words differ, or nobody compared them. Nothing has changed.')
+    if (!same) throw new NodeStartError('The words differ, or nobody compared them. This computer has joined nothing.')
   })
   try {
     const [enrollment] = await Promise.all([confirmed(wish, met, signal), agreed])
     return enrollment
   } catch (error) {
-    await withdraw(wish, met)
-    throw error
+    const nodeId = (await withdrawn(wish, met.joinId)) ? null : await madeMeanwhile(wish, met)
+    if (nodeId === null || !(error instanceof NodeStartError)) throw error
+    throw new NodeStartError(
+      `${error.message} The gateway had made ${nodeId} of it before: an operator removes that node there, and this computer can join with another --data-dir.`,
+    )
   } finally {
     ending.abort()
     await agreed.catch(() => {})
   }
 }
 
-async function withdraw(wish: JoinWish, { joinId }: Met): Promise<void> {
+/** False: the gateway did not take it back. */
+async function withdrawn(wish: JoinWish, joinId: string): Promise<boolean> {
   const init = { method: 'DELETE' }
-  await ask(wish, `${joinPath}/${joinId}`, init, AbortSignal.timeout(answerTimeoutMs)).catch((error: unknown) =>
-    wish.log.warn('join_not_withdrawn', { failure: failureName(error) }),
-  )
+  try {
+    return (await ask(wish, `${joinPath}/${joinId}`, init, AbortSignal.timeout(answerTimeoutMs))).status === 204
+  } catch (error) {
+    wish.log.warn('join_not_withdrawn', { failure: failureName(error) })
+    return false
+  }
+}
+
+/** The node that an operator made of this computer before the person here has said no; null: none that the gateway proves. */
+async function madeMeanwhile(wish: JoinWish, { joinId, router }: Met): Promise<string | null> {
+  try {
+    const answer = await ask(wish, `${joinPath}/${joinId}`, {}, AbortSignal.timeout(answerTimeoutMs))
+    return decided(answer, joinId, router)?.node_id ?? null
+  } catch {
+    return null
+  }
 }
 
 /** Resolves with the enrolment once an operator has confirmed it and the gateway's key has signed it. */
@@ -218,7 +240,7 @@ function decided({ status, body }: Answered, joinId: string, router: VerifyKey):
   if (enrollment === undefined || signature === undefined) throw notUnderstood()
   if (!router.verify(joinedMessage(joinId, enrollment), signature)) {
     throw new NodeStartError(
-      'The answer to the join was not signed by the gateway of these words. Somebody may stand between. Nothing has changed.',
+      'The answer to the join was not signed by the gateway of these words. Somebody may stand between. This computer has joined nothing.',
     )
   }
   return enrollment

@@ -33,7 +33,7 @@ afterEach(async () => {
 
 const waiting = async () => (await gateway.admin<WaitingJoinList>('GET', '/v1/admin/joins')).joins
 const confirm = (joinId: string, words: string) =>
-  gateway.admin('POST', `/v1/admin/joins/${joinId}/confirm`, {
+  gateway.admin<{ node_id: string }>('POST', `/v1/admin/joins/${joinId}/confirm`, {
     words,
     customer_id: customerId,
     visibility: 'private',
@@ -119,6 +119,7 @@ test('§39: somebody in the middle is caught by the words: each side shows other
 
 test('§39: with every key and nonce that it likes, the middle never meets the words: it has told its commitment before', async () => {
   const person = new Person()
+  const before = (await waiting()).length
   let searched = 0
   const meddle: Meddling = async (request, body, pass) => {
     const { pathname } = new URL(request.url)
@@ -133,6 +134,8 @@ test('§39: with every key and nonce that it likes, the middle never meets the w
   }
   expect(await failure(joining(relay(meddle), person))).toContain('another nonce than it had committed to')
   expect([searched, person.shown.length, isEnrolled()]).toEqual([500, 0, false])
+  // Nobody can confirm at the gateway what has failed here.
+  expect((await waiting()).length).toBe(before)
 })
 
 test('§39: what the node becomes is signed by the key of the words: nobody on the way changes where it dials', async () => {
@@ -214,4 +217,17 @@ test('§39: an operator refuses, and the agent says so', async () => {
   const row = (await waiting()).find(({ words }) => words === shown)
   await gateway.admin('POST', `/v1/admin/joins/${row?.join_id}/refuse`)
   expect(await started).toBe('An operator of the gateway refused this computer.')
+})
+
+test('§39: a no after the operator’s yes joins nothing, and names the node that is to be removed', async () => {
+  const person = new Person()
+  const started = failure(joining(gateway.url, person))
+  const shown = await person.seen.promise
+  const row = (await waiting()).find(({ words }) => words === shown)
+  const { node_id: nodeId } = await confirm(row?.join_id ?? '', shown)
+  person.says(false)
+  const said = await started
+  expect(said).toContain('The words differ')
+  expect(said).toContain(`had made ${nodeId} of it`)
+  expect(isEnrolled()).toBe(false)
 })
