@@ -10,7 +10,8 @@ import { type CustomerId, newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import type { PrivacyClass, Visibility } from '../../machines/rules/routing.ts'
 import { toBase64url } from '../../protocol/signing/base64url.ts'
-import { joinCommitment, joinMessage, joinWords, plainWords } from '../../protocol/signing/join-words.ts'
+import { joinCommitment, joinMessage, joinWords } from '../../protocol/signing/join-words.ts'
+import { plainWords } from '../../protocol/signing/plain-words.ts'
 import { isFresh } from '../../protocol/signing/signatures.ts'
 import {
   type JoinBegun,

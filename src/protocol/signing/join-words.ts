@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { wordlist } from '@scure/bip39/wordlists/english'
 import { brand } from '../../brand.ts'
 import { canonicalJson } from '../json/canonical-json.ts'
+import { joinWordsCount } from './plain-words.ts'
 
 /**
  * How a computer joins without a token: both sides commit to a nonce, then reveal it, and people compare six words that
@@ -18,7 +19,6 @@ export interface JoinPart {
   readonly nonce: string
 }
 
-export const joinWordsCount = 6
 const bitsOfWord = 11n
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest()
@@ -35,14 +35,6 @@ export function joinWords(node: JoinPart, gateway: JoinPart): string {
     wordlist[Number((digest >> (256n - bitsOfWord * BigInt(place + 1))) & (2n ** bitsOfWord - 1n))] ?? ''
   return Array.from({ length: joinWordsCount }, (_, place) => wordAt(place)).join(' ')
 }
-
-/** As people type them: in any case, with any spaces, hyphens or commas between. */
-export const plainWords = (typed: string): string =>
-  typed
-    .toLowerCase()
-    .split(/[^a-z]+/)
-    .filter((word) => word !== '')
-    .join(' ')
 
 const withoutSignature = (signed: object) => {
   const { signature_ed25519: _, ...rest } = signed as { readonly signature_ed25519?: unknown }

@@ -4,7 +4,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { wordlist } from '@scure/bip39/wordlists/english'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
-import { joinCommitment, joinMessage, joinWords, plainWords } from '../../../src/protocol/signing/join-words.ts'
+import { joinCommitment, joinMessage, joinWords } from '../../../src/protocol/signing/join-words.ts'
+import { plainWords } from '../../../src/protocol/signing/plain-words.ts'
 
 const text = (byte: number) => Buffer.alloc(32, byte).toString('base64url')
 const node = {

@@ -1,3 +1,4 @@
+import { joinWordsCount, plainWords } from '../../../protocol/signing/plain-words.ts'
 import type { Node } from '../../../protocol/wire/admin/admin.ts'
 import type { WaitingJoin, WaitingJoinList } from '../../../protocol/wire/nodes/join.ts'
 import { action, type OptionSpecs } from '../../frame/action.ts'
@@ -10,7 +11,6 @@ import { printable, type Terminal } from '../../frame/terminal.ts'
 import { nodeDetails } from './nodes-view.ts'
 
 const path = '/v1/admin/joins'
-const wordsCount = 6
 
 const options = {
   ...customerOption,
@@ -43,12 +43,6 @@ function listText(terminal: Terminal, { joins }: WaitingJoinList): string {
   return table(terminal, ['JOIN', 'WORDS', 'NAME', 'EXPIRES'], rows, empty) + note
 }
 
-const spoken = (words: readonly string[]) =>
-  words
-    .flatMap((word) => word.toLowerCase().split(/[^a-z]+/))
-    .filter((word) => word !== '')
-    .join(' ')
-
 /** What was typed is the words of one that waits, or its id; then a person compares. */
 async function chosen(
   typed: readonly string[],
@@ -66,8 +60,9 @@ async function chosen(
       throw new CliFailure('Nothing was confirmed.')
     return one
   }
-  const words = spoken(typed)
-  if (words.split(' ').length !== wordsCount) throw new UsageFault('Type all six words that the other computer shows')
+  const words = plainWords(typed.join(' '))
+  if (words.split(' ').length !== joinWordsCount)
+    throw new UsageFault('Type all six words that the other computer shows')
   const one = joins.find((join) => join.words === words)
   if (one === undefined) throw noneWith('these words')
   return one
