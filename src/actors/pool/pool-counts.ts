@@ -52,9 +52,18 @@ export function placesOf(nodes: readonly NodeView[], nameOf: (nodeId: string) =>
   })
 }
 
-/** What agents tell of their computers. */
-export const hardwareOf = (
-  nodes: readonly NodeView[],
+/** What agents tell of their computers. Where two share a name, as a host name may be, their numbers stay apart by their ids. */
+export function hardwareOf(
+  nodes: readonly Pick<NodeView, 'nodeId' | 'hardware'>[],
   nameOf: (nodeId: string) => string | null,
-): readonly NodeHardware[] =>
-  nodes.flatMap(({ nodeId, hardware }) => (hardware === null ? [] : [{ node: nameOf(nodeId) ?? nodeId, hardware }]))
+): readonly NodeHardware[] {
+  const known = nodes.flatMap(({ nodeId, hardware }) =>
+    hardware === null ? [] : [{ nodeId, name: nameOf(nodeId) ?? nodeId, hardware }],
+  )
+  const times = new Map<string, number>()
+  for (const { name } of known) times.set(name, (times.get(name) ?? 0) + 1)
+  return known.map(({ nodeId, name, hardware }) => ({
+    node: times.get(name) === 1 ? name : `${name} (${nodeId})`,
+    hardware,
+  }))
+}
