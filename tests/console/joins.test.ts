@@ -77,4 +77,23 @@ describe.skipIf(!hasBrowser)('§39: joins in the console', () => {
     },
     testLimitMs,
   )
+
+  test(
+    'a list that cannot be read is not shown as if no computer asked',
+    async () => {
+      const console = await openConsole(browser, gateway.url)
+      const { page } = console
+      const refusal = { status: 409, contentType: 'application/problem+json', body: '{"detail":"Locked"}' }
+      await page.route('**/v1/admin/joins', (route) => route.fulfill(refusal), { times: 1 })
+      await console.signIn(gateway.tokens.operator)
+      await page.evaluate("location.hash = '#pool'")
+      const failed = page.getByRole('alert').filter({ hasText: 'the computers that ask to join' })
+      await failed.waitFor()
+      expect(await failed.textContent()).toContain('Locked')
+      await failed.getByRole('button', { name: 'Try again' }).click()
+      await failed.waitFor({ state: 'detached' })
+      await console.close()
+    },
+    testLimitMs,
+  )
 })

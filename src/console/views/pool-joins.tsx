@@ -5,6 +5,7 @@ import { confirmJoin } from '../actions/join-acts.ts'
 import { duration } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { useNow } from '../parts/small.tsx'
+import { Failed } from '../parts/states.tsx'
 import { useLoad } from '../state/load.ts'
 import { mayAct } from '../state/session.ts'
 
@@ -28,7 +29,10 @@ function JoinRow({ join, owners }: { join: WaitingJoin; owners: readonly Choice[
 /** Computers that ask to join, with their words; nothing where none does. `owners`: to whom they can belong. */
 export function Joins({ owners }: { owners: readonly Choice[] }) {
   // A viewer's refusal would count as a denied call in the audit.
-  const [list] = useLoad<WaitingJoinList>(mayAct('operator') ? '/v1/admin/joins' : null, joinsEveryMs)
+  const [list, again] = useLoad<WaitingJoinList>(mayAct('operator') ? '/v1/admin/joins' : null, joinsEveryMs)
+  if (list.kind === 'failed') {
+    return <Failed what="the computers that ask to join" why={list.why} requestId={list.requestId} again={again} />
+  }
   const joins = list.kind === 'ready' ? list.data.joins : []
   if (joins.length === 0) return null
   return (
