@@ -6,7 +6,7 @@ export interface Looking {
   /** How long answers are waited for, ms. */
   readonly withinMs: number
   readonly signal?: AbortSignal
-  /** Why nobody could be asked: no network, or none that takes multicast. */
+  /** Told once, where nothing was found: why nobody could be asked, such as no network, or none that takes multicast. */
   readonly failed?: (failure: string) => void
 }
 
@@ -25,11 +25,16 @@ export async function announcedServices(type: string, looking: Looking): Promise
   const dns = multicastDns()
   const over = Promise.withResolvers<void>()
   const end = () => over.resolve()
+  let failure: string | null = null
+  const note = (error: unknown) => {
+    failure ??= failureName(error)
+  }
   dns.on('error', (error) => {
-    failed(failureName(error))
+    note(error)
     end()
   })
-  dns.on('warning', (error) => failed(failureName(error)))
+  // Also each packet of a stranger that cannot be read.
+  dns.on('warning', note)
   dns.on('response', ({ answers = [], additionals = [] }) => {
     records.take([...answers, ...additionals])
     ask()
@@ -55,5 +60,7 @@ export async function announcedServices(type: string, looking: Looking): Promise
   clearTimeout(limit)
   signal?.removeEventListener('abort', end)
   await new Promise<void>((resolve) => dns.destroy(() => resolve()))
-  return records.found()
+  const found = records.found()
+  if (failure !== null && found.length === 0) failed(failure)
+  return found
 }

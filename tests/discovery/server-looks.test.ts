@@ -116,3 +116,16 @@ test('§39: `nodes discover` shows what answers, and the command that adds it', 
   const wrong = await cli.run(['nodes', 'discover', '--port', '99999', '127.77.0.9'])
   expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('--port must be a number')])
 })
+
+test('§39: where nothing announces itself, `nodes discover` says how to ask each address', async () => {
+  const quiet = Bun.serve({
+    port: 0,
+    fetch: () => Response.json({ object: 'svc.admin.node_discovery', asked: 0, servers: [] }),
+  })
+  undo.push(() => quiet.stop(true))
+  const cli = commandLine({ SVC_BASE_URL: quiet.url.origin, SVC_ADMIN_TOKEN: gateway.tokens.operator })
+  undo.push(() => cli.close())
+  const { out } = await cli.run(['nodes', 'discover'])
+  expect(out).toContain('No model server announces itself')
+  expect(out).toContain('name a range such as 192.168.1.0/24')
+})

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createSocket } from 'node:dgram'
 import type { SrvAnswer, StringAnswer } from 'dns-packet'
 import multicastDns, { type MulticastDNS, type ResponsePacket } from 'multicast-dns'
+import { announcedServices } from '../../src/discovery/announced-services.ts'
 import { announcedGateways } from '../../src/discovery/gateways.ts'
 import { announce, localName } from '../../src/host/local-name.ts'
 import { ownAddresses } from '../../src/host/own-addresses.ts'
@@ -78,6 +80,24 @@ describe.skipIf(!(await hearsItself()))('SVC_MDNS', () => {
     const stop = await announce({ host: '0.0.0.0', port: 9, publicUrl, log })
     await found(({ origin }) => origin === publicUrl)
     await stop()
+  })
+
+  test('§39: packets that nobody can read are told of once, and not where something was found', async () => {
+    const socket = createSocket('udp4')
+    const heard = async (type: string) => {
+      const failures: string[] = []
+      const noise = setInterval(() => socket.send(Buffer.from('no packet of DNS'), 5353, '224.0.0.251'), 10)
+      const found = await announcedServices(type, { withinMs: 400, failed: (failure) => failures.push(failure) })
+      clearInterval(noise)
+      return { found: found.length > 0, failures: failures.length }
+    }
+    expect(await heard('_penstock-nobody._tcp')).toEqual({ found: false, failures: 1 })
+    const gateways = await waitFor('the gateway', async () => {
+      const once = await heard('_penstock._tcp')
+      return once.found ? once : null
+    })
+    expect(gateways.failures).toBe(0)
+    socket.close()
   })
 
   test('§39: who gives up looking waits no longer', async () => {

@@ -33,7 +33,10 @@ function found(terminal: Terminal, { asked, servers }: Discovered): string {
   ])
   const fresh = servers.filter(({ node_id: node }) => node === null)
   const offer = fresh.map(({ url }) => `  ./penstock nodes add ${url}\n`).join('')
-  const none = `No model server answered (${asked} addresses and ports were asked). A server must listen on 0.0.0.0, not only on 127.0.0.1.`
+  const none =
+    asked === 0
+      ? 'No model server announces itself on the gateway’s network. To ask each address, name a range such as 192.168.1.0/24'
+      : `No model server answered (${asked} addresses and ports were asked). A server must listen on 0.0.0.0, not only on 127.0.0.1.`
   return `${table(terminal, ['URL', 'KIND', 'MODELS', 'NODE'], rows, none)}${offer === '' ? '' : `\nTo use one:\n${offer}`}`
 }
 
