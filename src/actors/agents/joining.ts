@@ -18,6 +18,8 @@ import {
   type JoinRequest,
   type JoinRevealed,
   joinRevealMs,
+  joinsKeptMax,
+  joinsKeptPerAddressMax,
   joinsMax,
   joinsPerAddressMax,
   joinWaitMs,
@@ -129,7 +131,21 @@ export function createJoining(options: JoiningOptions): Joining {
 }
 
 function full(where: string): Problem {
-  return new Problem('joins_full', { retryAfterSeconds, detail: `${where}. Each waits for at most 15 minutes.` })
+  return new Problem('joins_full', { retryAfterSeconds, detail: where })
+}
+
+/** Refuses with `joins_full`. */
+async function checkRoom(tx: Database, addressHash: string): Promise<void> {
+  const { waiting, kept } = await rows.countJoins(tx, addressHash)
+  const each = 'Each waits for at most 15 minutes.'
+  if (waiting.here >= joinsPerAddressMax) {
+    throw full(`From this address ${joinsPerAddressMax} computers wait already. ${each}`)
+  }
+  if (waiting.all >= joinsMax) throw full(`${joinsMax} computers wait already. ${each}`)
+  if (kept.here >= joinsKeptPerAddressMax) {
+    throw full(`From this address computers have asked ${joinsKeptPerAddressMax} times within half an hour.`)
+  }
+  if (kept.all >= joinsKeptMax) throw full(`Computers have asked ${joinsKeptMax} times within half an hour.`)
 }
 
 async function begin(request: JoinRequest, addressHash: string, options: JoiningOptions): Promise<JoinBegun> {
@@ -155,9 +171,7 @@ async function begin(request: JoinRequest, addressHash: string, options: Joining
       addressHash,
     }
     await rows.withdrawJoinsOf(tx, publicKey)
-    const { all, here } = await rows.countOpenJoins(tx, addressHash)
-    if (here >= joinsPerAddressMax) throw full(`From this address ${joinsPerAddressMax} computers wait already`)
-    if (all >= joinsMax) throw full(`${joinsMax} computers wait already`)
+    await checkRoom(tx, addressHash)
     const made = await rows.insertJoin(tx, fresh, joinRevealMs)
     // What was withdrawn above stays as it was: the transaction ends without effect.
     if (made === null) throw new Problem('nonce_reused', { param: 'commitment' })

@@ -186,6 +186,23 @@ test('§39: five wait from one address and fifty in all; those who never reveal 
   expect((await begin(newJoiner().request())).status).toBe(201)
 })
 
+test('§39: who asks again and again fills no table: an address may ask 200 times in half an hour, all together 2,000 times', async () => {
+  const { begun } = await met()
+  const asked = (times: number, hash: string) => gateway.database.sql`
+    insert into node_joins (join_id, state, public_key, transport_keys, commitment, router_kid, nonce, address_hash, expires_at)
+    select ${hash} || at, 'withdrawn', public_key, transport_keys, ${hash} || at, router_kid, nonce,
+      coalesce(nullif(${hash}, ''), address_hash), expires_at
+    from node_joins, generate_series(1, ${times}) at where join_id = ${begun.join_id}`
+  await asked(198, '')
+  expect((await begin(newJoiner().request())).status).toBe(201)
+  const again = await begin(newJoiner().request())
+  expect(again.headers.get('retry-after')).toBe('60')
+  expect(await refusalOf(again)).toEqual([429, 'joins_full'])
+  await asked(1_799, 'others')
+  expect((await begin(newJoiner().request(), '192.0.2.2')).status).toBe(201)
+  expect(await refusalOf(await begin(newJoiner().request(), '192.0.2.3'))).toEqual([429, 'joins_full'])
+})
+
 test('§39: of a computer that asked to join nothing is kept for longer than half an hour, also where none asks anew', async () => {
   const [old, waiting] = [await met(), await met(newJoiner(), '192.0.2.2')]
   const kept = async () =>

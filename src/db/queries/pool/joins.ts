@@ -1,4 +1,4 @@
-import { and, count, desc, eq, gt, inArray, lt, sql } from 'drizzle-orm'
+import { and, count, desc, eq, gt, inArray, lt, type SQL, sql } from 'drizzle-orm'
 import { type JoinId, type NodeId, newId } from '../../../ids.ts'
 import type { Database } from '../../client.ts'
 import { nodeJoins } from '../../schema/joins.ts'
@@ -18,11 +18,24 @@ export async function joinsInTurn(tx: Database): Promise<void> {
   await tx.execute(sql`select pg_advisory_xact_lock(7413, 39)`)
 }
 
-/** How many wait in all, and from this address. */
-export async function countOpenJoins(tx: Database, addressHash: string): Promise<{ all: number; here: number }> {
-  const here = sql<number>`count(*) filter (where ${nodeJoins.addressHash} = ${addressHash})`.mapWith(Number)
-  const [row] = await tx.select({ all: count(), here }).from(nodeJoins).where(open)
-  return row ?? { all: 0, here: 0 }
+export interface JoinCounts {
+  readonly all: number
+  /** From this address. */
+  readonly here: number
+}
+
+/** How many wait, and how many are kept whatever became of them. */
+export async function countJoins(
+  tx: Database,
+  addressHash: string,
+): Promise<{ readonly waiting: JoinCounts; readonly kept: JoinCounts }> {
+  const isHere = eq(nodeJoins.addressHash, addressHash)
+  const those = (which: SQL | undefined) => sql<number>`count(*) filter (where ${which})`.mapWith(Number)
+  const [row] = await tx
+    .select({ all: count(), here: those(isHere), open: those(open), openHere: those(and(open, isHere)) })
+    .from(nodeJoins)
+  const { all = 0, here = 0, open: waiting = 0, openHere = 0 } = row ?? {}
+  return { waiting: { all: waiting, here: openHere }, kept: { all, here } }
 }
 
 /** null: this commitment was told before. */
