@@ -1,6 +1,7 @@
 import { sleep } from '../clock.ts'
 import { Problem } from '../errors.ts'
 import { probeFetch } from '../polling/runtime-probe.ts'
+import { discoveredModelsMax } from '../protocol/wire/nodes/discovery.ts'
 import { detectRuntime, runtimeModules } from '../runtimes/registry.ts'
 import type { RuntimeStatus } from '../runtimes/runtime.ts'
 import { createDirectTransport } from '../transport/http1/direct.ts'
@@ -11,9 +12,12 @@ export interface ServerPlace {
   readonly port: number
 }
 
+/** No more than is told of it: servers of a hostile network could each say a megabyte, and 8,000 of them answer. */
 export interface FoundServer {
   readonly url: string
-  readonly status: RuntimeStatus
+  readonly kind: RuntimeStatus['kind']
+  /** At most 20 ids. */
+  readonly models: readonly string[]
 }
 
 export interface LooksOptions {
@@ -53,7 +57,9 @@ async function serverAt(url: string, limits: LookLimits, given: AbortSignal): Pr
   try {
     const get = probeFetch(transport, signal)
     const module = await detectRuntime(get, runtimeModules)
-    return module === null ? null : { url, status: await module.probe(get, null) }
+    if (module === null) return null
+    const { kind, models } = await module.probe(get, null)
+    return { url, kind, models: models.slice(0, discoveredModelsMax).map(({ id }) => id) }
   } catch {
     return null
   } finally {

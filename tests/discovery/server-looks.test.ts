@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { ServerLooks } from '../../src/discovery/server-looks.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Discovered } from '../../src/protocol/wire/nodes/discovery.ts'
 import { commandLine } from '../cli/command-line.ts'
@@ -62,6 +63,19 @@ test('§39: one that is a node already is named so, and the gateway does not fin
   expect(((await response.json()) as Discovered).servers.map(({ node_id }) => node_id)).toEqual([id])
   const itself = (await (await look({ range: '127.0.0.1', ports: [Number(own)] })).json()) as Discovered
   expect(itself).toMatchObject({ asked: 1, servers: [] })
+})
+
+test('§39: of a server that says much no more is kept than is told of it', async () => {
+  const data = Array.from({ length: 900 }, (_, at) => ({ id: `m${at}`, object: 'model', owned_by: 'x'.repeat(900) }))
+  serverAt('127.77.2.3', ({ url }) =>
+    new URL(url).pathname === '/v1/models'
+      ? Response.json({ object: 'list', data })
+      : new Response('no', { status: 404 }),
+  )
+  const places = [{ address: '127.77.2.3', port }]
+  const { found } = await new ServerLooks().look({ places, signal: new AbortController().signal })
+  expect(found[0]?.models.length).toBe(20)
+  expect(JSON.stringify(found).length).toBeLessThan(500)
 })
 
 test('§39: what may not be asked is refused before anything is', async () => {

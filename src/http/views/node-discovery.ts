@@ -5,7 +5,7 @@ import { addressesOf } from '../../discovery/address-range.ts'
 import { announcedServers } from '../../discovery/announced-servers.ts'
 import { knownPorts, type ServerPlace } from '../../discovery/server-looks.ts'
 import { Problem } from '../../errors.ts'
-import { type Discovered, type DiscoveryAsk, discoveredModelsMax } from '../../protocol/wire/nodes/discovery.ts'
+import type { Discovered, DiscoveryAsk } from '../../protocol/wire/nodes/discovery.ts'
 
 /** How long the network may take to name its servers, ms. */
 const announcedMs = 2_500
@@ -31,10 +31,10 @@ export async function discovered(
   return {
     object: `${adminObject}node_discovery`,
     asked,
-    servers: found.map(({ url, status }) => ({
+    servers: found.map(({ url, kind, models }) => ({
       url,
-      runtime_kind: status.kind,
-      models: status.models.slice(0, discoveredModelsMax).map(({ id }) => id),
+      runtime_kind: kind,
+      models: [...models],
       node_id: nodes.find((row) => sameServer(row.url, url))?.nodeId ?? null,
     })),
   }
