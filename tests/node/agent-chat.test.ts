@@ -119,7 +119,8 @@ describe('§14: receipts', () => {
     expect('issued_at' in svc.receipt).toBe(version === 'svc-receipt-v3')
     expect(readNodeReceipt(svc, seen(usage), agent.identity, Date.now())?.hash).toBe(svc.receipt_hash)
     // What it says of its time is its own and near, or it is no receipt.
-    for (const issued_at of ['2026-01-01T00:00:00.000Z', svc.receipt.started_at, 'now', 7]) {
+    const moved = new Date(Date.parse(String(svc.receipt.started_at)) + 60_000).toISOString()
+    for (const issued_at of ['2026-01-01T00:00:00.000Z', moved, 'now', 7]) {
       const forged = { ...svc, receipt: { ...svc.receipt, issued_at } }
       expect(readNodeReceipt(forged, seen(usage), agent.identity, Date.now())).toBeNull()
     }
