@@ -20,7 +20,8 @@ const handshakeMs = 250
 const firstBytesMs = 2 * secondMs
 /** The same if the program cannot see whether such a connection exists. */
 const blindMs = 300
-const lookMs = 5
+/** A look at the kernel's table of sockets takes milliseconds, whatever it holds. */
+const lookMs = 20
 
 /**
  * Closes listeners without a reset of any connection that the kernel has accepted for them: neither one that waits to

@@ -14,7 +14,13 @@ interface NodeRow {
 
 test('§22: the demo answers until another node has had a model; one that never answers does not end it', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'penstock-demo-'))
-  const env = { SVC_DATA_DIR: dataDir, SVC_PORT: '0', SVC_LOG_LEVEL: 'silent', SVC_DISCOVER: 'false' }
+  const env = {
+    SVC_DATA_DIR: dataDir,
+    SVC_PORT: '0',
+    SVC_LOG_LEVEL: 'silent',
+    SVC_DISCOVER: 'false',
+    SVC_WARM_UP: 'false',
+  }
   const once = startFakeNode({ models: ['late'] })
   const { port, url: later } = once
   once.stop()

@@ -73,7 +73,13 @@ npmTest.each([
 ] as const)('§25: kill -9 of %s ends a gateway of %s processes, its database too', async (victim, count) => {
   const dataDir = newFolder()
   const port = await freePort()
-  const env = { SVC_DATA_DIR: dataDir, SVC_PORT: String(port), SVC_DISCOVER: 'false', SVC_PROCESSES: count }
+  const env = {
+    SVC_DATA_DIR: dataDir,
+    SVC_PORT: String(port),
+    SVC_DISCOVER: 'false',
+    SVC_WARM_UP: 'false',
+    SVC_PROCESSES: count,
+  }
   const started = npmStart(env)
   await started.ready()
   const rows = descendants(started.pid)

@@ -33,7 +33,14 @@ async function refused(env: Readonly<Record<string, string>>, program: readonly 
   const child = Bun.spawn([process.execPath, ...program], {
     cwd: root,
     stdio: ['ignore', 'ignore', 'pipe'],
-    env: { PATH: process.env.PATH ?? '', SVC_PORT: '0', SVC_DISCOVER: 'false', SVC_LOG_LEVEL: 'silent', ...env },
+    env: {
+      PATH: process.env.PATH ?? '',
+      SVC_PORT: '0',
+      SVC_DISCOVER: 'false',
+      SVC_WARM_UP: 'false',
+      SVC_LOG_LEVEL: 'silent',
+      ...env,
+    },
   })
   const text = await new Response(child.stderr).text()
   expect(await child.exited).toBe(1)

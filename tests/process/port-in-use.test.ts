@@ -21,7 +21,7 @@ const begin = (program: string, args: readonly string[], env: Readonly<Record<st
   Bun.spawn([process.execPath, join(root, program), ...args], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH: process.env.PATH ?? '', HOME: scratch, SVC_DISCOVER: 'false', ...env },
+    env: { PATH: process.env.PATH ?? '', HOME: scratch, SVC_DISCOVER: 'false', SVC_WARM_UP: 'false', ...env },
   })
 
 async function refusal(program: string, args: readonly string[], env: Readonly<Record<string, string>>) {

@@ -29,6 +29,7 @@ describe('§33: npm start with SVC_PROCESSES', () => {
       SVC_PORT: String(port),
       SVC_PROCESSES: '2',
       SVC_DISCOVER: 'false',
+      SVC_WARM_UP: 'false',
       SVC_SHUTDOWN_GRACE_MS: '1500',
       ...env,
     })
@@ -127,6 +128,7 @@ describe('§33: npm start with SVC_PROCESSES', () => {
         SVC_PORT: String(port),
         SVC_PROCESSES: '2',
         SVC_DISCOVER: 'false',
+        SVC_WARM_UP: 'false',
         SVC_SHUTDOWN_GRACE_MS: '1500',
       },
     })

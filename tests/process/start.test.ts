@@ -26,6 +26,7 @@ function begin(env: Readonly<Record<string, string>> = {}): NpmStart {
     SVC_DATA_DIR: dataDir,
     SVC_PORT: String(port),
     SVC_DISCOVER: 'false',
+    SVC_WARM_UP: 'false',
     SVC_LOG_LEVEL: 'warn',
     SVC_POLL_INTERVAL_MS: '200',
     SVC_SHUTDOWN_GRACE_MS: String(graceMs),

@@ -31,7 +31,7 @@ function begin(env: Readonly<Record<string, string>>, program: keyof typeof prog
   return Bun.spawn([process.execPath, ...programs[program]], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH: process.env.PATH ?? '', SVC_PORT: '0', SVC_DISCOVER: 'false', ...env },
+    env: { PATH: process.env.PATH ?? '', SVC_PORT: '0', SVC_DISCOVER: 'false', SVC_WARM_UP: 'false', ...env },
   })
 }
 

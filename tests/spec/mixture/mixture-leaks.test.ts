@@ -68,6 +68,7 @@ beforeAll(async () => {
     SVC_PORT: '0',
     SVC_LOG_LEVEL: 'debug',
     SVC_DISCOVER: 'false',
+    SVC_WARM_UP: 'false',
     SVC_DEMO: 'never',
     SVC_POLL_INTERVAL_MS: '100',
   })

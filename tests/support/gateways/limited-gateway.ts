@@ -31,6 +31,7 @@ export async function startLimitedGateway(
       SVC_DATA_DIR: dataDir,
       SVC_PORT: '0',
       SVC_DISCOVER: 'false',
+      SVC_WARM_UP: 'false',
       SVC_DEMO: 'never',
       ...env,
     },

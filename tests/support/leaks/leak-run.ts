@@ -51,6 +51,7 @@ export class LeakRun {
       SVC_PORT: '0',
       SVC_LOG_LEVEL: 'debug',
       SVC_DISCOVER: 'false',
+      SVC_WARM_UP: 'false',
       SVC_DEMO: 'never',
       SVC_POLL_INTERVAL_MS: '100',
       SVC_INTER_CHUNK_TIMEOUT_MS: '6000',

@@ -48,6 +48,7 @@ export async function startTwoMachines(net: Namespaces, models: readonly string[
     SVC_HOST: net.gatewayAddress,
     SVC_PORT: String(port),
     SVC_DISCOVER: 'false',
+    SVC_WARM_UP: 'false',
     SVC_DEMO: 'never',
     SVC_LOG_LEVEL: 'warn',
     SVC_SHUTDOWN_GRACE_MS: '500',

@@ -72,6 +72,7 @@ export async function startEmbeddedGateway(dataDir: string, env: Readonly<Record
       SVC_DATA_DIR: dataDir,
       SVC_PORT: '0',
       SVC_DISCOVER: 'false',
+      SVC_WARM_UP: 'false',
       SVC_DEMO: 'never',
       SVC_LOG_LEVEL: 'silent',
       SVC_POLL_INTERVAL_MS: '100',
