@@ -62,6 +62,12 @@ function order(model = 'm-1') {
   return { requestId, init, seen }
 }
 
+/** What the gateway would have seen, so many ms later. */
+const at = (laterMs = 0) => {
+  const ms = Date.now() + laterMs
+  return { fromMs: ms, endFromMs: ms, toMs: ms }
+}
+
 const refusal = async (response: Response) => {
   const { error } = (await response.json()) as { readonly error: { readonly code: string; readonly param: string } }
   return [response.status, error.code]
@@ -82,7 +88,7 @@ describe('§14: receipts', () => {
     const answer = (await response.json()) as Whole
     expect(answer.model).toBe('public/m')
     expect(answer.choices[0]?.message.content).toStartWith('fake-0')
-    const found = readNodeReceipt(answer.svc, seen(answer.usage), agent.identity, Date.now())
+    const found = readNodeReceipt(answer.svc, seen(answer.usage), agent.identity, at())
     expect(found?.hash).toBe(answer.svc.receipt_hash)
     // Any other fact, key or time, and it is no receipt.
     const others: SeenWork[] = [
@@ -93,13 +99,13 @@ describe('§14: receipts', () => {
       { ...seen(answer.usage), modelId: 'm-1' },
       { ...seen(answer.usage), completionTokens: answer.usage.completion_tokens + 1 },
     ]
-    for (const other of others) expect(readNodeReceipt(answer.svc, other, agent.identity, Date.now())).toBeNull()
-    expect(readNodeReceipt(answer.svc, seen(answer.usage), agent.identity, Date.now() + 301_000)).toBeNull()
+    for (const other of others) expect(readNodeReceipt(answer.svc, other, agent.identity, at())).toBeNull()
+    expect(readNodeReceipt(answer.svc, seen(answer.usage), agent.identity, at(301_000))).toBeNull()
     const [first, ...rest] = answer.svc.signature_ed25519
     const forged = { ...answer.svc, signature_ed25519: `${first === 'A' ? 'B' : 'A'}${rest.join('')}` }
-    expect(readNodeReceipt(forged, seen(answer.usage), agent.identity, Date.now())).toBeNull()
+    expect(readNodeReceipt(forged, seen(answer.usage), agent.identity, at())).toBeNull()
     for (const nothing of [undefined, null, 1, {}, { receipt_hash: answer.svc.receipt_hash }]) {
-      expect(readNodeReceipt(nothing, seen(answer.usage), agent.identity, Date.now())).toBeNull()
+      expect(readNodeReceipt(nothing, seen(answer.usage), agent.identity, at())).toBeNull()
     }
   })
 
@@ -117,12 +123,12 @@ describe('§14: receipts', () => {
     const { svc, usage } = (await response.json()) as Whole & { svc: { receipt: Record<string, string> } }
     expect(svc.receipt.v).toBe(version)
     expect('issued_at' in svc.receipt).toBe(version === 'svc-receipt-v3')
-    expect(readNodeReceipt(svc, seen(usage), agent.identity, Date.now())?.hash).toBe(svc.receipt_hash)
+    expect(readNodeReceipt(svc, seen(usage), agent.identity, at())?.hash).toBe(svc.receipt_hash)
     // What it says of its time is its own and near, or it is no receipt.
     const moved = new Date(Date.parse(String(svc.receipt.started_at)) + 60_000).toISOString()
     for (const issued_at of ['2026-01-01T00:00:00.000Z', moved, 'now', 7]) {
       const forged = { ...svc, receipt: { ...svc.receipt, issued_at } }
-      expect(readNodeReceipt(forged, seen(usage), agent.identity, Date.now())).toBeNull()
+      expect(readNodeReceipt(forged, seen(usage), agent.identity, at())).toBeNull()
     }
   })
 
@@ -137,7 +143,7 @@ describe('§14: receipts', () => {
     const { usage, svc, choices } = stream.last
     if (usage === undefined) throw new Error('no usage')
     expect(choices.length).toBe(separate ? 0 : 1)
-    expect(readNodeReceipt(svc, seen(usage), agent.identity, Date.now())).not.toBeNull()
+    expect(readNodeReceipt(svc, seen(usage), agent.identity, at())).not.toBeNull()
     // Nothing before it vouches for anything.
     expect(stream.chunks.slice(0, -1).filter((chunk) => chunk.svc !== undefined)).toEqual([])
   })
@@ -153,7 +159,7 @@ describe('§14: receipts', () => {
         stream.last.svc,
         seen(stream.last.usage ?? { prompt_tokens: 0, completion_tokens: 0 }),
         agent.identity,
-        Date.now(),
+        at(),
       ),
     ).not.toBeNull()
   })

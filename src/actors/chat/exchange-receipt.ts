@@ -6,6 +6,7 @@ import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { ReceiptBinding } from '../../protocol/receipts/binding.ts'
 import { besideReceipt, readNodeReceipt } from '../../protocol/receipts/node-receipt.ts'
 import { type Receipt, receiptText, textHash } from '../../protocol/receipts/receipt.ts'
+import type { SeenSpan } from '../../protocol/receipts/receipt-times.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import { isoTime } from '../../time.ts'
@@ -44,9 +45,9 @@ function factsOf(
   { port, command, binding }: Asked,
   { route, callId }: Attempt,
   reported: ReportedWork,
+  now: number,
   latencyMs: number,
 ): Receipt {
-  const now = Date.now()
   const completedAt = isoTime(now)
   const facts: Receipt = {
     issuer: 'gateway',
@@ -85,18 +86,20 @@ export function receiptOf(
   latencyMs: number,
 ): { readonly receipt: NewReceipt; readonly invalid: boolean } {
   const { customerId } = asked.command.access
-  const facts = factsOf(asked, attempt, reported, latencyMs)
+  const now = Date.now()
+  const facts = factsOf(asked, attempt, reported, now, latencyMs)
+  const span = { fromMs: now - latencyMs, endFromMs: now, toMs: now }
   const { agent } = attempt.route
   const svc = reported.vouched?.svc
   if (agent === null || reported.vouched === null) return { receipt: own(facts, customerId, null), invalid: false }
-  const fitting = reported.whole ? readNodeReceipt(svc, facts, agent, Date.now()) : null
+  const fitting = reported.whole ? readNodeReceipt(svc, facts, agent, span) : null
   if (fitting !== null) return { receipt: { ...fitting, customerId }, invalid: false }
   const beside = svc === undefined ? null : besideReceipt(svc, facts, agent)
-  return { receipt: own(facts, customerId, beside), invalid: reported.whole && !isOfBefore(svc, facts, agent) }
+  return { receipt: own(facts, customerId, beside), invalid: reported.whole && !isOfBefore(svc, facts, agent, span) }
 }
 
-function isOfBefore(svc: unknown, facts: Receipt, agent: VerifyKey): boolean {
-  return facts.clientNonce != null && readNodeReceipt(svc, unbound(facts), agent, Date.now()) !== null
+function isOfBefore(svc: unknown, facts: Receipt, agent: VerifyKey, span: SeenSpan): boolean {
+  return facts.clientNonce != null && readNodeReceipt(svc, unbound(facts), agent, span) !== null
 }
 
 function own(facts: Receipt, customerId: string, nodeReceipt: string | null): NewReceipt {

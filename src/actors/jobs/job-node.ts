@@ -4,6 +4,7 @@ import type { ClaimedJob, JobFacts } from '../../db/queries/jobs/jobs.ts'
 import type { AttendOutcome, JobResult, SubmitOutcome } from '../../machines/charts/private-job.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { type Receipt, receiptText, textHash, versionOf } from '../../protocol/receipts/receipt.ts'
+import { areTimesOfWork } from '../../protocol/receipts/receipt-times.ts'
 import { base64UrlLength, encodeBase64Url } from '../../protocol/signing/base64.ts'
 import { verifyKey } from '../../protocol/signing/ed25519.ts'
 import { ciphertextBytesMax, type Envelope, envelopeFault } from '../../protocol/signing/envelope.ts'
@@ -120,7 +121,7 @@ export async function attendCommand(
   transport: NodeTransport,
   job: ClaimedJob,
   truth: ReceiptTruth,
-  signal: AbortSignal,
+  { now, signal }: { readonly now: () => number; readonly signal: AbortSignal },
 ): Promise<AttendOutcome> {
   const path = `${pathOf(job.commandId)}?wait_s=${commandWaitSecondsMax}`
   const boundMs = commandWaitSecondsMax * secondMs + beyondWaitMs
@@ -129,7 +130,7 @@ export async function attendCommand(
     const answer = await call(transport, path, { method: 'GET' }, boundMs, signal)
     if (answer === null || saysNothing(answer.status)) return { kind: 'unreachable' }
     if (answer.status === 404) return { kind: 'lost' }
-    const outcome = outcomeOf(answer, job, truth)
+    const outcome = outcomeOf(answer, job, truth, now())
     if (outcome !== null) return outcome
     // A node that answers "running" at once must not be asked again at once.
     const early = secondMs - (performance.now() - askedMs)
@@ -138,7 +139,7 @@ export async function attendCommand(
 }
 
 /** null if the command still runs. */
-function outcomeOf(answer: Answer, job: ClaimedJob, truth: ReceiptTruth): AttendOutcome | null {
+function outcomeOf(answer: Answer, job: ClaimedJob, truth: ReceiptTruth, nowMs: number): AttendOutcome | null {
   const state = answer.body
   if (answer.status !== 200 || !stateCheck.Check(state)) return { kind: 'failed', code: resultInvalid }
   if (state.command_id !== job.commandId) return { kind: 'failed', code: resultInvalid }
@@ -153,7 +154,7 @@ function outcomeOf(answer: Answer, job: ClaimedJob, truth: ReceiptTruth): Attend
     case 'failed':
       return { kind: 'failed', code: codeOf(state.error) }
     case 'completed': {
-      const result = checkedResult(state.encrypted_response, state.receipt, job, truth)
+      const result = checkedResult(state.encrypted_response, state.receipt, job, truth, nowMs)
       return result === null ? { kind: 'failed', code: resultInvalid } : { kind: 'completed', result }
     }
   }
@@ -165,6 +166,7 @@ function checkedResult(
   { receipt: wire, receipt_hash: hash, signature_ed25519: signature }: NodeReceipt,
   job: ClaimedJob,
   { nodeClass, identityKey }: ReceiptTruth,
+  nowMs: number,
 ): JobResult | null {
   const sameExchange =
     envelopeFault(encryptedResponse) === null &&
@@ -181,6 +183,9 @@ function checkedResult(
     wire.model_id === job.modelId
   if (!sameExchange || !sameWork || identityKey === null) return null
   const facts = receiptOf(wire)
+  // The job may have ended while no gateway was there to hear of it.
+  const createdMs = job.createdAt.getTime()
+  if (!areTimesOfWork(facts, { fromMs: createdMs, endFromMs: createdMs, toMs: nowMs })) return null
   const text = receiptText(facts)
   const key = verifyKey(encodeBase64Url(identityKey))
   if (textHash(text) !== hash || key === null || !key.verify(receiptMessage(hash, versionOf(facts)), signature))

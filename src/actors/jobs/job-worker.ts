@@ -162,7 +162,7 @@ export class JobWorker {
   private async attend(transport: NodeTransport | null, job: ClaimedJob, signal: AbortSignal): Promise<AttendOutcome> {
     const truth = await receiptFacts(this.options.db, job.nodeId)
     if (transport === null || truth === null) return { kind: 'unreachable' }
-    return attendCommand(transport, job, truth, signal)
+    return attendCommand(transport, job, truth, { now: this.options.now, signal })
   }
 
   private async record(job: ClaimedJob, verdict: JobVerdict): Promise<boolean> {

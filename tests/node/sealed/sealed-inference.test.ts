@@ -139,7 +139,7 @@ describe('§38: usage and receipt', () => {
         upstreamModelCommitment: null,
       },
       agent.identity,
-      Date.now(),
+      { fromMs: Date.now(), endFromMs: Date.now(), toMs: Date.now() },
     )
     expect(fitting).not.toBeNull()
     expect(usage.finish).toBe('stop')

@@ -16,6 +16,8 @@ export interface TestGateway {
   readonly app: AnyElysia
   readonly database: TestDatabase
   readonly url: string
+  /** The gateway's clock, Unix ms. */
+  readonly now: () => number
   readonly tokens: Readonly<Record<'admin' | 'operator' | 'viewer', string>>
   /** Log lines so far, parsed. */
   logged(): readonly Record<string, unknown>[]
@@ -92,6 +94,7 @@ export async function startTestGateway(
     app,
     database,
     url,
+    now: more.world?.now ?? Date.now,
     tokens,
     logged: () => {
       log.flush()

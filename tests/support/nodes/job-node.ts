@@ -1,5 +1,5 @@
 import { x25519 } from '@noble/curves/ed25519.js'
-import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
+import { receiptText, textHash, versionOf } from '../../../src/protocol/receipts/receipt.ts'
 import { encodeBase64Url } from '../../../src/protocol/signing/base64.ts'
 import { fingerprint, type SigningKey, signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { type Envelope, transportKeyId } from '../../../src/protocol/signing/envelope.ts'
@@ -38,6 +38,8 @@ export interface JobNode {
   release(): void
   /** As after a crash that kept nothing. */
   forgetCommands(): void
+  /** Its clock, Unix ms. */
+  now: () => number
   /** Refuses every call of the command routes with 503 while true. */
   away: boolean
   stop(): Promise<void>
@@ -144,7 +146,7 @@ export async function startJobNode(model = 'job-model'): Promise<JobNode> {
   }
 
   function receipt(body: CommandSubmit) {
-    const at = isoTime(Date.now())
+    const at = isoTime(node.now())
     const facts = {
       issuer: 'node' as const,
       requestId: body.request_id,
@@ -200,6 +202,7 @@ export async function startJobNode(model = 'job-model'): Promise<JobNode> {
       commands.clear()
       for (const { waiting } of all) for (const wake of waiting) wake()
     },
+    now: Date.now,
     away: false,
     stop: () => server.stop(true),
   }
@@ -214,6 +217,6 @@ export function signedReceipt(identity: SigningKey, facts: Facts) {
   return {
     receipt_hash: hash,
     receipt: JSON.parse(text),
-    signature_ed25519: identity.sign(receiptMessage(hash)),
+    signature_ed25519: identity.sign(receiptMessage(hash, versionOf(facts))),
   }
 }

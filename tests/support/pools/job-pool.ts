@@ -54,6 +54,7 @@ export async function jobNode(
   running?: JobNode,
 ): Promise<JobNode> {
   const node = running ?? (await startJobNode())
+  node.now = gateway.now
   const made = await json(
     await gateway.ask('POST', '/v1/admin/nodes', {
       as: 'admin',
