@@ -166,3 +166,73 @@ describe('§31: the second contract', () => {
     expect(await refusal(send('claim', [id('old'), receiptHash(1), payee, 5_000n, proofOf(0)]))).toBe('Underfunded')
   })
 })
+
+describe('§36: what the operator can and cannot do with leaves at the end of the year', () => {
+  const year = 365 * 86_400
+  const gas = 200_000n
+  /** The payee's, the operator's own, and money that no leaf pays for. */
+  const leaves = [
+    { receiptHash: receiptHash(5), entryId: 'pay_5', payee, amountWei: 5_000n },
+    { receiptHash: receiptHash(6), entryId: 'pay_6', payee: operator, amountWei: 2_000n },
+  ].map(payoutLeafOf)
+  const own = MerkleTree.of(leaves)
+  const proof = (at: number) => [...(own.proof(leaves[at] as never) ?? [])] as Hex[]
+  const surplus = 500n
+  const money = 7_500n
+  const claimPayees = (batch: string) =>
+    ['claim', [id(batch), receiptHash(5), payee, 5_000n, proof(0)], strangerKey] as const
+  const claimOwn = (batch: string) =>
+    ['claim', [id(batch), receiptHash(6), operator, 2_000n, proof(1)], operatorKey] as const
+  const reclaim = (batch: string) => ['reclaim', [id(batch)], operatorKey] as const
+
+  /** In a block of this very second, without asking first whether it would succeed. */
+  async function sentAt(second: bigint, [functionName, args, key]: readonly [string, readonly unknown[], Hex]) {
+    const { reader, writer, account } = clients(anvil, key)
+    await anvil.rpc('evm_setNextBlockTimestamp', [Number(second)])
+    const call = { address, abi: compiled.abi, functionName, args, account, gas, chain: null }
+    const hash = await writer.writeContract(call as never)
+    const { status, blockNumber } = await reader.waitForTransactionReceipt({ hash, pollingInterval: 20 })
+    expect((await reader.getBlock({ blockNumber })).timestamp).toBe(second)
+    return status
+  }
+  /** The second from which the operator may take what is left. */
+  async function settled(batch: string): Promise<bigint> {
+    await settle(batch, own.root(), money)
+    return ((await read('settledAt', [id(batch)])) as bigint) + BigInt(year)
+  }
+
+  test('a leaf of its own is claimed at once, and what no leaf pays for by nobody', async () => {
+    const end = await settled('own')
+    const { timestamp } = await clients(anvil).reader.getBlock()
+    expect(await sentAt(timestamp + 1n, claimOwn('own'))).toBe('success')
+    expect(await sentAt(timestamp + 2n, claimPayees('own'))).toBe('success')
+    expect(await read('remaining', [id('own')])).toBe(surplus)
+    expect(await refusal(send('claim', [id('own'), receiptHash(7), operator, surplus, []]))).toBe('InvalidProof')
+    expect(await sentAt(end - 1n, reclaim('own'))).toBe('reverted')
+    expect(await read('remaining', [id('own')])).toBe(surplus)
+    expect(await sentAt(end, reclaim('own'))).toBe('success')
+    expect(await read('remaining', [id('own')])).toBe(0n)
+  })
+
+  test('a payee claims in the last second of the year, and the operator gets only the rest', async () => {
+    const end = await settled('last')
+    expect(await sentAt(end - 2n, reclaim('last'))).toBe('reverted')
+    expect(await sentAt(end - 1n, claimPayees('last'))).toBe('success')
+    const before = await balanceOf(address)
+    expect(await sentAt(end, reclaim('last'))).toBe('success')
+    expect(before - (await balanceOf(address))).toBe(money - 5_000n)
+    // Its own leaf went with the rest: it is not paid twice.
+    expect(await sentAt(end + 1n, claimOwn('last'))).toBe('reverted')
+  })
+
+  test('a late payee still claims while the operator has taken nothing, and gets nothing afterwards', async () => {
+    const [late, lost] = [await settled('late'), await settled('lost')]
+    expect(await sentAt(lost + 86_400n, claimPayees('late'))).toBe('success')
+    expect(await sentAt(lost + 86_401n, reclaim('lost'))).toBe('success')
+    expect(await sentAt(lost + 86_402n, claimPayees('lost'))).toBe('reverted')
+    expect(await read('claimed', [id('lost'), receiptHash(5)])).toBe(false)
+    // Of one batch nothing was taken for the other.
+    expect(late).toBeLessThanOrEqual(lost)
+    expect(await read('remaining', [id('late')])).toBe(money - 5_000n)
+  })
+})
