@@ -3,7 +3,7 @@ import type { Database } from '../../db/client.ts'
 import { type RoleTokenRow, readRoleTokens } from '../../db/queries/accounts/accounts.ts'
 import { within } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
-import { equalBytes, hashToken } from '../../secrets.ts'
+import { equalBytes, hashToken, isWellFormedToken } from '../../secrets.ts'
 import type { ChangeFeed } from '../durable/change-feed.ts'
 import type { Role } from './access.ts'
 import { Freshness, type ReadMark } from './freshness.ts'
@@ -120,7 +120,11 @@ export class RoleTokens {
     for (const pepper of this.options.peppers) {
       const hash = hashToken(pepper, token)
       for (const { role, tokenHash } of this.rows) {
-        if (equalBytes(tokenHash, hash) && (best === null || ranks[role] > ranks[best.role])) {
+        if (
+          equalBytes(tokenHash, hash) &&
+          isWellFormedToken(token, role) &&
+          (best === null || ranks[role] > ranks[best.role])
+        ) {
           best = { role, sourceHash: tokenHash }
         }
       }

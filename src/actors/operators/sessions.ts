@@ -5,10 +5,11 @@ import { newId, type SessionId } from '../../ids.ts'
 import { dayMs } from '../../time.ts'
 import type { Caller, Role } from '../accounts/access.ts'
 import { mintToken } from '../accounts/minting.ts'
+import { sessionMark } from '../accounts/session-marks.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
 
 /** Without its hashes, as others may see it. */
-export interface Session extends Omit<rows.SessionRow, 'tokenHash' | 'sourceHash' | 'signInHash'> {
+export interface Session extends Omit<rows.SessionRow, 'tokenHash' | 'sourceHash' | 'signInHash' | 'mark'> {
   readonly state: 'open' | 'idle' | 'expired' | 'ended'
 }
 
@@ -81,7 +82,7 @@ export class Sessions {
       await rows.lockOperators(tx)
       await rows.dropSessionsBefore(tx, new Date(now() - keptMs))
       await this.makeRoom(tx, actorHashPrefix, createdAt)
-      const begun = await rows.insertSession(tx, {
+      const facts = {
         sessionId: newId('ses'),
         tokenHash,
         method,
@@ -90,10 +91,10 @@ export class Sessions {
         actorHashPrefix,
         adminId,
         sourceHash: sourceHash === null ? null : Buffer.from(sourceHash),
-        signInHash,
-        createdAt,
         expiresAt: new Date(now() + maxMs),
-      })
+      }
+      const mark = sessionMark(peppers[0] ?? '', facts)
+      const begun = await rows.insertSession(tx, { ...facts, signInHash, createdAt, mark })
       if (begun === null) throw new Problem('invalid_state', { detail: 'This sign-in was used before. Sign in again.' })
       if (name !== null) await rows.nameActor(tx, { actorHashPrefix, name, adminId })
       return begun
@@ -143,7 +144,7 @@ export class Sessions {
   }
 
   private shown(row: rows.SessionRow): Session {
-    const { tokenHash: _, sourceHash: __, signInHash: ___, ...session } = row
+    const { tokenHash: _, sourceHash: __, signInHash: ___, mark: ____, ...session } = row
     return { ...session, lastSeenAt: new Date(this.options.lastSeenMs(row)), state: this.stateOf(row) }
   }
 }

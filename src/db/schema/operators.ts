@@ -56,6 +56,8 @@ export const consoleSessions = pgTable(
     expiresAt: instant().notNull(),
     endedAt: instant(),
     endReason: text({ enum: ['signed_out', 'revoked', 'admin_revoked', 'replaced'] }),
+    /** By the pepper, over whose session it is, its role and its end: without it no session is one. null: of a version before. */
+    mark: text(),
   },
   (t) => [
     index('console_sessions_live').on(t.expiresAt).where(sql`${t.endedAt} is null`),

@@ -61,6 +61,7 @@ type GeneralRule =
   | 'the catalogue is as its last event made it'
   | 'every node without an agent is paid as its last event says'
   | 'every role token bears the mark of the gateway that made it'
+  | 'every named token is as its last event made it'
   | "every end of the audit's chains leads on from the log"
   | 'the log is the tree of its checkpoint'
   | 'the log leads on from what was seen before'

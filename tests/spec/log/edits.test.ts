@@ -34,6 +34,7 @@ type Edit = readonly [name: string, rule: string, edit: (books: Books) => readon
 const chat = ({ hashes }: Books, at = 4) => hashes[at] ?? ''
 const of = (hash: string) => `where receipt_hash = '${hash}'`
 const accountRule = 'every customer and its keys are as their last event made them'
+const namedRule = 'every named token is as its last event made it'
 const ledgerRule = 'the ledger is as the log holds it'
 /** In three steps: some of these columns are unique. */
 const swapped = (table: string, [a, b]: readonly [string, string]) =>
@@ -264,6 +265,16 @@ const edits: readonly Edit[] = [
     'every role token bears the mark of the gateway that made it',
     () => [`insert into admin_tokens (token_hash, role) values ('\\xabcd', 'viewer')`],
   ],
+  [
+    '5b: a named token inserted',
+    namedRule,
+    () => [
+      `insert into admins (admin_id, name, role, token_hash, display_prefix, created_at)
+        values ('adm_eve', 'Eve', 'admin', '\\xabcd', 'svc_', now() + interval '2 minutes')`,
+    ],
+  ],
+  ['5b: a named token made an admin’s', namedRule, () => [`update admins set role = 'admin' where name = 'Grace'`]],
+  ['5b: a revoked token put back', namedRule, () => [`update admins set revoked_at = null where name = 'Mallory'`]],
   [
     '5c: the policy of a customer',
     accountRule,

@@ -14,6 +14,7 @@ const tables = [
   'customers',
   'gateway_keys',
   'admin_tokens',
+  'admins',
   'model_entries',
   'nodes',
   'receipt_rows',
@@ -91,6 +92,12 @@ export async function writtenBooks(
   await gateway.ask('POST', `/v1/admin/customers/${customerId}/keys`, { as: 'admin', json: issued })
   await makeRoleToken(gateway.database.db, ['pepper-of-the-tests-0123456789abcdef'], 'viewer')
   await makeRoleToken(gateway.database.db, ['pepper-of-the-tests-0123456789abcdef'], 'admin')
+  for (const name of ['Grace', 'Mallory']) {
+    const body = { name, role: 'viewer', reason: 'joins' }
+    const { admin_id: id } = await json(await gateway.ask('POST', '/v1/admin/admins', { as: 'admin', json: body }))
+    // It stays in the list of those that there were.
+    if (name === 'Mallory') await gateway.ask('DELETE', `/v1/admin/admins/${id}`, { as: 'admin' })
+  }
   const key = await node(gateway, customerId)
   const { db, sql } = gateway.database
   const ledger = new Ledger({ macs: testMacs, db, sql, log: createLog('silent', () => {}) })

@@ -23,6 +23,11 @@ const catalogueState = hashed(`select coalesce(json_agg(json_build_array(m.model
 /** Of a node without an agent, row `n`: whose it is, and where its earnings go. An agent says so itself (`payee_statements`). */
 const nodeState = hashed(`json_build_array(n.node_id, n.customer_id, lower(n.payout_address))`)
 
+/** Of a named role token, row `a`: its last use is no change. `reset-admin` revokes without an event. */
+const adminState = hashed(
+  `json_build_array(a.admin_id, a.name, a.role, encode(a.token_hash, 'hex'), a.revoked_at is null)`,
+)
+
 /** A wait for other transactions about the same subject, until this one ends: the later event says what both have made. */
 const lockSubject = (tx: Database, subject: string) =>
   tx.execute(sql`select pg_advisory_xact_lock(7414, hashtext(${subject}))`)
@@ -52,6 +57,14 @@ async function stateOfNode(tx: Database, nodeId: string): Promise<RecordedState>
   return row === undefined ? {} : { state: row.state }
 }
 
+async function stateOfAdmin(tx: Database, adminId: string): Promise<RecordedState> {
+  await lockSubject(tx, adminId)
+  const [row] = await tx.execute<{ state: string }>(
+    sql`select ${sql.raw(adminState)} as state from admins a where a.admin_id = ${adminId}`,
+  )
+  return row === undefined ? {} : { state: row.state }
+}
+
 /** In the transaction that has changed the target. `type`: of the target, as the approval policy has it. */
 export async function recordedState(
   tx: Database,
@@ -62,6 +75,7 @@ export async function recordedState(
   if (type === 'customer') return stateOfAccount(tx, targetId)
   if (type === 'model') return stateOfCatalogue(tx, targetId)
   if (type === 'node') return stateOfNode(tx, targetId)
+  if (type === 'admin') return stateOfAdmin(tx, targetId)
   if (type !== 'gateway_key') return {}
   const [key] = await tx.execute<{ id: string }>(
     sql`select customer_id as id from gateway_keys where key_id = ${targetId}`,
@@ -69,7 +83,7 @@ export async function recordedState(
   return key === undefined ? {} : stateOfAccount(tx, key.id)
 }
 
-/** Clocks of gateways differ: of events so close to each other either may be the later one. */
+/** Clocks of gateways differ: of events of two so close to each other either may be the later one. */
 const togetherWithin = `interval '1 minute'`
 /** Of an event without a state a version before knows why; it explains what stands there. */
 const fits = (state: string) => `(l.state is null or l.state = ${state})`
@@ -79,30 +93,45 @@ const since = `since as (select greatest(
     (select min(created_at) from admin_approval_events where metadata ? 'state'),
     (select max(cutoff) from audit_purge_runs)) + ${togetherWithin} as at)`
 
-const accountEvents = `events as (
-    select coalesce(k.customer_id, e.target_id) as customer_id, e.created_at, e.metadata->>'state' as state
-    from admin_approval_events e left join gateway_keys k on e.target_type = 'gateway_key' and k.key_id = e.target_id
-    where e.target_type in ('customer', 'gateway_key') and e.target_id is not null),
-  newest as (select customer_id, max(created_at) as at from events group by customer_id)`
+/** Each writer's last event of a subject: it has made the ones before in turn. */
+const lastEvents = (subject: string, from: string) => `
+    select distinct on (${subject}, e.writer_id) ${subject} as subject, e.created_at, e.metadata->>'state' as state
+    from admin_approval_events e ${from} order by ${subject}, e.writer_id, e.seq desc`
+const eventsOf = (
+  type: 'node' | 'admin',
+) => `events as (${lastEvents('e.target_id', `where e.target_type = '${type}'`)}),
+  newest as (select subject, max(created_at) as at from events group by subject)`
+
+const accountEvents = `events as (${lastEvents(
+  'coalesce(k.customer_id, e.target_id)',
+  `left join gateway_keys k on e.target_type = 'gateway_key' and k.key_id = e.target_id
+    where e.target_type in ('customer', 'gateway_key') and e.target_id is not null`,
+)}),
+  newest as (select subject, max(created_at) as at from events group by subject)`
 
 /** Statements that name what no event has made as it is. */
 export const stateRules = {
   'every customer and its keys are as their last event made them': `
     with ${since}, ${accountEvents}
-    select c.customer_id as subject from customers c cross join since left join newest n on n.customer_id = c.customer_id
+    select c.customer_id as subject from customers c cross join since left join newest n on n.subject = c.customer_id
     where case when n.at is null then c.created_at > since.at
-      else not exists (select 1 from events l where l.customer_id = c.customer_id and l.created_at > n.at - ${togetherWithin}
+      else not exists (select 1 from events l where l.subject = c.customer_id and l.created_at > n.at - ${togetherWithin}
         and ${fits(accountState)}) end`,
   'every node without an agent is paid as its last event says': `
-    with events as (select target_id, created_at, metadata->>'state' as state from admin_approval_events where target_type = 'node'),
-      newest as (select target_id, max(created_at) as at from events group by target_id)
-    select n.node_id as subject from nodes n join newest w on w.target_id = n.node_id
-    where n.kind = 'runtime' and not exists (select 1 from events l where l.target_id = n.node_id
+    with ${eventsOf('node')}
+    select n.node_id as subject from nodes n join newest w on w.subject = n.node_id
+    where n.kind = 'runtime' and not exists (select 1 from events l where l.subject = n.node_id
       and l.created_at > w.at - ${togetherWithin} and ${fits(nodeState)})`,
   'the catalogue is as its last event made it': `
-    with events as (select created_at, metadata->>'state' as state from admin_approval_events where target_type = 'model'),
+    with events as (${lastEvents(`'model_entries'::text`, `where e.target_type = 'model'`)}),
       newest as (select max(created_at) as at from events)
     select 'model_entries' as subject from newest n
     where n.at is not null and not exists (select 1 from events l
       where l.created_at > n.at - ${togetherWithin} and ${fits(catalogueState)})`,
+  'every named token is as its last event made it': `
+    with ${since}, ${eventsOf('admin')}
+    select a.admin_id as subject from admins a cross join since left join newest w on w.subject = a.admin_id
+    where a.revoked_at is null and case when w.at is null then a.created_at > since.at
+      else not exists (select 1 from events l where l.subject = a.admin_id and l.created_at > w.at - ${togetherWithin}
+        and ${fits(adminState)}) end`,
 } as const
