@@ -22,6 +22,7 @@ import type { CallStart } from '../telemetry/tracing.ts'
 import { type ChatCommand, outputAsked } from './chat-command.ts'
 import type { ChatPort } from './chat-port.ts'
 import { type Conclusion, type ReportedWork, receiptOf, saysEstimated } from './exchange-receipt.ts'
+import { failedTry, recordOf } from './exchange-record.ts'
 import { billedCeiling, isBilled, PaidCall } from './paid-call.ts'
 
 /** A body shorter than this costs less kept than estimated, UTF-16 units. */
@@ -64,8 +65,8 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched<ChatC
   queueMs = 0
   loadWaitMs = 0
   wakeWaitMs = 0
-  private receiptHash: string | null = null
-  private failedTries: FailedTry[] | null = null
+  receiptHash: string | null = null
+  failedTries: FailedTry[] | null = null
 
   constructor(
     readonly port: ChatPort,
@@ -103,12 +104,7 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched<ChatC
     const { attempt, command } = this
     if (attempt === null) return
     this.failedTries ??= []
-    this.failedTries.push({
-      node_id: attempt.route.nodeId,
-      code,
-      started_ms: attempt.startedMs - command.startedMs,
-      duration_ms: performance.now() - attempt.startedMs,
-    })
+    this.failedTries.push(failedTry(command, attempt, code))
   }
 
   /** Undoes the count of a call that was not sent; has no effect on one that was. */
@@ -286,17 +282,6 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched<ChatC
     return this.owns(this.attempt?.route) ? told : Math.min(told, this.reserved)
   }
 
-  /** Its wait for a load, started by itself or by another request. */
-  private loadMs(): number | null {
-    const own = this.attempt?.loadMs ?? null
-    return own === null && this.loadWaitMs === 0 ? null : this.loadWaitMs + (own ?? 0)
-  }
-
-  private cachePercent(usage: TokenUsage | null): number | null {
-    const share = this.attempt?.cachedShare(usage?.prompt_tokens ?? 0) ?? null
-    return share === null ? null : Math.round(share * 100)
-  }
-
   finish(status: number, code: ProblemCode | null, usage: TokenUsage | null, ttftMs: number | null): void {
     if (this.finishedOnce) return
     this.finishedOnce = true
@@ -306,25 +291,6 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched<ChatC
     this.admission?.settle(this.tokensUsed(usage))
     if (this.durable === null) this.paid?.release()
     this.giveBackLeft()
-    const latencyMs = performance.now() - this.command.startedMs
-    const model = this.modelId()
-    this.command.recorder.record({
-      model,
-      status,
-      code,
-      latencyMs,
-      ttftMs,
-      usage,
-      attempts: this.attempts,
-      nodeId: this.attempt?.route.nodeId ?? null,
-      queueMs: this.queueMs,
-      loadMs: this.loadMs(),
-      sentMs: this.attempt === null ? null : this.attempt.startedMs - this.command.startedMs,
-      cachePercent: this.cachePercent(usage),
-      costWei: this.parts?.costWei ?? this.paid?.chargedWei ?? null,
-      receiptHash: this.receiptHash,
-      failedTries: this.failedTries,
-      jobId: this.command.body.svc?.job_id ?? null,
-    })
+    this.command.recorder.record(recordOf(this, { status, code, usage, ttftMs }))
   }
 }
