@@ -1,9 +1,10 @@
 import { expect, test } from 'bun:test'
+import { TimedReceipts } from '../../src/actors/money/timed-receipts.ts'
 import { connect, openDatabase } from '../../src/db/client.ts'
 import { applyMigrations, migrations } from '../../src/db/migrate.ts'
 import { receiptsIssuedFrom } from '../../src/db/queries/money/receipts.ts'
 import { hourMs } from '../../src/time.ts'
-import { emptyDatabase } from '../support/run/postgres.ts'
+import { emptyDatabase, testDatabase } from '../support/run/postgres.ts'
 
 test.each([
   ['that has receipts', true],
@@ -40,3 +41,22 @@ test.each([
     await old.drop()
   }
 })
+
+test.each(['infinity', '2999-01-01Z'])(
+  '§36: a row that says %s keeps the times out of receipts for an hour at most',
+  async (from) => {
+    const database = await testDatabase()
+    let nowMs = Date.now()
+    try {
+      await database.sql`update receipt_versions set issued_from = ${from}`
+      const timed = new TimedReceipts(database.db, () => nowMs)
+      await timed.start()
+      nowMs += hourMs - 1
+      expect(timed.issued()).toBe(false)
+      nowMs += 1
+      expect(timed.issued()).toBe(true)
+    } finally {
+      await database.drop()
+    }
+  },
+)
