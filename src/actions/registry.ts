@@ -6,6 +6,7 @@ import { revokeAdmin } from './admins/revoke.ts'
 import { sessionList } from './admins/sessions.ts'
 import { signIn } from './admins/sign-in.ts'
 import { signOut } from './admins/sign-out.ts'
+import { nameRows } from './audit/name-rows.ts'
 import { purgeAudit } from './audit/purge.ts'
 import { createCustomer } from './customers/create.ts'
 import { creditCustomer } from './customers/credit.ts'
@@ -70,6 +71,7 @@ const registry = [
   creditCustomer,
   debitCustomer,
   purgeAudit,
+  nameRows,
   exported('customer.usage.export', '/v1/admin/customers/:customer_id/usage-export'),
   exported('customer.invoice.export', '/v1/admin/customers/:customer_id/invoice'),
   // What the console shows by itself is no sensitive call: else its own reads would hide those of a person.

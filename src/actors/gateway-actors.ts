@@ -10,8 +10,10 @@ import { AccessDirectory } from './accounts/access-directory.ts'
 import { Accounts } from './accounts/accounts.ts'
 import { createSealing } from './accounts/sealing.ts'
 import { ServerStates } from './agents/server-states.ts'
+import type { AuditContext } from './audit/audit-context.ts'
 import { AuditLog } from './audit/audit-log.ts'
 import { AuditPurge } from './audit/audit-purge.ts'
+import { nameRows } from './audit/row-naming.ts'
 import { createBaseUrl } from './base-url.ts'
 import { createChat } from './chat/chat.ts'
 import type { ChatPort } from './chat/chat-port.ts'
@@ -170,7 +172,8 @@ function createKeeping(parts: GatewayParts) {
   })
   const operators = createOperators(parts, { access, audit, sealing, changedHere })
   const own = { feed, changedHere, access, callers: access.callers, limits, memory, failedLogins, audit }
-  return { ...own, auditPurge, sealing, accounts, macs, timed, ...operators }
+  const named = { nameRows: (context: AuditContext) => nameRows({ db, trail: audit }, context) }
+  return { ...own, ...named, auditPurge, sealing, accounts, macs, timed, ...operators }
 }
 
 /** Nodes, however they are reached. */

@@ -22,6 +22,7 @@ import type { ChainReport } from './audit/audit-check.ts'
 import type { AuditContext } from './audit/audit-context.ts'
 import type { AuditLog } from './audit/audit-log.ts'
 import type { AuditPurge } from './audit/audit-purge.ts'
+import type { RowsNamed } from './audit/row-naming.ts'
 import type { Chat } from './chat/chat.ts'
 import type { ConsoleFeed } from './console/console-feed.ts'
 import type { PageFiles } from './console/console-page.ts'
@@ -87,6 +88,7 @@ export interface GatewayHandle {
   readonly sessions: Sessions
   readonly audit: AuditLog
   readonly auditPurge: AuditPurge
+  nameRows(audit: AuditContext): Promise<RowsNamed>
   /** Refuses with `invalid_state` while a purge runs. */
   checkAuditChains(): Promise<ChainReport>
   readonly pool: PoolAdmin

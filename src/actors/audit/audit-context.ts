@@ -1,6 +1,6 @@
 import type { Database } from '../../db/client.ts'
 import type { AuditMetadata } from '../../db/queries/audit/audit-events.ts'
-import type { AdminRole, CommandAction } from '../../machines/rules/admin-route.ts'
+import type { AdminRole, CommandAction, TargetType } from '../../machines/rules/admin-route.ts'
 
 export type { AuditMetadata } from '../../db/queries/audit/audit-events.ts'
 
@@ -27,6 +27,8 @@ export interface AuditContext extends Asker {
 /** What only the verb knows about its event. */
 export interface Deed {
   readonly targetId: string | null
+  /** Where one action is about several kinds of targets; absent: that of its row of the policy. */
+  readonly targetType?: TargetType
   readonly metadata?: AuditMetadata
   /** The id of the command event, if the action writes one. The default is a new id. */
   readonly commandId?: string

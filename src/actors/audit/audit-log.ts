@@ -111,7 +111,7 @@ export class AuditLog implements AuditTrail {
           metadata: metadataOf(row, audit, deed),
         })
       },
-      () => recordedState(tx, row.targetType, deed.targetId),
+      () => recordedState(tx, deed.targetType ?? row.targetType, deed.targetId),
     )
   }
 
@@ -247,7 +247,7 @@ function approvalFacts(row: AdminRoute, audit: AuditContext, deed: Deed, metadat
     ...actorFacts(audit),
     action: audit.action,
     category: row.category,
-    targetType: row.targetType ?? '',
+    targetType: deed.targetType ?? row.targetType ?? '',
     targetId: deed.targetId,
     approverHashPrefix: audit.approverHashPrefix,
     approvalPolicy: approvalPolicyVersion,

@@ -26,6 +26,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'POST /v1/admin/customers/:customer_id/credits',
     'POST /v1/admin/customers/:customer_id/debits',
     'POST /v1/admin/retention/audit-events/purge',
+    'POST /v1/admin/audit/rows',
     'POST /v1/admin/customers',
     'PATCH /v1/admin/customers/:customer_id',
     'POST /v1/admin/customers/:customer_id/token',

@@ -75,6 +75,7 @@ const decided: readonly Row[] = [
     ['role_token_typed_confirmation', 'second_approver'],
     { typed_confirmation: 'PURGE AUDIT EVENTS', dry_run_supported: true },
   ),
+  row(['audit.rows.name', 'audit', 'POST', `${admin}/audit/rows`], 'admin', advisory('reason_and_second_approver')),
   row(
     ['customer.usage.export', 'data_export', 'GET', `${admin}/customers/:customer_id/usage-export`],
     'operator',

@@ -31,6 +31,7 @@ const tables = [
   'log_state',
   'log_checkpoints',
   'admin_approval_events',
+  'audit_purge_runs',
   'audit_chains',
 ] as const
 const identity = new Set(['receipt_rows', 'ledger_rows'])

@@ -1,6 +1,7 @@
 import { sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
 import { kindText } from '../../kind-texts.ts'
+import { wasPurged } from './row-states.ts'
 
 /** Between the catalogue and a quote: gateways learn a change within seconds, and their clocks differ. */
 const quotedWithin = `interval '1 minute'`
@@ -34,7 +35,7 @@ export const priceRules = {
       join reservations v on v.receipt_hash = r.receipt_hash
       left join since s on s.model = r.model_id
     where r.billed and ${wellFormed}
-      and (not exists (select 1 from audit_purge_runs) or v.created_at > s.at + ${quotedWithin})
+      and (not exists (select 1 from audit_purge_runs p where ${wasPurged}) or v.created_at > s.at + ${quotedWithin})
       and not exists (select 1 from events e where e.model = r.model_id
         and e.created_at <= v.created_at + ${quotedWithin} and (e.until is null or e.until > v.created_at - ${quotedWithin})
         and (e.prices is null or (e.prices->>0)::numeric = ${promptPrice} and (e.prices->>1)::numeric = ${completionPrice}))`,

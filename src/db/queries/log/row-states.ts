@@ -84,25 +84,37 @@ export async function recordedState(
 }
 
 /** Clocks of gateways differ: of events of two so close to each other either may be the later one. */
-const togetherWithin = `interval '1 minute'`
+export const togetherWithin = `interval '1 minute'`
 /** Of an event without a state a version before knows why; it explains what stands there. */
 const fits = (state: string) => `(l.state is null or l.state = ${state})`
 
-/** From the first event with a state on, or the last purge, every row has its event. A minute lies between the two clocks. */
-const since = `since as (select greatest(
-    (select min(created_at) from admin_approval_events where metadata ? 'state'),
-    (select max(cutoff) from audit_purge_runs)) + ${togetherWithin} as at)`
+/** When an admin has vouched for all rows that no event had named; null: none has, or a purge took that event. */
+const allNamedAt = `(select max(created_at) from admin_approval_events where action = 'audit.rows.name' and metadata->>'result' = 'all_named')`
+
+/** A purge that took events left the ends of their chains, which the audit's key has signed. */
+export const wasPurged = 'exists (select 1 from audit_tombstones t where t.run_id = p.run_id)'
+
+/**
+ * Rows of after this moment have their event: since the first event with a state, or always once an admin has vouched for what was
+ * there before, except that a purge since then took the events of before its cutoff. A minute lies between the two clocks.
+ */
+const since = `since as (select case when named.at is not null then coalesce(purged.cutoff + ${togetherWithin}, '-infinity')
+    else greatest(states.at, purged.cutoff) + ${togetherWithin} end as at
+  from (select ${allNamedAt} as at) named,
+    (select min(created_at) as at from admin_approval_events where metadata ? 'state') states,
+    (select max(p.cutoff) as cutoff from audit_purge_runs p where p.started_at > coalesce(${allNamedAt}, '-infinity')
+      and ${wasPurged}) purged)`
 
 /** Each writer's last event of a subject: it has made the ones before in turn. */
-const lastEvents = (subject: string, from: string) => `
+export const lastEvents = (subject: string, from: string) => `
     select distinct on (${subject}, e.writer_id) ${subject} as subject, e.created_at, e.metadata->>'state' as state
     from admin_approval_events e ${from} order by ${subject}, e.writer_id, e.seq desc`
-const eventsOf = (
+export const eventsOf = (
   type: 'node' | 'admin',
 ) => `events as (${lastEvents('e.target_id', `where e.target_type = '${type}'`)}),
   newest as (select subject, max(created_at) as at from events group by subject)`
 
-const accountEvents = `events as (${lastEvents(
+export const accountEvents = `events as (${lastEvents(
   'coalesce(k.customer_id, e.target_id)',
   `left join gateway_keys k on e.target_type = 'gateway_key' and k.key_id = e.target_id
     where e.target_type in ('customer', 'gateway_key') and e.target_id is not null`,

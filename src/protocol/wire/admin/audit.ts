@@ -43,6 +43,14 @@ export const AuditPurge = Type.Object({
 })
 export type AuditPurge = Static<typeof AuditPurge>
 
+/** Rows that an admin has vouched for (§36). */
+export const RowsNamed = Type.Object({
+  object: Type.Literal(`${brand}.admin.rows_named`),
+  named_count: count,
+  all_named: Type.Boolean({ description: 'Every row has its event. False: there are more, call again' }),
+})
+export type RowsNamed = Static<typeof RowsNamed>
+
 /** The chains of approval and command events, checked (§23). */
 export const AuditChain = Type.Object({
   object: Type.Literal(`${brand}.admin.audit_chain`),
