@@ -28,6 +28,7 @@ npm run bench -- mixture [--write]     what a mixture adds to its slowest expert
 npm run bench -- tunnel [--write]      a node agent over its tunnel against the same agent reached directly
 npm run bench -- consoles [--write]    chat with 50 consoles open against none
 npm run bench -- paid [--write]        paid chat against free chat
+npm run bench -- promises [--write]    promises at the ends of paid answers against none
 npm run bench -- dialects [--write]    streams of Messages and of Responses against streams of chat
 npm run bench -- aimed [--write]       the longest turn, and what is written, for answers that are aimed at a gateway
 npm run bench -- embeddings [--write]  one large request on one, two and four nodes
@@ -87,6 +88,7 @@ const benches = [
   'tunnel',
   'consoles',
   'paid',
+  'promises',
   'ledger',
   'dialects',
   'aimed',

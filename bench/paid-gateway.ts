@@ -27,15 +27,27 @@ export interface PaidGateway {
   target(way: Way): Target
 }
 
+export interface PaidGatewayOptions {
+  readonly env?: Readonly<Record<string, string>>
+  /** Modules that are loaded before the gateway. */
+  readonly preload?: readonly string[]
+}
+
 /** One gateway, one public node: its owner's requests are free, the other customer's are paid, all of them from one account. */
 export async function startPaidGateway(
   rig: Rig,
   node: string,
-  env: Readonly<Record<string, string>> = {},
+  { env = {}, preload = [] }: PaidGatewayOptions = {},
 ): Promise<PaidGateway> {
   const folder = temporaryFolder()
   const data = join(folder, 'data')
-  const { program, url } = await startGateway(data, join(folder, 'gateway.log'), rig.pin?.proxyCpu ?? null, env)
+  const { program, url } = await startGateway(
+    data,
+    join(folder, 'gateway.log'),
+    rig.pin?.proxyCpu ?? null,
+    env,
+    preload,
+  )
   const admin = adminOf(url, join(data, 'credentials.json'))
   const [owner, payer] = [await customer(admin, 'owner'), await customer(admin, 'payer')]
   const offered = { visibility: 'public', privacy_class: 'public', node_class: 'gpu' }

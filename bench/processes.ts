@@ -165,7 +165,7 @@ export async function compareProcesses(options: Options, loads: Loads = allLoads
   const shares: CpuShare[] = []
   try {
     const started = async (count: Count) => {
-      const gateway = await startPaidGateway(rig, rig.mock.url(count), { SVC_PROCESSES: String(count) })
+      const gateway = await startPaidGateway(rig, rig.mock.url(count), { env: { SVC_PROCESSES: String(count) } })
       // Each process has a JIT of its own to warm.
       await warm(rig, gateway, options.warmupSecs * count)
       return gateway

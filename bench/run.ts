@@ -17,6 +17,7 @@ import { type Bench, type Options, readOptions, UsageError, usage } from './opti
 import { writePage } from './page.ts'
 import { comparePaid } from './paid.ts'
 import { compareProcesses } from './processes.ts'
+import { benchPromises } from './promises.ts'
 import { writeSection } from './results.ts'
 import { RigError, stopAll } from './rig.ts'
 import { compareTunnel } from './tunnel.ts'
@@ -41,6 +42,7 @@ const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = 
   tunnel: compareTunnel,
   consoles: compareConsoles,
   paid: comparePaid,
+  promises: benchPromises,
   ledger: benchLedger,
   dialects: compareDialects,
   aimed: benchAimed,

@@ -101,9 +101,11 @@ export async function startGateway(
   logFile: string,
   cpu: string | null,
   env: Readonly<Record<string, string>> = {},
+  preload: readonly string[] = [],
 ): Promise<{ readonly program: Program; readonly url: string }> {
   const log = openSync(logFile, 'w')
-  const program = launch([process.execPath, join(root, 'src', 'main.ts')], {
+  const before = preload.flatMap((file) => ['--preload', file])
+  const program = launch([process.execPath, ...before, join(root, 'src', 'main.ts')], {
     cpu,
     stderr: log,
     env: {
