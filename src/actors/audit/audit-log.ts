@@ -111,7 +111,7 @@ export class AuditLog implements AuditTrail {
           metadata: metadataOf(row, audit, deed),
         })
       },
-      () => recordedState(tx, deed.targetType ?? row.targetType, deed.targetId),
+      () => recordedState(tx, audit.action, deed.targetType ?? row.targetType, deed.targetId),
     )
   }
 

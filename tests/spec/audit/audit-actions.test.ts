@@ -68,7 +68,7 @@ test('§16: every admin verb writes its event: action, category, target, role, r
     [customer, 'customer.create', 'billing', 'customer', id, 'admin', { state }],
     [update, 'customer.update', 'billing', 'customer', id, 'admin', { state }],
     [token, 'customer.token.rotate', 'billing', 'customer', id, 'admin', { state }],
-    [secret, 'customer.webhook_secret.rotate', 'billing', 'customer', id, 'admin', { state }],
+    [secret, 'customer.webhook_secret.rotate', 'billing', 'customer', id, 'admin', {}],
     [issued, 'gateway_key.issue', 'key_management', 'gateway_key', keyId, 'admin', { state }],
     [rotated, 'gateway_key.rotate', 'key_management', 'gateway_key', keyId, 'admin', { state }],
     [revoked, 'gateway_key.revoke', 'key_management', 'gateway_key', keyId, 'admin', { state }],

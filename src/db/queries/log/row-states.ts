@@ -65,13 +65,25 @@ async function stateOfAdmin(tx: Database, adminId: string): Promise<RecordedStat
   return row === undefined ? {} : { state: row.state }
 }
 
-/** In the transaction that has changed the target. `type`: of the target, as the approval policy has it. */
+/**
+ * What changes nothing that a state is made of: credits, exports, commands to nodes, of which the gateway gives some by itself. The event of one
+ * would say of a row that somebody has changed by hand that it is as it should be.
+ */
+const unchanging = [
+  ...['customer.credit.create', 'customer.debit.create', 'customer.usage.export', 'customer.invoice.export'],
+  ...['customer.webhook_secret.rotate', 'node.drain', 'node.resume', 'node.revoke', 'node.sleep', 'node.wake'],
+  ...['node.model.load', 'node.model.unload'],
+]
+const changes = `e.action not in (${unchanging.map((action) => `'${action}'`).join(', ')})`
+
+/** In the transaction of an action, after its change. `type`: of the target, as the approval policy has it. */
 export async function recordedState(
   tx: Database,
+  action: string,
   type: string | null,
   targetId: string | null,
 ): Promise<RecordedState> {
-  if (targetId === null) return {}
+  if (targetId === null || unchanging.includes(action)) return {}
   if (type === 'customer') return stateOfAccount(tx, targetId)
   if (type === 'model') return stateOfCatalogue(tx, targetId)
   if (type === 'node') return stateOfNode(tx, targetId)
@@ -108,7 +120,7 @@ const since = `since as (select case when named.at is not null then coalesce(pur
 /** Each writer's last event of a subject: it has made the ones before in turn. */
 export const lastEvents = (subject: string, from: string) => `
     select distinct on (${subject}, e.writer_id) ${subject} as subject, e.created_at, e.metadata->>'state' as state
-    from admin_approval_events e ${from} order by ${subject}, e.writer_id, e.seq desc`
+    from admin_approval_events e ${from} and ${changes} order by ${subject}, e.writer_id, e.seq desc`
 export const eventsOf = (
   type: 'node' | 'admin',
 ) => `events as (${lastEvents('e.target_id', `where e.target_type = '${type}'`)}),
