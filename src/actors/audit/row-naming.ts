@@ -1,5 +1,5 @@
 import type { Database } from '../../db/client.ts'
-import { unnamedRows } from '../../db/queries/log/unnamed-rows.ts'
+import { lockRows, unnamedRows } from '../../db/queries/log/unnamed-rows.ts'
 import type { AuditContext, AuditTrail } from './audit-context.ts'
 
 export interface RowNamingOptions {
@@ -30,6 +30,7 @@ export async function nameRows({ db, trail }: RowNamingOptions, audit: AuditCont
   for (;;) {
     const found = await db.transaction(async (tx) => {
       const rows = await unnamedRows(tx, rowsAtOnce)
+      await lockRows(tx, rows)
       for (const { type, id } of rows) await trail.record(tx, audit, { targetType: type, targetId: id })
       if (rows.length === 0) await trail.record(tx, audit, { targetId: null, metadata: { result: allNamed } })
       return rows.length

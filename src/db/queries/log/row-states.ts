@@ -29,8 +29,11 @@ const adminState = hashed(
 )
 
 /** A wait for other transactions about the same subject, until this one ends: the later event says what both have made. */
-const lockSubject = (tx: Database, subject: string) =>
+export const lockSubject = (tx: Database, subject: string) =>
   tx.execute(sql`select pg_advisory_xact_lock(7414, hashtext(${subject}))`)
+
+/** The subject of all entries together. */
+export const catalogue = 'catalogue'
 
 async function stateOfAccount(tx: Database, customerId: string): Promise<RecordedState> {
   await lockSubject(tx, customerId)
@@ -41,7 +44,7 @@ async function stateOfAccount(tx: Database, customerId: string): Promise<Recorde
 }
 
 async function stateOfCatalogue(tx: Database, modelId: string): Promise<RecordedState> {
-  await lockSubject(tx, 'catalogue')
+  await lockSubject(tx, catalogue)
   const [row] = await tx.execute<{ state: string; prompt: string | null; completion: string | null }>(sql`
     select ${sql.raw(catalogueState)} as state, p.prompt_token_price_wei::text as prompt,
       p.completion_token_price_wei::text as completion

@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
-import { accountEvents, eventsOf, lastEvents, togetherWithin } from './row-states.ts'
+import { accountEvents, catalogue, eventsOf, lastEvents, lockSubject, togetherWithin } from './row-states.ts'
 
 /** What the events of the audit do not say as it is: no event has named it, or a version before wrote the last one. */
 export interface UnnamedRow {
@@ -30,4 +30,12 @@ export async function unnamedRows(tx: Database, limit: number): Promise<readonly
   return tx.execute<UnnamedRow & Record<string, unknown>>(
     sql`select type, id from (${sql.raw(all)}) u order by type, id limit ${limit}`,
   )
+}
+
+/**
+ * Waits for whoever changes one of them. Before the first event is written: that holds the end of this gateway's chain, for which a change
+ * waits that holds its own row.
+ */
+export async function lockRows(tx: Database, rows: readonly UnnamedRow[]): Promise<void> {
+  for (const { type, id } of rows) await lockSubject(tx, type === 'model' ? catalogue : id)
 }
