@@ -34,6 +34,8 @@ export interface MeasurementPolicy {
   readonly snpLeast: SnpVersions | null
   /** Whether AMD's list of revoked certificates must be there. Intel's must always. */
   readonly snpListNeeded: boolean
+  /** Whether a key may sign that AMD gave to a provider (VLEK), in place of the processor's own (VCEK). */
+  readonly snpProviderKeys: boolean
   /** Whether a GPU must show what it is. */
   readonly gpuNeeded: boolean
   /** How long a verdict on a node's key is good, s. Then the node has to show its machine again. */
@@ -59,7 +61,7 @@ const statuses = [
   'OutOfDate',
   'OutOfDateConfigurationNeeded',
 ]
-const members = ['tdx', 'snp', 'tdx_tcb', 'snp_tcb_least', 'snp_revocation', 'gpu', 'fresh_s']
+const members = ['tdx', 'snp', 'tdx_tcb', 'snp_tcb_least', 'snp_revocation', 'snp_vlek', 'gpu', 'fresh_s']
 const versionNames = ['bootloader', 'tee', 'snp', 'microcode'] as const
 const hex = /^[0-9a-f]+$/
 
@@ -141,6 +143,7 @@ export function parseMeasurementPolicy(text: string): MeasurementPolicy {
   return {
     ...{ tdx, snp, snpLeast, tdxStatuses: statusesOf(given.tdx_tcb) },
     snpListNeeded: oneOf(given.snp_revocation, 'snp_revocation', ['needed', 'if_given']) === 'needed',
+    snpProviderKeys: oneOf(given.snp_vlek, 'snp_vlek', ['refused', 'allowed']) === 'allowed',
     gpuNeeded: oneOf(given.gpu, 'gpu', ['ignored', 'needed']) === 'needed',
     freshSeconds: Number(fresh),
   }

@@ -12,7 +12,9 @@ const halfBytes = 72
 const numberBytes = 48
 /** The family of Turin's processors, which count their firmware in another order. */
 const familyOfTurin = 0x1a
-const vcek = 0
+/** Whose key has signed: the processor's own, or one that AMD gave to the provider for its processors. */
+export type SnpKey = 'vcek' | 'vlek'
+const keysByNumber: readonly (SnpKey | undefined)[] = ['vcek', 'vlek']
 
 export interface SnpReport {
   readonly signed: Uint8Array
@@ -27,7 +29,8 @@ export interface SnpReport {
   readonly migratable: boolean
   /** 0 is the level at which a guest's own software may stand alone. */
   readonly vmpl: number
-  readonly keyIsVcek: boolean
+  /** null: another one, which signs nothing for others. */
+  readonly key: SnpKey | null
   /** What the signing key vouches for, 8 bytes. */
   readonly versions: SnpVersions & { readonly fmc: number | null }
 }
@@ -71,7 +74,7 @@ export function readSnpReport(bytes: Uint8Array): SnpReport | null {
     debug: ((policy >> 19n) & 1n) === 1n,
     migratable: ((policy >> 18n) & 1n) === 1n,
     vmpl: view.getUint32(0x30, true),
-    keyIsVcek: ((flags >> 2) & 7) === vcek,
+    key: keysByNumber[(flags >> 2) & 7] ?? null,
     versions: versionsOf(cut(0x180, 8), isTurin),
   }
 }
@@ -79,15 +82,18 @@ export function readSnpReport(bytes: Uint8Array): SnpReport | null {
 /** The host's certificates, as the GHCB's table has them: entries of an id, a place and a length, up to one of zeros. */
 const entryBytes = 24
 const entriesMax = 16
-const vcekId = '63da758de6644564adc5f4b93be8accd'
+const keyIds: Readonly<Record<SnpKey, string>> = {
+  vcek: '63da758de6644564adc5f4b93be8accd',
+  vlek: 'a8074bc2a25a483eaae639c045a0b8a1',
+}
 
-/** The certificate of the processor's key in it; null: there is none. */
-export function vcekOf(table: Uint8Array): Uint8Array | null {
+/** The certificate of this key in it; null: there is none. */
+export function certificateIn(table: Uint8Array, key: SnpKey): Uint8Array | null {
   const view = new DataView(table.buffer, table.byteOffset, table.length)
   for (let at = 0; at + entryBytes <= table.length && at < entriesMax * entryBytes; at += entryBytes) {
     const [offset, length] = [view.getUint32(at + 16, true), view.getUint32(at + 20, true)]
     if (offset === 0 && length === 0) return null
-    if (bytesToHex(table.subarray(at, at + 16)) !== vcekId) continue
+    if (bytesToHex(table.subarray(at, at + 16)) !== keyIds[key]) continue
     return offset + length <= table.length ? table.slice(offset, offset + length) : null
   }
   return null

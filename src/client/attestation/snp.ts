@@ -14,47 +14,65 @@ import {
 } from './certificates.ts'
 import { allowedImage, type MeasurementPolicy, type SnpVersions } from './measurement-policy.ts'
 import type { Judged, Roots } from './roots.ts'
-import { readSnpReport, type SnpReport, vcekOf } from './snp-report.ts'
+import { certificateIn, readSnpReport, type SnpKey, type SnpReport } from './snp-report.ts'
 
 /** AMD's extensions of the certificate of a processor's key: `1.3.6.1.4.1.3704.1.…`. */
 const amd = '1.3.6.1.4.1.3704.1'
 const versionIds = { bootloader: '3.1', tee: '3.2', snp: '3.3', microcode: '3.8' } as const
 const fmcId = '3.9'
 const hardwareId = '4'
+const providerId = '5'
 
 interface Pair {
   readonly line: string
   readonly ark: X509Certificate
-  readonly ask: X509Certificate
+  /** Of keys of this kind. */
+  readonly signing: X509Certificate
 }
 
-function pairsOf({ amd: given = amdRoots }: Roots): readonly Pair[] {
-  return given.flatMap(({ line, ark, ask }) => {
-    const [root, signing] = [readCertificate(ark), readCertificate(ask)]
-    return root === null || signing === null ? [] : [{ line, ark: root, ask: signing }]
+/** Which of AMD's keys signs certificates of keys of each kind. */
+const signingOf = { vcek: 'ask', vlek: 'asvk' } as const
+
+function pairsOf({ amd: given = amdRoots }: Roots, key: SnpKey): readonly Pair[] {
+  return given.flatMap(({ line, ark, ...rest }) => {
+    const [root, signing] = [readCertificate(ark), readCertificate(rest[signingOf[key]])]
+    return root === null || signing === null ? [] : [{ line, ark: root, signing }]
   })
 }
 
 /** A DER integer of one byte, as AMD writes a version. */
 function numberIn(certificate: X509Certificate, id: string): number | null {
-  const value = certificate.getExtension(`${amd}.${id}`)?.value
-  const bytes = value === undefined ? [] : [...new Uint8Array(value)]
+  const bytes = extensionOf(certificate, id) ?? new Uint8Array()
   const [tag, length, first = 0, second = 0] = bytes
   if (tag !== 2 || bytes.length !== 2 + (length ?? 0)) return null
   if (length === 1 && first < 0x80) return first
   return length === 2 && first === 0 ? second : null
 }
 
-/** Whether the key is that of this processor with this firmware: AMD derives one for each. */
-function isKeyOf(certificate: X509Certificate, { chipId, versions }: SnpReport): boolean {
-  const id = new Uint8Array(certificate.getExtension(`${amd}.${hardwareId}`)?.value ?? [])
+/** The certificate's extension; null: it has none. */
+const extensionOf = (certificate: X509Certificate, id: string): Uint8Array | null => {
+  const value = certificate.getExtension(`${amd}.${id}`)?.value
+  return value === undefined ? null : new Uint8Array(value)
+}
+
+/** AMD derives a processor's own key from the processor. A provider's is for all processors of this provider. */
+function isPlaceOf(certificate: X509Certificate, { chipId, key }: SnpReport): boolean {
+  const id = extensionOf(certificate, hardwareId)
+  if (key === 'vlek') return id === null && extensionOf(certificate, providerId) !== null
   // Turin's has 8 bytes, and its report zeros after them.
-  const same = (id.length === 64 || id.length === 8) && id.every((byte, at) => byte === chipId[at])
-  const rest = chipId.subarray(id.length).every((byte) => byte === 0)
+  if (id === null || (id.length !== 64 && id.length !== 8)) return false
+  return id.every((byte, at) => byte === chipId[at]) && chipId.subarray(id.length).every((byte) => byte === 0)
+}
+
+/** Whether the key is that of this processor, or of its provider, with this firmware: AMD derives one for each. */
+function isKeyOf(certificate: X509Certificate, report: SnpReport): boolean {
+  const { versions } = report
   const named = Object.entries(versionIds).every(
     ([name, at]) => numberIn(certificate, at) === versions[name as keyof SnpVersions],
   )
-  return same && rest && named && (versions.fmc === null || numberIn(certificate, fmcId) === versions.fmc)
+  return (
+    isPlaceOf(certificate, report) && named && (versions.fmc === null || numberIn(certificate, fmcId) === versions.fmc)
+  )
 }
 
 async function isSigned({ signed, signature }: SnpReport, certificate: X509Certificate): Promise<boolean> {
@@ -71,20 +89,20 @@ async function isSigned({ signed, signature }: SnpReport, certificate: X509Certi
 const derIn = (value: unknown): Uint8Array | null => decodeBase64(textOf(value) ?? '?')
 
 /** From the host's table, else from what the node's owner has fetched. */
-function certificateOf({ certificates, collateral }: Evidence): X509Certificate | null {
-  const own = certificates === null ? null : vcekOf(certificates)
-  const bytes = own ?? derIn(fieldsOf(fieldsOf(collateral).snp).vcek)
+function certificateOf({ certificates, collateral }: Evidence, key: SnpKey): X509Certificate | null {
+  const own = certificates === null ? null : certificateIn(certificates, key)
+  const bytes = own ?? derIn(fieldsOf(fieldsOf(collateral).snp)[key])
   return bytes === null ? null : readCertificate(bytes)
 }
 
 async function chainCheck(certificate: X509Certificate, pair: Pair | undefined, nowMs: number): Promise<Check> {
   const name = 'chain'
   if (pair === undefined) return check(name, false, `no pinned key of AMD is the issuer ${certificate.issuer}`)
-  const fault = await chainFault([certificate, pair.ask], pair.ark, nowMs)
+  const fault = await chainFault([certificate, pair.signing], pair.ark, nowMs)
   return check(name, fault === null, fault ?? `leads to AMD’s root for ${pair.line}`)
 }
 
-/** AMD gives every processor's key the serial number 0: what its list can name is the signing key, and with it all that this has signed. */
+/** AMD gives every key of a processor the serial number 0: what its list can name is the signing key, and with it all that this has signed. */
 async function revocationCheck(
   evidence: Evidence,
   policy: MeasurementPolicy,
@@ -99,7 +117,7 @@ async function revocationCheck(
   if (list === null || pair === undefined) return check(name, false, 'the list cannot be read')
   const fault = await listFault(list, pair.ark, nowMs)
   if (fault !== null) return check(name, false, fault)
-  const revoked = isRevoked(list, pair.ask)
+  const revoked = isRevoked(list, pair.signing)
   return check(name, !revoked, revoked ? `AMD has revoked its signing key for ${pair.line}` : 'not revoked')
 }
 
@@ -128,6 +146,14 @@ function machineChecks(report: SnpReport, policy: MeasurementPolicy): readonly C
   ]
 }
 
+/** Why nothing that this key has signed counts; null: it does. */
+function refusedKey({ key }: SnpReport, { snpProviderKeys }: MeasurementPolicy): string | null {
+  if (key === null) return 'it is signed by no key of a processor'
+  return key === 'vlek' && !snpProviderKeys
+    ? 'it is signed by a key that AMD gave to a provider (VLEK), which the policy does not allow'
+    : null
+}
+
 /** A report of AMD SEV-SNP. */
 export async function judgeSnp(
   evidence: Evidence,
@@ -139,22 +165,22 @@ export async function judgeSnp(
   if (report === null) {
     return { checks: [check('report', false, 'no SEV-SNP report of a version that is known here')], reportData: null }
   }
-  const certificate = certificateOf(evidence)
-  const { reportData } = report
-  if (!report.keyIsVcek || certificate === null) {
-    const detail = report.keyIsVcek
-      ? 'neither host nor node gives the certificate of the processor’s key'
-      : 'it is signed by a key that AMD gave to a provider (VLEK), which is not supported'
-    return { checks: [check('report', false, detail), ...machineChecks(report, policy)], reportData }
+  const { reportData, key } = report
+  const refused = refusedKey(report, policy)
+  const certificate = key === null ? null : certificateOf(evidence, key)
+  if (refused !== null || key === null || certificate === null) {
+    const missing = 'neither host nor node gives the certificate of the processor’s key'
+    return { checks: [check('report', false, refused ?? missing), ...machineChecks(report, policy)], reportData }
   }
   const signed = await isSigned(report, certificate)
   const own = isKeyOf(certificate, report)
+  const by = key === 'vcek' ? `processor ${bytesToHex(report.chipId).slice(0, 16)}…` : 'a key of the provider'
   const said = signed
     ? own
-      ? `signed by processor ${bytesToHex(report.chipId).slice(0, 16)}…`
+      ? `signed by ${by}`
       : 'the certificate is of another processor or of other firmware'
     : 'the signature does not hold'
-  const pair = pairsOf(roots).find(({ ask }) => ask.subject === certificate.issuer)
+  const pair = pairsOf(roots, key).find(({ signing }) => signing.subject === certificate.issuer)
   return {
     checks: [
       check('report', signed && own, said),

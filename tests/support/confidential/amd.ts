@@ -1,14 +1,15 @@
 import { p384 } from '@noble/curves/nist.js'
 import type { AmdRoot } from '../../../src/client/attestation/amd-roots.ts'
 import { dayMs } from '../../../src/time.ts'
-import { der, derExtension, derOf, makeList, makeSigner } from './makers.ts'
+import { der, derExtension, derOf, makeList, makeSigner, type Signer } from './makers.ts'
 
 /** A maker of processors with SEV-SNP, and one processor of its. */
 export interface AmdMaker {
   readonly root: AmdRoot
-  /** DER. */
+  /** DER: of the processor's own key, and of one that a provider has loaded into it. */
   readonly vcek: Uint8Array
-  /** A list, DER, that revokes the signing key or not. */
+  readonly vlek: Uint8Array
+  /** A list, DER, that revokes both signing keys, or nothing. */
   list(revoked: boolean): Promise<Uint8Array>
   report(wish: SnpWish): Uint8Array
 }
@@ -21,6 +22,10 @@ export interface SnpWish {
   /** Of the microcode; the certificate is for 115. */
   readonly microcode?: number
   readonly chipId?: Uint8Array
+  /** Signed by the provider's key. */
+  readonly provider?: boolean
+  /** The number of the key that is said to have signed. */
+  readonly signingKey?: number
 }
 
 export const snpMeasurement = new Uint8Array(48).fill(0x5a)
@@ -28,17 +33,19 @@ const chip = new Uint8Array(64).fill(0xc1)
 const versions = { bootloader: 4, tee: 0, snp: 22, microcode: 115 } as const
 const amd = '1.3.6.1.4.1.3704.1'
 const askSerial = '10001'
+const asvkSerial = '10101'
 
 const integer = (value: number) => der(0x02, Uint8Array.of(value))
 
 function layOut({ reportData, measurement = snpMeasurement, debug = false, vmpl = 0, ...rest }: SnpWish): Buffer {
-  const { microcode = versions.microcode, chipId = chip } = rest
+  const { microcode = versions.microcode, chipId = chip, provider = false, signingKey = provider ? 1 : 0 } = rest
   const report = Buffer.alloc(0x4a0)
   report.writeUInt32LE(2, 0)
   // ABI 1.51, simultaneous threads, the bit that must be set.
   report.writeBigUInt64LE(0x3_01_33n | (debug ? 1n << 19n : 0n), 8)
   report.writeUInt32LE(vmpl, 0x30)
   report.writeUInt32LE(1, 0x34)
+  report.writeUInt32LE(signingKey << 2, 0x48)
   report.set(reportData, 0x50)
   report.set(measurement, 0x90)
   report.set([versions.bootloader, versions.tee, 0, 0, 0, 0, versions.snp, microcode], 0x180)
@@ -55,38 +62,53 @@ function signed(secretKey: Uint8Array, wish: SnpWish): Uint8Array {
   return new Uint8Array(report)
 }
 
-export async function makeAmd(nowMs: number): Promise<AmdMaker> {
+const secretOf = async ({ keys }: Signer) => {
+  const { d = '' } = await crypto.subtle.exportKey('jwk', keys.privateKey)
+  return new Uint8Array(Buffer.from(d, 'base64url'))
+}
+const pemText = ({ certificate }: Signer) => certificate.toString('pem')
+
+/** `line`: as the maker calls this line of processors. */
+export async function makeAmd(nowMs: number, line = 'Test'): Promise<AmdMaker> {
   const times = { from: nowMs - 365 * dayMs, to: nowMs + 3_650 * dayMs }
   const maker = { algorithm: 'amd', authority: true, ...times } as const
-  const ark = await makeSigner({ ...maker, subject: 'CN=ARK-Test, O=Test', issuer: null, serial: '10000' })
-  const ask = await makeSigner({ ...maker, subject: 'CN=SEV-Test, O=Test', issuer: ark, serial: askSerial })
-  const extensions = [
+  const ark = await makeSigner({ ...maker, subject: `CN=ARK-${line}, O=Test`, issuer: null, serial: '10000' })
+  const ask = await makeSigner({ ...maker, subject: `CN=SEV-${line}, O=Test`, issuer: ark, serial: askSerial })
+  const asvk = await makeSigner({ ...maker, subject: `CN=SEV-VLEK-${line}, O=Test`, issuer: ark, serial: asvkSerial })
+  const firmware = [
     derExtension(`${amd}.3.1`, integer(versions.bootloader)),
     derExtension(`${amd}.3.2`, integer(versions.tee)),
     derExtension(`${amd}.3.3`, integer(versions.snp)),
     derExtension(`${amd}.3.8`, integer(versions.microcode)),
-    derExtension(`${amd}.4`, chip),
   ]
+  const leaf = { algorithm: 'processor', authority: false, serial: '00', ...times } as const
   const vcek = await makeSigner({
-    ...{ subject: 'CN=SEV-VCEK, O=Test', issuer: ask, serial: '00', extensions },
-    ...{ algorithm: 'processor', authority: false, ...times },
+    ...{ ...leaf, subject: 'CN=SEV-VCEK, O=Test', issuer: ask },
+    extensions: [...firmware, derExtension(`${amd}.4`, chip)],
   })
-  const { d = '' } = await crypto.subtle.exportKey('jwk', vcek.keys.privateKey)
-  const secretKey = new Uint8Array(Buffer.from(d, 'base64url'))
+  const vlek = await makeSigner({
+    ...{ ...leaf, subject: 'CN=SEV-VLEK, O=Test', issuer: asvk },
+    extensions: [...firmware, derExtension(`${amd}.5`, der(0x16, Buffer.from('cloud.example')))],
+  })
+  const [own, provided] = await Promise.all([secretOf(vcek), secretOf(vlek)])
   return {
-    root: { line: 'Test', ark: ark.certificate.toString('pem'), ask: ask.certificate.toString('pem') },
+    root: { line, ark: pemText(ark), ask: pemText(ask), asvk: pemText(asvk) },
     vcek: derOf(vcek),
-    list: (revoked) => makeList(ark, revoked ? [askSerial] : [], nowMs),
-    report: (wish) => signed(secretKey, wish),
+    vlek: derOf(vlek),
+    list: (revoked) => makeList(ark, revoked ? [askSerial, asvkSerial] : [], nowMs),
+    report: (wish) => signed(wish.provider === true ? provided : own, wish),
   }
 }
 
+/** What the host's table calls each certificate. */
+const tableIds = { vcek: '63da758de6644564adc5f4b93be8accd', vlek: 'a8074bc2a25a483eaae639c045a0b8a1' } as const
+
 /** As the host's table has it: one certificate. */
-export function hostTable(vcek: Uint8Array): Uint8Array {
-  const table = Buffer.alloc(48 + vcek.length)
-  table.set(Buffer.from('63da758de6644564adc5f4b93be8accd', 'hex'))
+export function hostTable(certificate: Uint8Array, key: keyof typeof tableIds = 'vcek'): Uint8Array {
+  const table = Buffer.alloc(48 + certificate.length)
+  table.set(Buffer.from(tableIds[key], 'hex'))
   table.writeUInt32LE(48, 16)
-  table.writeUInt32LE(vcek.length, 20)
-  table.set(vcek, 48)
+  table.writeUInt32LE(certificate.length, 20)
+  table.set(certificate, 48)
   return new Uint8Array(table)
 }

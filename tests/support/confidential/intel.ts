@@ -23,10 +23,15 @@ export interface TdxWish {
 export interface CollateralWish {
   /** Revokes the processor's key, or the authority above it. */
   readonly revoked?: 'key' | 'authority'
-  /** What Intel says of this firmware. */
+  /** What Intel says of this firmware, of the quoting enclave, and of the TDX module. */
   readonly status?: string
-  /** The lists of revoked certificates come from somebody else, or are of an earlier time. */
-  readonly lists?: 'forged' | 'old'
+  readonly enclave?: string
+  readonly module?: string
+  /**
+   * The list of revoked processors comes from somebody else, is of an earlier time, or of the authority over another product, whose own
+   * chain is beside it.
+   */
+  readonly lists?: 'forged' | 'old' | 'other product'
   /** The collateral is signed by the processor's key, whose chain leads to Intel, too. */
   readonly signedBy?: 'processor'
 }
@@ -112,10 +117,15 @@ async function makeQuote(wish: TdxWish, parts: { quoting: Signer; pck: Signer; p
 }
 
 /** A JSON of Intel's with other times, and a status where one is given. */
-function retimed(text: string, nowMs: number, status?: string): string {
-  const value = JSON.parse(text) as { tcbLevels: { tcbStatus: string }[] } & Record<string, unknown>
+function retimed(text: string, nowMs: number, status?: string, module?: string): string {
+  interface Levels {
+    tcbLevels: { tcbStatus: string }[]
+  }
+  const value = JSON.parse(text) as Levels & { tdxModuleIdentities?: Levels[] } & Record<string, unknown>
   const iso = (ms: number) => `${new Date(ms).toISOString().slice(0, 19)}Z`
   if (status !== undefined) for (const level of value.tcbLevels) level.tcbStatus = status
+  const modules = module === undefined ? [] : (value.tdxModuleIdentities ?? [])
+  for (const level of modules.flatMap(({ tcbLevels }) => tcbLevels)) level.tcbStatus = module ?? ''
   return JSON.stringify({ ...value, issueDate: iso(nowMs - dayMs), nextUpdate: iso(nowMs + 30 * dayMs) })
 }
 
@@ -144,16 +154,21 @@ export async function makeIntel(nowMs: number): Promise<IntelMaker> {
   })
   const quoting = await makeSigner({ ...leaf, subject: 'CN=Quoting', issuer: null, serial: '03' })
   const stranger = await makeSigner({ ...authority, subject: platform.certificate.subject, issuer: null, serial: '04' })
+  const processors = await makeSigner({
+    ...{ ...authority, ...below },
+    ...{ subject: `CN=Intel SGX PCK Processor CA, ${names}`, serial: '05' },
+  })
+  const listers = { forged: stranger, 'other product': processors } as const
   const pem = pemOf(pck, platform, root)
   return {
     root: derOf(root),
     quote: (wish) => makeQuote(wish, { quoting, pck, pem }),
-    collateral: async ({ revoked, status, lists, signedBy: by } = {}) => {
+    collateral: async ({ revoked, status, enclave: enclaveStatus, module, lists, signedBy: by } = {}) => {
       const [signer, chain] = by === 'processor' ? [pck, pem] : [signing, pemOf(signing, root)]
-      const tcb = retimed(published.tcb_info ?? '', nowMs, status)
-      const enclave = retimed(published.qe_identity ?? '', nowMs)
+      const tcb = retimed(published.tcb_info ?? '', nowMs, status, module)
+      const enclave = retimed(published.qe_identity ?? '', nowMs, enclaveStatus)
       const listedMs = lists === 'old' ? nowMs - 90 * dayMs : nowMs
-      const issuer = lists === 'forged' ? stranger : platform
+      const issuer = lists === undefined || lists === 'old' ? platform : listers[lists]
       const hex = async (bytes: Promise<Uint8Array>) => (await bytes).toHex()
       return {
         tcb_info: tcb,
@@ -162,7 +177,7 @@ export async function makeIntel(nowMs: number): Promise<IntelMaker> {
         qe_identity: enclave,
         qe_identity_issuer_chain: chain,
         qe_identity_signature: await hex(signedBy(signer, Buffer.from(enclave))),
-        pck_crl_issuer_chain: pemOf(platform, root),
+        pck_crl_issuer_chain: pemOf(lists === 'other product' ? processors : platform, root),
         root_ca_crl: await hex(makeList(root, revoked === 'authority' ? [serials.authority] : [], nowMs)),
         pck_crl: await hex(makeList(issuer, revoked === 'key' ? [serials.key] : [], listedMs)),
       }
