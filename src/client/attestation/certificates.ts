@@ -4,6 +4,7 @@ import { BasicConstraintsExtension, KeyUsageFlags, KeyUsagesExtension, X509Certi
 
 /** X.509 as makers of processors use it: short chains to one pinned root, and lists of what is revoked. */
 
+/** Intel's and AMD's chains have three. */
 const chainMax = 5
 const pemPattern = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g
 
@@ -12,22 +13,33 @@ export type { X509Certificate, X509Crl } from '@peculiar/x509'
 /** null: the bytes are no certificate. */
 export function readCertificate(bytes: Uint8Array | string): X509Certificate | null {
   try {
-    return new X509Certificate(typeof bytes === 'string' ? bytes : (bytes as Uint8Array<ArrayBuffer>))
+    const certificate = new X509Certificate(typeof bytes === 'string' ? bytes : (bytes as Uint8Array<ArrayBuffer>))
+    // The library reads each part when it is first asked for, and takes extensions that it cannot read for none the second time.
+    const { extensions, subject, issuer, notBefore, notAfter, publicKey, serialNumber } = certificate
+    return [extensions, subject, issuer, notBefore, notAfter, publicKey, serialNumber].includes(undefined as never)
+      ? null
+      : certificate
   } catch {
     return null
   }
 }
 
-/** Of a text in PEM, leaf first; null: it has none, too many, or one that cannot be read. */
+/** Of a text in PEM, leaf first; null: it has none, too many, or one that cannot be read. No more is read than may be there. */
 export function readChain(pem: string): readonly X509Certificate[] | null {
-  const all = [...pem.matchAll(pemPattern)].map(([text]) => readCertificate(text))
-  if (all.length === 0 || all.length > chainMax || all.includes(null)) return null
-  return all as X509Certificate[]
+  const chain: X509Certificate[] = []
+  for (const [text] of pem.matchAll(pemPattern)) {
+    const certificate = chain.length < chainMax ? readCertificate(text) : null
+    if (certificate === null) return null
+    chain.push(certificate)
+  }
+  return chain.length === 0 ? null : chain
 }
 
 export function readRevocations(bytes: Uint8Array): X509Crl | null {
   try {
-    return new X509Crl(bytes as Uint8Array<ArrayBuffer>)
+    const list = new X509Crl(bytes as Uint8Array<ArrayBuffer>)
+    const { entries, issuer, thisUpdate } = list
+    return [entries, issuer, thisUpdate].includes(undefined as never) ? null : list
   } catch {
     return null
   }
@@ -87,11 +99,10 @@ export async function listFault(list: X509Crl, issuer: X509Certificate, nowMs: n
   if (!(await holds(list.verify({ publicKey: issuer.publicKey })))) {
     return 'the list of revoked certificates is not signed by its issuer'
   }
-  if (list.thisUpdate.getTime() > nowMs) return 'the list of revoked certificates is from the future'
-  if (list.nextUpdate === undefined || list.nextUpdate.getTime() < nowMs) {
-    return 'the list of revoked certificates is expired'
-  }
-  return null
+  // A time that cannot be read is no number, and fits nothing.
+  if (!(list.thisUpdate.getTime() <= nowMs)) return 'the list of revoked certificates is from the future'
+  const isCurrent = list.nextUpdate !== undefined && nowMs <= list.nextUpdate.getTime()
+  return isCurrent ? null : 'the list of revoked certificates is expired'
 }
 
 const serialOf = (text: string) => text.toLowerCase().replace(/^0+(?=.)/, '')

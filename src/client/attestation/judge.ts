@@ -1,5 +1,6 @@
 import { bytesToHex } from '@noble/hashes/utils.js'
 import {
+  attestationBytesMax,
   type Evidence,
   type ExpectedEvidence,
   gpuNonceOf,
@@ -65,31 +66,61 @@ async function gpuCheck(evidence: Evidence, { policy, checkGpu }: JudgeOptions):
     return check(name, policy.gpuNeeded ? false : null, 'nothing here can check it: name a program with --gpu-check')
   }
   const nonce = gpuNonceOf(reportDataOf(evidence.identity, evidence.keyConfig, evidence.nonce))
-  const good = await checkGpu(gpu, nonce)
-  return check(name, good, good ? 'your program accepts it' : 'your program refuses it')
+  try {
+    const good = await checkGpu(gpu, nonce)
+    return check(name, good, good ? 'your program accepts it' : 'your program refuses it')
+  } catch {
+    return check(name, false, 'your program could not be run')
+  }
 }
 
-/** Whether evidence shows a machine that the policy allows (§38). Nothing of it is believed by itself. Rejects only as `checkGpu` does. */
+/** A node chooses names in its certificates and words in its collateral, and whoever reads them may sit at a terminal. */
+const detailCharactersMax = 500
+const unprintable = /[\p{C}\p{Zl}\p{Zp}]/gu
+const printable = (text: string) => text.replaceAll(unprintable, '').slice(0, detailCharactersMax)
+const shown = (given: Check): Check => ({ ...given, detail: printable(given.detail) })
+
+/** Also of what a program was given elsewhere, which JSON need not be able to write. */
+function isTooLarge(given: unknown): boolean {
+  try {
+    return (JSON.stringify(given) ?? '').length > attestationBytesMax
+  } catch {
+    return true
+  }
+}
+
+async function judgedBy(
+  judge: (typeof kinds)[string] | undefined,
+  evidence: Evidence,
+  options: JudgeOptions,
+): Promise<Judged> {
+  const said = (detail: string) => ({ checks: [check('report', false, detail)], reportData: null })
+  if (judge === undefined) return said('a kind of computer that is not known here')
+  try {
+    return await judge(evidence, options.policy, options.roots ?? {}, (options.now ?? Date.now)())
+  } catch {
+    // Libraries read what a node has written, and throw what they like.
+    return said('it cannot be read')
+  }
+}
+
+/** Whether evidence shows a machine that the policy allows (§38). Nothing of it is believed by itself. Rejects for nothing. */
 export async function judgeEvidence(
   given: unknown,
   expected: ExpectedEvidence,
   options: JudgeOptions,
 ): Promise<Verdict> {
+  const formless = (detail: string) => verdict('attestation', '', [check('form', false, detail)], null)
+  if (isTooLarge(given)) return formless(`it has more than ${attestationBytesMax} bytes`)
   const evidence = readEvidence(given)
-  if (evidence === null) {
-    return verdict('attestation', '', [check('form', false, 'this is no evidence of a computer')], null)
-  }
+  if (evidence === null) return formless('this is no evidence of a computer')
   const judge = Object.hasOwn(kinds, evidence.provider) ? kinds[evidence.provider] : undefined
-  const nowMs = (options.now ?? Date.now)()
-  const judged =
-    judge === undefined
-      ? { checks: [check('report', false, 'a kind of computer that is not known here')], reportData: null }
-      : await judge(evidence, options.policy, options.roots ?? {}, nowMs)
+  const judged = await judgedBy(judge, evidence, options)
   const checks = [
     ...aboutChecks(evidence, expected),
     bindingCheck(evidence, judged.reportData),
     ...judged.checks,
     await gpuCheck(evidence, options),
   ]
-  return verdict('attestation', evidence.provider, checks, null)
+  return verdict('attestation', printable(evidence.provider), checks.map(shown), null)
 }

@@ -34,47 +34,81 @@ function collateralOf({ collateral }: Evidence): Collateral | null {
   return Object.fromEntries(names.map((name) => [name, given[name]])) as Collateral
 }
 
-function quoteOf(bytes: Uint8Array): { readonly quote: Quote; readonly report: TDReport10 } | null {
+interface TdxQuote {
+  readonly report: TDReport10
+  /** What the quote itself brings: the processor's key and those above it, in PEM. */
+  readonly pem: string
+}
+
+function quoteOf(bytes: Uint8Array): TdxQuote | null {
   try {
     const quote = Quote.parse(bytes)
     const report = quote.header.teeType === constants.TEE_TYPE_TDX ? quote.report.asTd10() : null
-    return report === null ? null : { quote, report }
+    const { body } = quote.authData.intoV3().certificationData
+    return report === null ? null : { report, pem: new TextDecoder().decode(body) }
   } catch {
     return null
   }
 }
 
+interface Chains {
+  readonly tcb: readonly X509Certificate[]
+  readonly qe: readonly X509Certificate[]
+  /** Of the processor's key. */
+  readonly pck: readonly X509Certificate[]
+  /** Of the list of revoked processors. */
+  readonly platform: readonly X509Certificate[]
+}
+
+/** null: one is missing, too long, or cannot be read. The library, which reads as many certificates as come, must not see such a one. */
+function chainsOf(collateral: Collateral, { pem }: TdxQuote): Chains | null {
+  const { tcb_info_issuer_chain, qe_identity_issuer_chain, pck_crl_issuer_chain } = collateral
+  const [tcb, qe, pck, platform] = [tcb_info_issuer_chain, qe_identity_issuer_chain, pem, pck_crl_issuer_chain].map(
+    readChain,
+  )
+  return tcb == null || qe == null || pck == null || platform == null ? null : { tcb, qe, pck, platform }
+}
+
 const named = (certificate: X509Certificate | undefined, name: string) =>
   certificate !== undefined && `${certificate.subject}, `.includes(`CN=${name}, `)
 
-/** Both lists of revoked certificates, by whom Intel has sign them. The library reads them, but does not ask who has signed them. */
+/**
+ * Both lists of revoked certificates, by whom Intel has sign them. The library does not ask who has signed them, and passes over a list
+ * that it cannot read.
+ */
 async function listsFault(
   collateral: Collateral,
-  platform: readonly X509Certificate[],
+  { tcb, qe, pck }: Chains,
   root: X509Certificate,
   nowMs: number,
 ): Promise<string | null> {
-  const [issuer] = platform
+  const [key, issuer] = pck
   const [ofRoot, ofPlatform] = [collateral.root_ca_crl, collateral.pck_crl].map((hex) =>
     readRevocations(hexToBytes(hex)),
   )
-  if (issuer === undefined || ofRoot == null || ofPlatform == null) return 'a list of revoked certificates is missing'
+  if (key === undefined || issuer === undefined || ofRoot == null || ofPlatform == null) {
+    return 'a list of revoked certificates is missing'
+  }
   const fault = (await listFault(ofRoot, root, nowMs)) ?? (await listFault(ofPlatform, issuer, nowMs))
   if (fault !== null) return fault
-  return isRevoked(ofRoot, issuer) ? 'Intel has revoked the authority of this processor’s key' : null
+  if (isRevoked(ofPlatform, key)) return 'Intel has revoked this processor’s key'
+  if (isRevoked(ofRoot, issuer)) return 'Intel has revoked the authority of this processor’s key'
+  const signers = [...tcb.slice(0, 1), ...qe.slice(0, 1)]
+  return signers.some((one) => isRevoked(ofRoot, one)) ? 'Intel has revoked the signer of the collateral' : null
 }
 
 /**
  * What the library leaves open: who has signed the lists of revoked certificates, whether a certificate may sign others, and that each
  * chain is for its purpose.
  */
-async function chainsCheck(collateral: Collateral, quote: Quote, root: X509Certificate, nowMs: number): Promise<Check> {
+async function chainsCheck(
+  collateral: Collateral,
+  chains: Chains,
+  root: X509Certificate,
+  nowMs: number,
+): Promise<Check> {
   const said = (fault: string | null) => check('chain', fault === null, fault ?? 'leads to Intel’s root')
-  const pem = new TextDecoder().decode(quote.authData.intoV3().certificationData.body)
-  const chains = [collateral.tcb_info_issuer_chain, collateral.qe_identity_issuer_chain, pem].map(readChain)
-  const platform = readChain(collateral.pck_crl_issuer_chain)
-  const [tcb, qe, pck] = chains
-  if (tcb == null || qe == null || pck == null || platform === null) return said('a chain of certificates is missing')
+  const { tcb, qe, pck, platform } = chains
   if (!named(tcb[0], 'Intel SGX TCB Signing') || !named(qe[0], 'Intel SGX TCB Signing')) {
     return said('the collateral is signed by another key of Intel’s than the one for it')
   }
@@ -87,7 +121,7 @@ async function chainsCheck(collateral: Collateral, quote: Quote, root: X509Certi
   if (issuer === undefined || platform[0]?.equal(issuer) !== true) {
     return said('the list of revoked certificates is of another authority than this processor’s key')
   }
-  return said(await listsFault(collateral, platform, root, nowMs))
+  return said(await listsFault(collateral, chains, root, nowMs))
 }
 
 /** The quote's signatures, the collateral's, its times, and the status that Intel gives this firmware: by the library. */
@@ -181,9 +215,9 @@ export async function judgeTdx(
   roots: Roots,
   nowMs: number,
 ): Promise<Judged> {
-  const read = quoteOf(evidence.report)
-  if (read === null) return { checks: [check('report', false, 'no TDX quote')], reportData: null }
-  const { quote, report } = read
+  const quote = quoteOf(evidence.report)
+  if (quote === null) return { checks: [check('report', false, 'no TDX quote')], reportData: null }
+  const { report } = quote
   const { reportData } = report
   const machine = machineChecks(report, policy)
   const collateral = collateralOf(evidence)
@@ -193,11 +227,14 @@ export async function judgeTdx(
     const missing = check('report', false, 'the node has sent no collateral of Intel’s, or not all of it')
     return { checks: [missing, ...machine], reportData }
   }
-  const chains = await chainsCheck(collateral, quote, root, nowMs)
+  const chains = chainsOf(collateral, quote)
+  if (chains === null) {
+    return { checks: [check('chain', false, 'a chain of certificates is missing'), ...machine], reportData }
+  }
   return {
     checks: [
       ...quoteChecks(evidence.report, collateral, rootBytes, policy, nowMs),
-      chains,
+      await chainsCheck(collateral, chains, root, nowMs),
       moduleCheck(report, collateral, policy),
       ...machine,
     ],

@@ -61,7 +61,10 @@ describe('§38: the verdict on a TDX quote', () => {
   })
 
   test('revoked: the processor’s key, or the authority above it', async () => {
-    expect(await wrong(await tdx({}, { revoked: 'key' }))).toEqual(['report: Certificate is revoked'])
+    expect(await wrong(await tdx({}, { revoked: 'key' }))).toEqual([
+      'report: Certificate is revoked',
+      'chain: Intel has revoked this processor’s key',
+    ])
     expect(await wrong(await tdx({}, { revoked: 'authority' }))).toEqual([
       'report: Certificate is revoked',
       'chain: Intel has revoked the authority of this processor’s key',
