@@ -3,7 +3,6 @@ import { attestationNonceBytes, type ExpectedEvidence } from '../../protocol/att
 import { keyConfigOf } from '../../protocol/sealed/key-config.ts'
 import type { Verdict } from '../../protocol/verify/trust.ts'
 import type { SealedNode } from '../../protocol/wire/inference/sealed.ts'
-import { SealedError } from './sealed-error.ts'
 import type { TrustedNode } from './sealed-nodes.ts'
 
 /** Judges what a node shows of its machine. The judges of TDX and SEV-SNP are in the package's `./attestation`. */
@@ -26,29 +25,29 @@ export class AttestedNodes {
 
   constructor(private readonly judge: NodeJudge) {}
 
-  /** Whether there is a verdict on each, so that nobody need be asked. */
-  knows(nodes: readonly TrustedNode[], nowMs: number): boolean {
-    return nodes.every((node) => nowMs < (this.verdicts.get(keyOf(node))?.untilMs ?? 0))
+  /** Those on which there is no verdict now. */
+  unknown(nodes: readonly TrustedNode[], nowMs: number): readonly TrustedNode[] {
+    return nodes.filter((node) => this.verdictOn(node, nowMs) === null)
   }
 
-  /** In their order. Throws `not_attested` where none is good. */
+  /** In their order. */
   good(nodes: readonly TrustedNode[], nowMs: number): readonly TrustedNode[] {
-    const good = nodes.filter((node) => {
-      const verdict = this.verdicts.get(keyOf(node))
-      return verdict?.good === true && nowMs < verdict.untilMs
-    })
-    if (good.length === 0) throw new SealedError('not_attested')
-    return good
+    return nodes.filter((node) => this.verdictOn(node, nowMs) === true)
   }
 
-  /** What the gateway carried for this nonce. A node of which nothing came, is not good. */
+  private verdictOn(node: TrustedNode, nowMs: number): boolean | null {
+    const verdict = this.verdicts.get(keyOf(node))
+    return verdict !== undefined && nowMs < verdict.untilMs ? verdict.good : null
+  }
+
+  /** What the gateway carried for this nonce. A node of which nothing came is not good, unless an earlier verdict on it holds. */
   async judged(
     nodes: readonly TrustedNode[],
     carried: readonly SealedNode[],
     nonce: Uint8Array,
     nowMs: number,
   ): Promise<void> {
-    for (const node of nodes) {
+    for (const node of this.unknown(nodes, nowMs)) {
       const evidence = carried.find(({ node_id }) => node_id === node.nodeId)?.attestation
       const { fingerprint, publicKey } = node
       const verdict = await this.judge.judge(evidence, { fingerprint, keyConfig: keyConfigOf(publicKey), nonce })

@@ -43,12 +43,23 @@ const isElsewhere = (status: number) => status === 429 || status === 502 || stat
 /** How long a gateway's list of nodes is used again, ms, and for how many models and keys. */
 const nodesKeptMs = 10_000
 const listsMax = 64
+/** While one node can answer, the others are asked what runs on them so seldom, and each time so long, ms. */
+const judgedLaterMs = 60_000
+const evidenceMsMax = 30_000
 
 interface Sealable {
   readonly path: string
   readonly model: string
   readonly maxTokens: number | null
   readonly body: Readonly<Record<string, unknown>>
+}
+
+/** Which nodes are asked for: `key` is the same for the same question of the same caller. */
+interface Question {
+  readonly key: string
+  readonly model: string
+  readonly headers: Headers
+  readonly nowMs: number
 }
 
 export function sealedFetch(options: SealedFetchOptions): typeof fetch {
@@ -63,6 +74,7 @@ class Sealing {
   private readonly attested: AttestedNodes | null
   /** Newest last. */
   private readonly lists = new Map<string, { readonly nodes: readonly SealedNode[]; readonly atMs: number }>()
+  private judgedLaterAtMs = Number.NEGATIVE_INFINITY
 
   constructor(private readonly options: SealedFetchOptions) {
     const { trust, attest } = options
@@ -100,27 +112,60 @@ class Sealing {
   ): Promise<readonly TrustedNode[]> {
     const nowMs = (this.options.now ?? Date.now)()
     const key = JSON.stringify([model, headers.get('authorization'), headers.get('x-api-key')])
+    const question: Question = { key, model, headers, nowMs }
     const kept = this.lists.get(key)
     const isNew = anew || kept === undefined || nowMs - kept.atMs >= nodesKeptMs
-    const nodes = isNew ? await this.list(key, model, headers, signal, nowMs) : kept.nodes
+    const nodes = isNew ? await this.list(question, signal) : kept.nodes
     const trusted = trustedNodes(nodes, this.pins, nowMs)
     const { attested } = this
-    if (attested === null) return trusted
-    if (attested.knows(trusted, nowMs)) return attested.good(trusted, nowMs)
+    return attested === null ? trusted : this.attestedOf(attested, trusted, question, signal)
+  }
+
+  /** Throws `not_attested` where none is good. */
+  private async attestedOf(
+    attested: AttestedNodes,
+    trusted: readonly TrustedNode[],
+    question: Question,
+    signal: AbortSignal,
+  ): Promise<readonly TrustedNode[]> {
+    const { nowMs } = question
+    const good = attested.good(trusted, nowMs)
+    const isOpen = attested.unknown(trusted, nowMs).length > 0
+    if (good.length > 0) {
+      if (isOpen) this.judgeLater(attested, question)
+      return good
+    }
+    const judged = isOpen ? await this.judged(attested, question, signal) : good
+    if (judged.length === 0) throw new SealedError('not_attested')
+    return judged
+  }
+
+  /** The good ones of a list that is asked for anew, with the evidence of each node. */
+  private async judged(
+    attested: AttestedNodes,
+    question: Question,
+    signal: AbortSignal,
+  ): Promise<readonly TrustedNode[]> {
+    const { nowMs } = question
     const nonce = newNonce()
-    const carried = await this.list(key, model, headers, signal, nowMs, nonce)
-    const again = trustedNodes(carried, this.pins, nowMs)
-    await attested.judged(again, carried, nonce, nowMs)
-    return attested.good(again, nowMs)
+    const carried = await this.list(question, signal, nonce)
+    const trusted = trustedNodes(carried, this.pins, nowMs)
+    await attested.judged(trusted, carried, nonce, nowMs)
+    return attested.good(trusted, nowMs)
+  }
+
+  /** A node that shows nothing must not hold up what another one can answer. */
+  private judgeLater(attested: AttestedNodes, question: Question): void {
+    const { nowMs } = question
+    if (nowMs - this.judgedLaterAtMs < judgedLaterMs) return
+    this.judgedLaterAtMs = nowMs
+    this.judged(attested, question, AbortSignal.timeout(evidenceMsMax)).catch(() => {})
   }
 
   /** Asks the gateway, and the nodes for evidence where there is a nonce for it. */
   private async list(
-    key: string,
-    model: string,
-    headers: Headers,
+    { key, model, headers, nowMs }: Question,
     signal: AbortSignal,
-    nowMs: number,
     nonce?: Uint8Array,
   ): Promise<readonly SealedNode[]> {
     const query = new URLSearchParams({ model, ...(nonce === undefined ? {} : { nonce: bytesToHex(nonce) }) })

@@ -1,5 +1,6 @@
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { utf8ToBytes } from '@noble/hashes/utils.js'
+import { clientIdPattern } from '../../ids.ts'
 import { foreignAnswer } from '../../protocol/json/foreign-json.ts'
 import { publicKeyOf, sealedKeyMessage } from '../../protocol/sealed/sealed-key.ts'
 import { decodeBase64Url } from '../../protocol/signing/base64.ts'
@@ -26,12 +27,13 @@ export interface Pins {
   trusts(nodeId: string, fingerprint: string): boolean
 }
 
-/** The form is checked where it is used: each key by its signature. */
+/** Ids of nodes stand in paths and on terminals. The form of the rest is checked where it is used: each key by its signature. */
 export function readNodes(value: unknown): readonly SealedNode[] | null {
   const { data } = (value ?? {}) as { readonly data?: unknown }
   if (!Array.isArray(data)) return null
   const isNode = (node: Partial<SealedNode> | null) =>
     typeof node?.node_id === 'string' &&
+    clientIdPattern.test(node.node_id) &&
     typeof node.identity_public_key_ed25519 === 'string' &&
     Array.isArray(node.keys)
   return data.filter(isNode) as readonly SealedNode[]

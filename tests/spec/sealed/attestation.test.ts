@@ -12,6 +12,7 @@ import type { SealedNode, SealedNodeList } from '../../../src/protocol/wire/infe
 import { type AmdMaker, hostTable, makeAmd, snpMeasurement } from '../../support/confidential/amd.ts'
 import { entryOf, startTsmFolder, type TsmFolder } from '../../support/confidential/tsm-folder.ts'
 import { type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
 
 const messages = [{ role: 'user' as const, content: 'hello there' }]
 const text = 'fake-0 fake-1 fake-2 '
@@ -191,6 +192,44 @@ describe('§38: evidence of machines', () => {
     expect(await faultOf(ask(openai, 'm-d'))).toBe('not_attested')
   })
 
+  test('a node that shows nothing holds up no request that another can answer, and is asked again', async () => {
+    const told: string[] = []
+    let aheadMs = 0
+    let shows = false
+    const beganMs = Date.now()
+    const held = Promise.withResolvers<void>()
+    const heldList = Promise.withResolvers<void>()
+    const tampered = through((nodes) =>
+      nodes.map(({ attestation, ...node }) =>
+        attestation === undefined || (node.node_id === pool.direct.nodeId && !shows) ? node : { ...node, attestation },
+      ),
+    )
+    const openai = new OpenAI({
+      ...{ baseURL: `${pool.gateway.url}/v1`, apiKey: pool.customer.key, maxRetries: 0 },
+      fetch: sealedFetch({
+        ...{ gateway: pool.gateway.url, trust: trusted(), attest: judge(told), now: () => beganMs + aheadMs },
+        fetch: async (url, init) => {
+          if (aheadMs > 0 && url.includes('nonce=')) {
+            heldList.resolve()
+            await held.promise
+          }
+          return tampered(url, init)
+        },
+      }),
+    })
+    await ask(openai)
+    aheadMs = 61_000
+    await ask(openai)
+    await heldList.promise
+    expect((await ask(openai)).choices[0]?.message.content).toBe(text)
+    shows = true
+    held.resolve()
+    await waitUntil('both are judged', () => told.includes(`${pool.direct.nodeId} good`))
+    // The verdict that holds was not looked for again.
+    expect(told.filter((line) => line.startsWith(pool.tunnelled.nodeId))).toHaveLength(1)
+    expect((await ask(openai, 'm-d')).choices[0]?.message.content).toBe(text)
+  })
+
   test('an agent whose owner has not asked for it shows nothing, and only the gateway may ask', async () => {
     const local = await fetch(`${pool.direct.node.url}/svc/v1/attestation/${nonce}`)
     expect([local.status, ((await local.json()) as { code: string }).code]).toEqual([401, 'missing_credentials'])
@@ -210,8 +249,15 @@ async function penstock(args: readonly string[]): Promise<readonly [string, stri
   return [out, err, await child.exited]
 }
 
+interface Told {
+  readonly verdicts: readonly {
+    readonly subject: string
+    readonly checks: readonly { readonly name: string; readonly ok: unknown }[]
+  }[]
+}
+
 describe('§38: the commands', () => {
-  test('verify attestation tells each check; seal --measurements refuses what it cannot judge', async () => {
+  test('verify attestation tells each check of each node, also of those that show nothing; seal --measurements refuses what it cannot judge', async () => {
     const file = join(dir, 'list.json')
     const rules = join(dir, 'measurements.json')
     writeFileSync(file, await (await list(`model=m-t&nonce=${nonce}`)).text())
@@ -227,12 +273,32 @@ describe('§38: the commands', () => {
       '--json',
     ])
     expect([code, said]).toEqual([1, ''])
-    const { verdicts } = JSON.parse(out) as {
-      readonly verdicts: readonly { readonly checks: readonly { readonly name: string; readonly ok: unknown }[] }[]
-    }
+    const { verdicts } = JSON.parse(out) as Told
     const wrong = verdicts.flatMap(({ checks }) => checks.filter(({ ok }) => ok === false).map(({ name }) => name))
     // All that hangs on AMD's own root, and nothing else.
     expect(wrong).toEqual(['chain', 'revocation'])
+    const both = (await (await list(`model=m-1&nonce=${nonce}`)).json()) as SealedNodeList
+    const [shown, silent] = both.data
+    const mixed = [
+      { ...shown, keys: silent?.keys },
+      { ...silent, attestation: undefined },
+    ]
+    writeFileSync(file, JSON.stringify({ object: 'list', data: mixed }))
+    const all = await penstock(['verify', 'attestation', file, '--measurements', rules, '--nonce', nonce, '--json'])
+    const { verdicts: told } = JSON.parse(all[0]) as Told
+    const wrongOf = (at: number) => told[at]?.checks.filter(({ ok }) => ok === false).map(({ name }) => name)
+    expect([all[2], wrongOf(0), wrongOf(1)]).toEqual([1, ['node', 'chain', 'revocation'], ['evidence']])
+    expect(told.map(({ subject }) => subject)).toEqual([`${shown?.node_id} sev_guest`, silent?.node_id ?? ''])
+    const [, unknown, unverifiable] = await penstock([
+      'verify',
+      'attestation',
+      file,
+      '--measurements',
+      rules,
+      '--pin',
+      `SHA256:${'A'.repeat(43)}`,
+    ])
+    expect([unknown, unverifiable]).toEqual([expect.stringContaining('No node of this list has the fingerprint'), 4])
     expect((await penstock(['verify', 'attestation', file]))[1]).toContain('--measurements FILE')
     expect((await penstock(['verify', 'attestation', rules, '--measurements', rules]))[2]).toBe(4)
     writeFileSync(rules, '{"snp":[]}')

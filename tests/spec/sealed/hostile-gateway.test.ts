@@ -97,6 +97,12 @@ describe('§38: a gateway that lies about keys and nodes', () => {
     expect(await noticed(() => [lie])).toBe('node_not_pinned')
   })
 
+  test('ids of nodes that would write on the terminal of whoever reads them are none', async () => {
+    for (const id of ['node\u001b[2J', 'node one', '../nodes', '']) {
+      expect(await noticed((nodes) => nodes.map((node) => ({ ...node, node_id: id })))).toBe('no_node')
+    }
+  })
+
   test('a key that has ended, said to be in use', async () => {
     const [node] = await list()
     const keys = node.keys.map((key) => ({ ...key, not_after: '2099-01-01T00:00:00.000Z' }))

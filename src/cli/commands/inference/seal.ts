@@ -3,6 +3,7 @@ import { portInUse } from '../../../host/port-holder.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { CliFailure, UsageFault } from '../../frame/failure.ts'
 import { listenAddress } from '../../frame/listen-address.ts'
+import { printable } from '../../frame/terminal.ts'
 import { untilSignal } from '../../frame/until-signal.ts'
 import { machineJudge } from '../../seal/machine-judge.ts'
 import { PinBook } from '../../seal/pin-book.ts'
@@ -63,7 +64,8 @@ export const seal: Verb = {
       if (gpuCheck !== undefined && measurements === undefined) {
         throw new UsageFault('--gpu-check needs --measurements FILE')
       }
-      const tell = (line: string) => terminal.err(`${line}\n`)
+      // Gateways and nodes choose some of its words.
+      const tell = (line: string) => terminal.err(`${printable(line)}\n`)
       const attest = measurements === undefined ? null : await machineJudge({ measurements, gpuCheck }, tell)
       const pins = new PinBook({ env: session.env, named, tell })
       const padding = !options['no-padding']

@@ -1,9 +1,10 @@
-import { attestationObject, type ExpectedEvidence, isAttestationNonce } from '../../../protocol/attestation/evidence.ts'
-import { fieldsOf, listOf, textOf } from '../../../protocol/verify/given.ts'
+import { type ExpectedEvidence, isAttestationNonce } from '../../../protocol/attestation/evidence.ts'
+import { textOf } from '../../../protocol/verify/given.ts'
 import { action, type OptionValues } from '../../frame/action.ts'
 import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
 import { fields } from '../../frame/table.ts'
 import { machineJudgeOptions } from '../../seal/machine-judge.ts'
+import { fingerprintOf, type Shown, shownIn, verdictOn } from './listed-evidence.ts'
 import { readFile, verdictLines } from './verdict-text.ts'
 
 const options = {
@@ -21,19 +22,6 @@ const options = {
     about: 'A program that checks what GPUs have signed, for the nonce that is its argument',
   },
 } as const
-
-const nodesMax = 64
-
-/** One node's evidence, or each of a list as `GET /v1/sealed/nodes?nonce=…` answers. */
-function evidenceIn(value: unknown): readonly unknown[] {
-  const given = fieldsOf(value)
-  if (given.object === attestationObject) return [given]
-  const found = listOf(given.data)
-    .slice(0, nodesMax)
-    .flatMap((node) => fieldsOf(node).attestation ?? [])
-  if (found.length > 0) return found
-  throw new CliFailure('This is not the evidence of a computer.', [], exitCodes.unverifiable)
-}
 
 function timeOf(text: string | undefined): number {
   const ms = text === undefined ? Date.now() : Date.parse(text)
@@ -53,6 +41,15 @@ function expectedOf({ pin, nonce }: OptionValues<typeof options>): ExpectedEvide
   }
 }
 
+/** Those to look at: of a list with `--pin` the one that it names. */
+function asked(all: readonly Shown[], fingerprint: string | null): readonly Shown[] {
+  const unverifiable = (detail: string) => new CliFailure(detail, [], exitCodes.unverifiable)
+  if (all.length === 0) throw unverifiable('This is not the evidence of a computer.')
+  const named = all.filter(({ node }) => fingerprint === null || node === null || fingerprintOf(node) === fingerprint)
+  if (named.length === 0) throw unverifiable(`No node of this list has the fingerprint ${fingerprint}.`)
+  return named
+}
+
 export const verifyAttestation = action({
   about: 'Check what a confidential computer shows of itself: who signed it, what runs there, and for which key',
   operands: [
@@ -69,10 +66,12 @@ export const verifyAttestation = action({
     const nowMs = timeOf(given.at)
     const expected = expectedOf(given)
     const judging = { ...(await machineJudgeOptions({ measurements, gpuCheck })), now: () => nowMs }
-    const all = evidenceIn(await readFile(session, operands[0] ?? ''))
+    const all = asked(shownIn(await readFile(session, operands[0] ?? '')), expected.fingerprint)
     // What checks certificates is large, and only those who ask for it load it.
     const { judgeEvidence } = await import('../../../client/attestation/judge.ts')
-    const verdicts = await Promise.all(all.map((one) => judgeEvidence(one, expected, judging)))
+    const verdicts = await Promise.all(
+      all.map(async (one) => verdictOn(one, await judgeEvidence(one.evidence, expected, judging))),
+    )
     const valid = verdicts.every((one) => one.valid)
     const told = verdicts.map(({ checkpoint: _, ...rest }) => rest)
     session.show(json, { valid, verdicts: told }, () => fields(session.terminal, verdicts.flatMap(verdictLines)))
