@@ -31,8 +31,8 @@ export interface AttestOptions {
   readonly waitMs?: number
 }
 
-/** Requests for evidence that wait at most, and how long each waits for its own, ms. The hardware makes one at a time. */
-export const waitingMax = 8
+/** Requests for evidence that have not ended, at most, and how long each waits for its own, ms. The hardware makes one at a time. */
+export const turnsMax = 8
 const evidenceMs = 15_000
 const busyRetrySeconds = 1
 const collateralBytesMax = 160 * 1024
@@ -75,23 +75,27 @@ export interface AttesterParts {
 
 /** Has this machine say what runs on it, for one client's nonce at a time (§38). */
 export class Attester {
-  private waiting = 0
+  /** Turns that have not ended, whether somebody still waits for them or not. */
+  private turns = 0
   private last: Promise<unknown> = Promise.resolve()
 
   constructor(private readonly parts: AttesterParts) {}
 
   /** Rejects with `Problem`: nothing of what went wrong on this machine is told. */
   async attest(nonce: string, signal: AbortSignal): Promise<Attestation> {
-    if (this.waiting >= waitingMax) throw new Problem('capacity_exhausted', { retryAfterSeconds: busyRetrySeconds })
-    this.waiting++
+    if (this.turns >= turnsMax) throw new Problem('capacity_exhausted', { retryAfterSeconds: busyRetrySeconds })
+    this.turns++
     const leaving = new AbortController()
     const gone = AbortSignal.any([signal, leaving.signal])
     const turn = this.last.then(() => {
       gone.throwIfAborted()
       return this.collect(nonce, gone)
     })
-    // A report that the kernel never gives holds up those behind it, and each of them ends after its own time.
-    this.last = turn.catch(() => {})
+    // A report that the kernel never gives holds up those behind it. Each of them ends after its own time, and keeps its place.
+    this.last = turn.then(
+      () => this.turns--,
+      () => this.turns--,
+    )
     try {
       return await within(this.parts.options.waitMs ?? evidenceMs, turn)
     } catch (error) {
@@ -101,7 +105,6 @@ export class Attester {
       throw new Problem('upstream_error')
     } finally {
       leaving.abort()
-      this.waiting--
     }
   }
 
