@@ -1,3 +1,10 @@
+import { chat } from '../../actors/operations/chat.ts'
+import { completions } from '../../actors/operations/completions.ts'
+import { embeddings } from '../../actors/operations/embeddings.ts'
+import { messages } from '../../actors/operations/messages.ts'
+import type { Operation } from '../../actors/operations/operation.ts'
+import { responses } from '../../actors/operations/responses.ts'
+import { gatewayRefusal } from '../../client/sealed/sealed-error.ts'
 import {
   type NodeJudge,
   type Pins,
@@ -12,7 +19,8 @@ import type { Envelope } from '../../protocol/json/problem-response.ts'
 import { sealedOperationPaths } from '../../protocol/wire/inference/sealed.ts'
 import { isoTime } from '../../time.ts'
 import { answerOllama, ollamaPaths, spokenVersion } from './ollama-door.ts'
-import { doorHeaders, refusalOf } from './refusals.ts'
+import { doorHeaders, GatewayUnreachable, refusalOf } from './refusals.ts'
+import { toldAnswer } from './told-answer.ts'
 
 export interface SealDoorOptions {
   readonly hostname: string
@@ -34,6 +42,20 @@ export interface SealDoor {
   readonly port: number
   stop(): Promise<void>
 }
+
+/** Rejects with `GatewayUnreachable`, and with the reason of a signal that aborts. */
+async function reached(url: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(url, init)
+  } catch (error) {
+    init.signal?.throwIfAborted()
+    throw new GatewayUnreachable('fetch', { cause: error })
+  }
+}
+
+const operationAt: ReadonlyMap<string, Operation> = new Map(
+  [chat, completions, embeddings, messages, responses].map((operation) => [operation.path, operation as Operation]),
+)
 
 const modelsBytesMax = 8 * 1024 * 1024
 const bodyBytesMax = 64 * 1024 * 1024
@@ -74,7 +96,7 @@ class Door {
     this.gateway = gateway.replace(/\/+$/, '')
     this.authorization = { authorization: `Bearer ${key}` }
     this.sealed = sealedFetch({
-      ...{ gateway, trust: pins, padding },
+      ...{ gateway, trust: pins, padding, fetch: reached },
       ...(onNode === undefined ? {} : { onNode }),
       ...(attest === undefined ? {} : { attest }),
     })
@@ -87,7 +109,8 @@ class Door {
       this.checkCaller(request)
       return await this.route(pathname, request)
     } catch (error) {
-      return refusalOf(error, envelope)
+      // Whoever has left hears nothing.
+      return request.signal.aborted ? new Response(null, { status: 499 }) : refusalOf(error, envelope)
     }
   }
 
@@ -112,24 +135,33 @@ class Door {
     return this.seal(path, await request.text(), request.signal)
   }
 
-  seal(path: string, body: string, signal: AbortSignal): Promise<Response> {
+  async seal(path: string, body: string, signal: AbortSignal): Promise<Response> {
     const headers = { ...this.authorization, 'content-type': 'application/json' }
-    return this.sealed(this.gateway + path, { method: 'POST', headers, body, signal })
+    const response = await this.sealed(this.gateway + path, { method: 'POST', headers, body, signal })
+    const operation = operationAt.get(path.replace(base, ''))
+    if (operation === undefined) throw new Problem('route_not_found')
+    return toldAnswer(response, operation, body)
   }
 
   /** The gateway knows its list of models anyway. */
   private async passed(path: string, { headers: sent, signal }: Request): Promise<Response> {
     const version = sent.get('anthropic-version')
     const headers = { ...this.authorization, ...(version === null ? {} : { 'anthropic-version': version }) }
-    const response = await fetch(this.gateway + path, { headers, signal })
+    const response = await reached(this.gateway + path, { headers, signal })
     const type = response.headers.get('content-type') ?? 'application/json'
     return new Response(response.body, { status: response.status, headers: { ...doorHeaders, 'content-type': type } })
   }
 
   private async list(signal: AbortSignal): Promise<readonly { readonly id: string; readonly created: number }[]> {
-    const response = await fetch(`${this.gateway}/v1/models`, { headers: this.authorization, signal })
-    const { data } = ((await foreignAnswer(response, modelsBytesMax)) ?? {}) as { readonly data?: unknown }
-    if (response.status !== 200 || !Array.isArray(data)) throw new SealedError('gateway_failed', response.status)
+    const response = await reached(`${this.gateway}/v1/models`, { headers: this.authorization, signal })
+    const { data, error } = ((await foreignAnswer(response, modelsBytesMax)) ?? {}) as {
+      readonly data?: unknown
+      readonly error?: { readonly code?: unknown; readonly message?: unknown }
+    }
+    if (response.status !== 200 || !Array.isArray(data)) {
+      const refusal = gatewayRefusal({ code: error?.code, detail: error?.message })
+      throw new SealedError('gateway_failed', response.status, refusal)
+    }
     return data.flatMap(({ id, created }: { readonly id?: unknown; readonly created?: unknown }) =>
       typeof id === 'string' ? [{ id, created: typeof created === 'number' ? created : 0 }] : [],
     )

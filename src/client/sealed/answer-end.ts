@@ -8,6 +8,8 @@ const lastLines = [
   'event: error',
   'data: {"error":',
 ] as const
+/** In an event of chat or completions that ends with an error. Inside of a text its quotation marks would be escaped. */
+const failure = '"usage":false,"error":{'
 /** No line of interest is longer; of a longer one only its beginning is looked at. */
 const keptUnits = 64
 
@@ -32,6 +34,7 @@ export class AnswerEnd {
       this.last = (this.last + text).trimEnd().slice(-1)
       return
     }
+    this.done ||= text.includes(failure)
     const lines = text.split('\n')
     for (const [at, part] of lines.entries()) {
       if (at > 0) {

@@ -1,9 +1,12 @@
 import { type Problem, type ProblemCode, problemKind } from '../../errors.ts'
 
-/** `error.type` of the OpenAI-compatible envelope by status (§2). */
-export function openAiErrorType(code: ProblemCode): string {
-  if (code === 'daily_token_quota_exceeded') return 'insufficient_quota'
-  switch (problemKind(code).status) {
+/** `error.type` of the OpenAI-compatible envelope (§2). */
+export const openAiErrorType = (code: ProblemCode): string =>
+  code === 'daily_token_quota_exceeded' ? 'insufficient_quota' : openAiTypeOf(problemKind(code).status)
+
+/** The same by status alone. */
+export function openAiTypeOf(status: number): string {
+  switch (status) {
     case 401:
       return 'authentication_error'
     case 402:
