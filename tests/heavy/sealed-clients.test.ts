@@ -4,14 +4,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PinBook } from '../../src/cli/seal/pin-book.ts'
 import { type SealDoor, startSealDoor } from '../../src/cli/seal/seal-door.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { keyConfigPath } from '../../src/protocol/sealed/ehbp.ts'
 import { type AgentNode, startAgentNode } from '../support/clients/agent-node.ts'
 import { agentPrograms } from '../support/clients/agent-programs.ts'
 import { isDone, programsOf, startMs } from '../support/clients/agent-run.ts'
 import { compiled, toldBy } from '../support/clients/compiled.ts'
 import { pythonWith, told } from '../support/clients/python.ts'
 import { goEhbp, pythonEhbp, throughDoor } from '../support/clients/sealed-suites.ts'
+import { ageSealedKeys } from '../support/nodes/aged-keys.ts'
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
 import { patientTimes, type SealedPool, startSealedPool } from '../support/pools/sealed-pool.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 /** Clients take many seconds to be loaded on a busy machine. */
 const slowMs = 480_000
@@ -81,6 +85,68 @@ describe('§38: EHBP’s own clients: whole, streamed, a refusal inside the seal
       const run = (more = {}) => told(python ?? '', 'ehbp_client.py', { ...env(), ...more })
       expect(await run()).toEqual(pythonEhbp.facts as object)
       await leaves(() => run({ LEAVE: '1' }))
+    },
+    slowMs,
+  )
+})
+
+/** Runs the client with the key that it got before: first while the node has that, then while it still opens for it, then not any more. */
+async function overRotations(run: (more: Readonly<Record<string, string>>) => Promise<unknown>): Promise<unknown[]> {
+  const server = startFakeNode({ models: ['m-1'], answer: { chunks: 3 } })
+  const { enrollment_token: token } = await enrollmentToken(pool.gateway, pool.customer.customerId)
+  let agent = await startAgent({
+    gatewayUrl: pool.gateway.url,
+    token,
+    runtimes: [server.url],
+    runtimeTimes: patientTimes,
+  })
+  try {
+    const { nodeId } = agent
+    const config = async () => {
+      const url = `${pool.second.url}/v1/sealed/nodes/${nodeId}${keyConfigPath}`
+      const response = await fetch(url, { headers: { authorization: `Bearer ${pool.customer.key}` } })
+      return response.ok ? Buffer.from(await response.arrayBuffer()).toString('base64') : ''
+    }
+    await untilState(pool.second, nodeId, 'ready')
+    await waitUntil('the node offers a key', async () => (await config()) !== '')
+    const held = { NODE_ID: nodeId, CONFIG: await config() }
+    const heard = [await run(held)]
+    for (const ended of [false, true]) {
+      const before = await config()
+      await agent.node.stop()
+      ageSealedKeys(agent.node.folder, ended)
+      agent = await agent.restart()
+      await waitUntil('the new key is offered', async () => !['', before].includes(await config()))
+      await untilState(pool.second, nodeId, 'ready')
+      heard.push(await run(held))
+    }
+    return heard
+  } finally {
+    await agent.remove()
+    server.stop()
+  }
+}
+
+const whole = 'fake-0 fake-1 fake-2 '
+const kept = { replaced: false, whole }
+const rotated = [kept, kept, { replaced: true, whole }]
+
+describe('§38: EHBP’s own clients while the node’s key rotates: the old one opens for a while, then they are told', () => {
+  test.skipIf(typeof go === 'string')(
+    'for Go',
+    async () => {
+      if (typeof go === 'string') return
+      expect(await overRotations((more) => toldBy(go, 'held', { ...env(), ...more }))).toEqual(rotated)
+    },
+    slowMs,
+  )
+
+  test.skipIf(python === null)(
+    'for Python',
+    async () => {
+      expect(await overRotations((more) => told(python ?? '', 'ehbp_client.py', { ...env(), ...more }))).toEqual(
+        rotated,
+      )
     },
     slowMs,
   )

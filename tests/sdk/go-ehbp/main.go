@@ -3,6 +3,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -30,8 +31,7 @@ func base(node string) string {
 	return gateway + "/v1/sealed/nodes/" + node
 }
 
-// A client that seals for the key of one node.
-func sealingFor(node string) *http.Client {
+func configOf(node string) []byte {
 	request, err := http.NewRequest("GET", base(node)+"/.well-known/hpke-keys", nil)
 	must(err)
 	request.Header.Set("Authorization", "Bearer "+key)
@@ -39,6 +39,15 @@ func sealingFor(node string) *http.Client {
 	must(err)
 	config, err := io.ReadAll(response.Body)
 	must(err)
+	return config
+}
+
+// A client that seals for the key of one node.
+func sealingFor(node string) *http.Client {
+	return sealingWith(configOf(node))
+}
+
+func sealingWith(config []byte) *http.Client {
 	transport, err := client.NewTransportWithConfig(gateway, config)
 	must(err)
 	return &http.Client{Transport: transport}
@@ -96,6 +105,22 @@ func all() map[string]any {
 	}
 }
 
+// Seals for the key that CONFIG has from before, and for the present one where the node says that it has another.
+func held() map[string]any {
+	config, err := base64.StdEncoding.DecodeString(os.Getenv("CONFIG"))
+	must(err)
+	response, err := sealingWith(config).Do(asked(map[string]any{}, node))
+	replaced := identity.IsKeyConfigError(err)
+	if replaced {
+		response, err = sealingFor(node).Do(asked(map[string]any{}, node))
+	}
+	must(err)
+	defer response.Body.Close()
+	var answer completion
+	must(json.NewDecoder(response.Body).Decode(&answer))
+	return map[string]any{"replaced": replaced, "whole": answer.Choices[0].Message.Content}
+}
+
 // Leaves in the middle of a stream.
 func leave() map[string]any {
 	response, err := sealingFor(node).Do(asked(map[string]any{"stream": true}, node))
@@ -108,6 +133,6 @@ func leave() map[string]any {
 }
 
 func main() {
-	told := map[string]func() map[string]any{"all": all, "leave": leave}
+	told := map[string]func() map[string]any{"all": all, "held": held, "leave": leave}
 	must(json.NewEncoder(os.Stdout).Encode(told[os.Args[1]]()))
 }

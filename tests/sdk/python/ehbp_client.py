@@ -1,5 +1,6 @@
 """Sealed chat with EHBP's own client for Python, alone and under the package `openai`. Prints what came as JSON."""
 
+import base64
 import json
 import os
 import sys
@@ -28,8 +29,20 @@ def asked(**more):
     return {"model": "m-1", "messages": hello, **more}
 
 
-client = Client.with_config(gateway, config(node))
 path = f"/v1/sealed/nodes/{node}/chat/completions"
+
+# Seals for the key that CONFIG has from before, and for the present one where the node says that it has another.
+if "CONFIG" in os.environ:
+    replaced = False
+    try:
+        answer = Client.with_config(gateway, base64.b64decode(os.environ["CONFIG"])).post(path, json_body=asked(), headers=headers)
+    except KeyConfigMismatchError:
+        replaced = True
+        answer = Client.with_config(gateway, config(node)).post(path, json_body=asked(), headers=headers)
+    print(json.dumps({"replaced": replaced, "whole": answer.json()["choices"][0]["message"]["content"]}))
+    sys.exit(0)
+
+client = Client.with_config(gateway, config(node))
 
 if os.environ.get("LEAVE") == "1":
     with client.stream("POST", path, json_body=asked(stream=True), headers=headers) as response:

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import { hasBrowser, launchBrowser, openConsole } from '../../support/console/console.ts'
 import { type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
 
@@ -14,15 +14,19 @@ let env: Record<string, string>
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'penstock-programs-'))
-  const build = [process.execPath, 'build', 'src/client/private-jobs.ts', '--target', 'browser']
-  const built = Bun.spawn([...build, '--outfile', join(folder, 'client.js')], { cwd: root, stdout: 'ignore' })
-  expect(await built.exited).toBe(0)
+  for (const [source, file] of [
+    ['src/client/private-jobs.ts', 'client.js'],
+    ['node_modules/ehbp/dist/esm/index.js', 'ehbp.js'],
+  ] as const) {
+    const build = [process.execPath, 'build', source, '--target', 'browser', '--outfile', join(folder, file)]
+    expect(await Bun.spawn(build, { cwd: root, stdout: 'ignore' }).exited).toBe(0)
+  }
   page = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
     fetch: (request) =>
-      new URL(request.url).pathname === '/client.js'
-        ? new Response(Bun.file(join(folder, 'client.js')))
+      request.url.endsWith('.js')
+        ? new Response(Bun.file(join(folder, basename(request.url))))
         : new Response('<!doctype html><title>page</title>', { headers: { 'content-type': 'text/html' } }),
   })
   pool = await startSealedPool({
@@ -112,6 +116,61 @@ test.skipIf(!hasBrowser)('§38: sealedFetch in a browser, on a page that the ope
     await browser.close()
   }
 })
+
+test.skipIf(!hasBrowser)(
+  '§38: the published client in a browser: whole, streamed, left, and with another node’s key',
+  async () => {
+    const browser = await launchBrowser()
+    const [server] = pool.servers
+    try {
+      const tab = await browser.newPage()
+      await tab.goto(`http://127.0.0.1:${page.port}/`)
+      const given = {
+        ...{ gateway: pool.second.url, key: pool.customer.key },
+        ...{ nodeId: pool.tunnelled.nodeId, other: pool.direct.nodeId },
+        ...{ whole: body(false), streamed: body(true) },
+      }
+      type Given = typeof given & { readonly leaves: boolean }
+      const run = (leaves: boolean) =>
+        tab.evaluate(
+          async ({ gateway, key, nodeId, other, whole, streamed, leaves }: Given) => {
+            const { Identity, Transport } = (await import('/ehbp.js' as string)) as typeof import('ehbp')
+            const base = (id: string) => `${gateway}/v1/sealed/nodes/${id}`
+            const headers = { authorization: `Bearer ${key}`, 'x-svc-model': 'm-1', 'content-type': 'application/json' }
+            const client = async (id: string) => {
+              const config = await (await fetch(`${base(id)}/.well-known/hpke-keys`, { headers })).arrayBuffer()
+              const identity = await Identity.unmarshalPublicConfig(new Uint8Array(config))
+              return new Transport(identity, new URL(gateway).host)
+            }
+            const url = `${base(nodeId)}/chat/completions`
+            const own = await client(nodeId)
+            const stream = await own.post(url, streamed, { headers })
+            if (leaves) {
+              const reader = stream.body?.getReader()
+              await reader?.read()
+              await reader?.cancel()
+              return null
+            }
+            const text = await stream.text()
+            const answer = (await (await own.post(url, whole, { headers })).json()) as {
+              choices: { message: { content: string } }[]
+            }
+            const wrong = await (await client(other)).post(url, whole, { headers }).catch((error: Error) => error.name)
+            return [answer.choices[0]?.message.content, text.endsWith('data: [DONE]\n\n'), wrong]
+          },
+          { ...given, leaves },
+        )
+      expect(await run(false)).toEqual([text, true, 'KeyConfigMismatchError'])
+      server.setFaults({ kind: 'stall', afterChunks: 2 })
+      const aborted = server.nextAbort()
+      await run(true)
+      expect((await aborted).outcome).toBe('aborted')
+    } finally {
+      server.clearFaults()
+      await browser.close()
+    }
+  },
+)
 
 test.skipIf(!hasBrowser)('§38: Try it seals in the browser, and says which fingerprint is none', async () => {
   const browser = await launchBrowser()

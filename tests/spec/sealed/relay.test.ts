@@ -197,12 +197,21 @@ describe('§38: sealedFetch', () => {
     }
     await waitUntil('the node is ready', async () => (await keyIds()) !== '')
     expect([await ask(), await ask(), lists]).toEqual([text, text, 1])
+    const published = await official(gateway, agent.nodeId)
+    const answerTo = (client: Transport) =>
+      client.post(chatUrl(gateway, agent.nodeId), JSON.stringify({ model: 'm-r', messages }), init('m-r')).then(
+        ({ status }) => status,
+        (error: unknown) => (error as Error).name,
+      )
+    expect(await answerTo(published)).toBe(200)
     const before = await keyIds()
     await agent.node.stop()
     rmSync(join(folder, 'sealed-keys.json'))
     agent = await agent.restart()
     await waitUntil('the new key is offered', async () => ![before, ''].includes(await keyIds()))
     expect([await ask(), lists]).toEqual([text, 2])
+    expect(await answerTo(published)).toBe('KeyConfigMismatchError')
+    expect(await answerTo(await official(gateway, agent.nodeId))).toBe(200)
     await agent.remove()
     server.stop()
   })
