@@ -28,9 +28,14 @@ export interface SealedAnswer {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** No key of the node opens the request: it has done nothing, and the client asks for its keys again. */
-export class KeyMismatch extends Error {
-  override readonly name = 'KeyMismatch'
+/** No key of the node opens the request: it has done nothing, and the client asks for its keys again. EHBP has a status of its own for it. */
+export class KeyMismatch extends Problem {
+  constructor() {
+    super('invalid_request')
+  }
+  override get status(): number {
+    return 422
+  }
 }
 
 /** Failures before the node has said anything: the client's side seals for another node, which nobody here could. */

@@ -138,7 +138,7 @@ export class SealedDoor implements InferencePlace {
       return new Response(null, { status: clientClosedStatus })
     }
     if (error instanceof KeyMismatch) {
-      line.refused(422, 'invalid_request')
+      line.refused(error.status, error.code)
       return keyMismatch(this.context.base, line.requestId)
     }
     const place = { requestId: line.requestId, route: this.route, sent: request.headers }
