@@ -34,6 +34,7 @@ npm run bench -- aimed [--write]       the longest turn, and what is written, fo
 npm run bench -- embeddings [--write]  one large request on one, two and four nodes
 npm run bench -- drains [--write]      connections that are reset while a gateway ends
 npm run bench -- memory [--write]      large answers asked for at once: memory, and what others notice
+npm run bench -- sealed [--write]      sealed streams against unsealed ones, by processor time
 npm run bench -- ledger [--write]      paid requests through the ledger, in groups and with a transaction each
 
   --only a,b     cases: ${caseNames.join(' ')}
@@ -95,6 +96,7 @@ const benches = [
   'embeddings',
   'drains',
   'memory',
+  'sealed',
 ] as const
 export type Bench = (typeof benches)[number]
 

@@ -38,6 +38,8 @@ export interface Program {
 export interface Launch {
   readonly cpu?: string | null | undefined
   readonly env?: Readonly<Record<string, string>>
+  /** Whether it is told something on its standard input. */
+  readonly stdin?: boolean
   /** An open file for what it writes to stderr; default: nowhere. */
   readonly stderr?: number
 }
@@ -51,12 +53,12 @@ export const onCpu = (cpu: string | null | undefined, command: readonly string[]
   cpu == null ? command : ['taskset', '-c', cpu, ...command]
 
 /** Its own process group: Ctrl-C reaches this process only, which then stops the others in order. */
-export function launch(command: readonly string[], { cpu, env = {}, stderr }: Launch = {}): Program {
+export function launch(command: readonly string[], { cpu, env = {}, stderr, stdin }: Launch = {}): Program {
   const [program = '', ...args] = onCpu(cpu, [...raised, ...command])
   const child = spawn(program, args, {
     cwd: root,
     env: { PATH: process.env.PATH ?? '', BUN_CONFIG_MAX_HTTP_REQUESTS: '65535', ...env },
-    stdio: ['ignore', 'pipe', stderr ?? 'ignore'],
+    stdio: [stdin === true ? 'pipe' : 'ignore', 'pipe', stderr ?? 'ignore'],
     detached: true,
   })
   const exited = new Promise<void>((done) => {

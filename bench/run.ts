@@ -20,6 +20,7 @@ import { compareProcesses } from './processes.ts'
 import { benchPromises } from './promises.ts'
 import { writeSection } from './results.ts'
 import { RigError, stopAll } from './rig.ts'
+import { benchSealed } from './sealed.ts'
 import { compareTunnel } from './tunnel.ts'
 
 async function gateway(options: Options): Promise<string> {
@@ -49,6 +50,7 @@ const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = 
   drains: (options) => benchDrains(options),
   memory: (options) => benchMemory(options),
   embeddings: (options) => benchEmbeddings(options),
+  sealed: benchSealed,
 }
 
 async function run(): Promise<void> {
