@@ -9,8 +9,10 @@ import { startTestGateway, type TestCustomer, type TestGateway } from '../suppor
 import { type GatewayProcess, spawnGateway } from '../support/gateways/gateway-process.ts'
 import { everyRow } from '../support/leaks/every-row.ts'
 import { countInMemory } from '../support/leaks/process-memory.ts'
+import { type Collector, startCollector } from '../support/money/collector.ts'
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
 import { patientTimes } from '../support/pools/sealed-pool.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 /** Made while the test runs: no program has them in its own text. */
 const marker = (name: string) => `${name}-${crypto.randomUUID()}`
@@ -23,13 +25,15 @@ let process: GatewayProcess
 let server: FakeNode
 let agent: TestAgent
 let customer: TestCustomer
+let collector: Collector
 
 beforeAll(async () => {
+  collector = startCollector()
   folder = mkdtempSync(join(tmpdir(), 'penstock-memory-'))
   logFile = join(folder, 'log')
   log = openSync(logFile, 'w')
   gateway = await startTestGateway({
-    env: { SVC_LOG_LEVEL: 'debug', SVC_PROCESSES: '1' },
+    env: { SVC_LOG_LEVEL: 'debug', SVC_PROCESSES: '1', OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/` },
     launch: async (env) => {
       process = await spawnGateway(env, log)
       return process
@@ -45,6 +49,7 @@ afterAll(async () => {
   await agent.remove()
   server.stop()
   await gateway.stop()
+  collector.stop()
   closeSync(log)
   rmSync(folder, { recursive: true })
 })
@@ -64,7 +69,13 @@ async function asked(client: OpenAI, prompt: string): Promise<{ readonly during:
   return { during, after: countInMemory(process.pid, prompt) + countInMemory(process.pid, answered) }
 }
 
-test('§38: a marker in prompt and answer stands nowhere in gateway, log and database; unsealed the search finds it', async () => {
+/** Of the server: all connections, and what works beside them. They share the pages that they have read and written. */
+async function inDatabase(...markers: readonly string[]): Promise<number> {
+  const rows = await gateway.database.sql<{ pid: number }[]>`select pid from pg_stat_activity`
+  return rows.flatMap(({ pid }) => markers.map((marker) => countInMemory(pid, marker))).reduce((sum, n) => sum + n, 0)
+}
+
+test('§38: a marker in prompt and answer stands nowhere in gateway, log, spans and database; unsealed the search finds it', async () => {
   const options = { baseURL: `${gateway.url}/v1`, apiKey: customer.key, maxRetries: 0 }
   const fetch = sealedFetch({ gateway: gateway.url, trust: [agent.node.fingerprint] })
   const secret = marker('prompt')
@@ -74,10 +85,16 @@ test('§38: a marker in prompt and answer stands nowhere in gateway, log and dat
   )
   expect(leaks.map(({ table }) => table)).toEqual([])
   const metrics = await (await globalThis.fetch(`${gateway.url}/metrics`)).text()
-  for (const text of [readFileSync(logFile, 'utf8'), metrics]) {
+  await waitUntil('the spans have come', () => collector.bodies.join('').includes('/v1/sealed/nodes'))
+  expect(await inDatabase(secret, answered)).toBe(0)
+  for (const text of [readFileSync(logFile, 'utf8'), metrics, collector.bodies.join('')]) {
     expect(text.includes(secret) || text.includes(answered)).toBe(false)
   }
   const told = marker('prompt')
   const unsealed = await asked(new OpenAI(options), told)
   expect(unsealed.during).toBeGreaterThan(0)
+  // A connection that has been told a word has it, so that it would have been found.
+  const word = marker('row')
+  await gateway.database.sql`select ${word}::text`
+  expect(await inDatabase(word)).toBeGreaterThan(0)
 })
