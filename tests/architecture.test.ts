@@ -165,6 +165,8 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/gateway/doctor.ts': ['offline'],
   'src/cli/commands/gateway/chain.ts': ['offline'],
   'src/cli/commands/gateway/fake-node.ts': ['fake-node'],
+  // A mixture that the gateway cannot read runs at the door, by the same rules.
+  'src/cli/seal/sealed-mixture.ts': ['machines'],
   // The ports of a start, by the start's own check.
   'src/offline/doctor.ts': ['processes'],
 }

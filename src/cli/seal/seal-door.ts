@@ -14,12 +14,13 @@ import {
 } from '../../client/sealed/sealed-fetch.ts'
 import { Problem } from '../../errors.ts'
 import { isLoopback } from '../../host/loopback.ts'
-import { foreignAnswer } from '../../protocol/json/foreign-json.ts'
+import { foreignAnswer, foreignJson } from '../../protocol/json/foreign-json.ts'
 import type { Envelope } from '../../protocol/json/problem-response.ts'
 import { sealedOperationPaths } from '../../protocol/wire/inference/sealed.ts'
 import { isoTime } from '../../time.ts'
 import { answerOllama, ollamaPaths, spokenVersion } from './ollama-door.ts'
 import { doorHeaders, GatewayUnreachable, refusalOf } from './refusals.ts'
+import { answerMixture, asksForMixture } from './sealed-mixture.ts'
 import { toldAnswer } from './told-answer.ts'
 
 export interface SealDoorOptions {
@@ -132,7 +133,10 @@ class Door {
       if (rest === '/models' || rest.startsWith('/models/')) return this.passed(path, request)
     }
     if (request.method !== 'POST' || envelopeOf(path) === null) throw new Problem('route_not_found')
-    return this.seal(path, await request.text(), request.signal)
+    const text = await request.text()
+    const isChat = path.replace(base, '') === chat.path
+    if (isChat && asksForMixture(foreignJson(text))) return answerMixture(this, text, request.signal)
+    return this.seal(path, text, request.signal)
   }
 
   async seal(path: string, body: string, signal: AbortSignal): Promise<Response> {
