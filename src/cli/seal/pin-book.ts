@@ -48,14 +48,23 @@ export class PinBook implements Pins {
   private remember(nodeId: string, fingerprint: string): boolean {
     if (Object.keys(this.pins).length >= pinsMax) return false
     this.pins = { ...this.pins, [nodeId]: fingerprint }
-    mkdirSync(dirname(this.file), { recursive: true, mode: 0o700 })
-    const beside = `${this.file}.${process.pid}`
-    writeFileSync(beside, `${JSON.stringify(this.pins, null, 2)}\n`, { mode: 0o600 })
-    renameSync(beside, this.file)
-    this.options.tell(
-      `First use of ${nodeId}. Compare with what the node prints:\n  ${fingerprint}\n  It is remembered in ${this.file}.`,
-    )
+    const kept = this.write()
+      ? `It is remembered in ${this.file}.`
+      : `It is remembered until this door is closed, because ${this.file} cannot be written.`
+    this.options.tell(`First use of ${nodeId}. Compare with what the node prints:\n  ${fingerprint}\n  ${kept}`)
     return true
+  }
+
+  private write(): boolean {
+    const beside = `${this.file}.${process.pid}`
+    try {
+      mkdirSync(dirname(this.file), { recursive: true, mode: 0o700 })
+      writeFileSync(beside, `${JSON.stringify(this.pins, null, 2)}\n`, { mode: 0o600 })
+      renameSync(beside, this.file)
+      return true
+    } catch {
+      return false
+    }
   }
 }
 

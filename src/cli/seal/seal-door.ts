@@ -134,8 +134,8 @@ class Door {
     }
     if (request.method !== 'POST' || envelopeOf(path) === null) throw new Problem('route_not_found')
     const text = await request.text()
-    const isChat = path.replace(base, '') === chat.path
-    if (isChat && asksForMixture(foreignJson(text))) return answerMixture(this, text, request.signal)
+    const mayMix = path.replace(base, '') === chat.path && text.includes('"mixture"')
+    if (mayMix && asksForMixture(foreignJson(text))) return answerMixture(this, text, request.signal)
     return this.seal(path, text, request.signal)
   }
 

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Anthropic from '@anthropic-ai/sdk'
@@ -126,6 +126,19 @@ describe('§38: pins', () => {
     expect(told.join('\n')).toContain('another identity than before')
     await changed.stop()
     writeFileSync(file, JSON.stringify(remembered))
+  })
+
+  test('where the file cannot be written, a node is remembered until the door is closed, and a change is refused', () => {
+    const full = mkdtempSync(join(tmpdir(), 'penstock-seal-'))
+    mkdirSync(join(full, `.config/penstock/sealed-nodes.json.${process.pid}`), { recursive: true })
+    const lines: string[] = []
+    const pins = new PinBook({ env: { HOME: full }, named: [], tell: (line) => lines.push(line) })
+    const first = `SHA256:${'A'.repeat(43)}`
+    expect([pins.trusts('node_1', first), pins.trusts('node_1', first)]).toEqual([true, true])
+    expect(pins.trusts('node_1', `SHA256:${'B'.repeat(43)}`)).toBe(false)
+    expect(lines[0]).toContain('until this door is closed')
+    expect(lines).toHaveLength(2)
+    rmSync(full, { recursive: true })
   })
 
   test('--pin: no other node is asked', async () => {
