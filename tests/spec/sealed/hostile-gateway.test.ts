@@ -1,10 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { headers as names } from '../../../src/brand.ts'
 import { SealedError, sealedFetch } from '../../../src/client/sealed/sealed-fetch.ts'
-import { responseNonceHeader } from '../../../src/protocol/sealed/ehbp.ts'
+import { responseNonceHeader, tagBytes } from '../../../src/protocol/sealed/ehbp.ts'
 import { framed, splitFrames } from '../../../src/protocol/sealed/frames.ts'
 import { newKeyPair } from '../../../src/protocol/sealed/hpke.ts'
 import { keyConfigOf } from '../../../src/protocol/sealed/key-config.ts'
+import { padme } from '../../../src/protocol/sealed/padding.ts'
 import { sealedKeyId, sealedKeyMessage } from '../../../src/protocol/sealed/sealed-key.ts'
 import { toBase64url } from '../../../src/protocol/signing/base64url.ts'
 import { type SigningKey, signingKey } from '../../../src/protocol/signing/ed25519.ts'
@@ -245,4 +246,31 @@ test('§38: of a refusal in the node’s place no more is read than a refusal ha
   })
   expect(await faultOf(ask(refused('')))).toBe('no_key_in_use')
   expect((await ask(refused('x'.repeat(100_000)))).status).toBe(422)
+})
+
+test('§38: what a relay sees of lengths: texts that differ by little have one size, without padding each its own', async () => {
+  const sizes = async (content: string, padding: boolean) => {
+    const seen: number[] = []
+    relay.twist = {
+      request: (request) => {
+        seen.push(request.body.length)
+        return request
+      },
+      answer: (answer) => {
+        seen.push(...framesOf(answer).map(({ length }) => length - tagBytes))
+        return answer
+      },
+    }
+    const seal = sealedFetch({ gateway: relay.url, trust: [pool.direct.node.fingerprint], padding })
+    const body = JSON.stringify({ model: 'm-d', messages: [{ role: 'user', content }] })
+    const post = { method: 'POST', headers: { authorization: `Bearer ${pool.customer.key}` }, body }
+    await (await seal(`${relay.url}/v1/chat/completions`, post)).text()
+    return seen
+  }
+  const [short, longer] = ['x'.repeat(300), 'x'.repeat(303)]
+  const [[padded = 0, answered = 0] = [], [same] = []] = [await sizes(short, true), await sizes(longer, true)]
+  // The answer tells times, whose digits are not always as many.
+  expect([padded, answered]).toEqual([same ?? 0, padme(answered)])
+  const [[request = 0] = [], [other = 0] = []] = [await sizes(short, false), await sizes(longer, false)]
+  expect(other - request).toBe(3)
 })
