@@ -19,6 +19,8 @@ export const headers = {
   approverToken: `x-${brand}-approver-token`,
   /** Sent by the console with what it asks by itself: such a request keeps no session alive. */
   unattended: `x-${brand}-unattended`,
+  /** The secret of the tab that began a sign-in at a provider: the gateway hands the session to no other. */
+  signInSecret: `x-${brand}-sign-in-secret`,
   /** Which requests belong together, as the client says: a hint for placement. */
   session: `x-${brand}-session`,
   /** What a client calls its request by, for its own counts. */

@@ -136,7 +136,7 @@ const layers: Readonly<Record<string, Layer>> = {
   console: {
     imports: ['guides', 'actions', 'money'],
     types: ['protocol', 'client'],
-    packages: ['preact', '@preact/signals', 'uplot'],
+    packages: ['preact', '@preact/signals', 'uplot', '@noble/hashes'],
   },
   // In a browser, with the verifier that the command has.
   'verify-page': { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
@@ -376,6 +376,7 @@ const ownJson: Readonly<Record<string, string>> = {
   'src/protocol/json/json-scan.ts': 'one key of a text that was scanned',
   'src/actors/console/statecharts.ts': 'a file of the build',
   'src/actors/operators/oidc.ts': 'a text that the gateway has sealed',
+  'src/actors/operators/hand-over.ts': 'a text that the gateway has sealed',
   'src/cli/commands/audit/audit-chain.ts': 'a file that the command wrote',
   'src/cli/frame/credentials.ts': "the user's file",
   'src/cli/commands/inference/job-book.ts': 'a file that the command wrote',

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { Alert } from './parts/states.tsx'
 import { farewell } from './state/session.ts'
-import { comeBack, providerAddress, providerLabel, signInWith } from './state/sign-in.ts'
+import { comeBack, goToProvider, providerLabel, signInWith } from './state/sign-in.ts'
 
 /** Whether the token is good is for the gateway to say: until it has, nothing is shown. */
 export function SignIn() {
@@ -44,9 +44,9 @@ export function SignIn() {
         </p>
         {farewell.value !== null && <Alert>{farewell.value}</Alert>}
         {provider !== null && (
-          <a class="provider" href={providerAddress()}>
+          <button type="button" class="provider" onClick={() => goToProvider(false)}>
             Sign in with {provider}
-          </a>
+          </button>
         )}
         <button type="submit" class="primary" disabled={trimmed === '' || busy}>
           Sign in

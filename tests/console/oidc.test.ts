@@ -39,7 +39,7 @@ describe.skipIf(!hasBrowser)('signing in by OpenID Connect', () => {
   })
 
   const signIn = async (page: Page, login: string) => {
-    await page.getByRole('link', { name: 'Sign in with Example Login' }).click()
+    await page.getByRole('button', { name: 'Sign in with Example Login' }).click()
     await page.locator('input[name=login]').fill(login)
     await page.locator('input[name=password]').fill('any')
     await page.locator('button[type=submit]').click()
@@ -51,7 +51,7 @@ describe.skipIf(!hasBrowser)('signing in by OpenID Connect', () => {
     async () => {
       const console = await openConsole(browser, gateway.url)
       const { page } = console
-      await page.getByRole('link', { name: 'Sign in with Example Login' }).waitFor()
+      await page.getByRole('button', { name: 'Sign in with Example Login' }).waitFor()
       expect(await console.violations()).toEqual([])
       await signIn(page, 'ada')
       await page.getByText('ada@example.test · operator').waitFor()

@@ -33,7 +33,7 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
       const { page } = console
       const wrong = almost(pool.gateway.tokens.admin)
       await page.getByLabel('Role token').fill(wrong)
-      await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.getByRole('button', { name: 'Sign in', exact: true }).click()
       await page.getByRole('alert').waitFor()
       expect(await page.getByRole('alert').textContent()).toContain('not valid')
       const text = (await page.textContent('body')) ?? ''
@@ -146,7 +146,7 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
       await page.getByLabel('Role token').waitFor()
       expect(await page.evaluate('sessionStorage.length')).toBe(0)
       await page.getByLabel('Role token').fill(admin)
-      await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.getByRole('button', { name: 'Sign in', exact: true }).click()
       await page.getByRole('heading', { level: 1, name: 'Try it' }).waitFor()
       expect(await page.getByLabel('Gateway key').inputValue()).toBe('')
       expect(await page.textContent('main')).not.toContain('a word for me alone')

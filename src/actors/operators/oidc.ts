@@ -5,6 +5,7 @@ import { minuteMs } from '../../time.ts'
 import type { Role } from '../accounts/access.ts'
 import type { Sealing } from '../accounts/sealing.ts'
 import { boundedFetch, type ProviderState } from './bounded-fetch.ts'
+import { HandOver } from './hand-over.ts'
 import { type Claims, nameOf, roleOf } from './oidc-person.ts'
 
 export interface OidcOptions {
@@ -32,6 +33,8 @@ export interface OidcPerson {
   readonly role: Role
   /** Of the sign-in, which makes one session at most. */
   readonly signInHash: Buffer
+  /** See `Flow.tab`. */
+  readonly tab: string
 }
 
 /** A sign-in that has begun: where the browser goes, and what it brings back. */
@@ -45,6 +48,8 @@ interface Flow {
   readonly state: string
   readonly nonce: string
   readonly verifier: string
+  /** The SHA-256 of a secret of the tab that began, in base64url: no other gets the session. */
+  readonly tab: string
   readonly untilMs: number
 }
 
@@ -68,13 +73,16 @@ class SignInFailure extends Error {
 
 /** Signs people in at an OpenID Connect provider: code flow with PKCE, state and nonce. */
 export class Oidc {
+  readonly handOver: HandOver
   private known: { readonly metadata: oidc.ServerMetadata; readonly untilMs: number } | null = null
   private underWay = 0
 
-  constructor(private readonly options: OidcOptions) {}
+  constructor(private readonly options: OidcOptions) {
+    this.handOver = new HandOver(options.sealing, options.now)
+  }
 
-  /** Where the browser goes. */
-  begin(redirectUri: string): Promise<BegunSignIn | OidcFailure> {
+  /** Where the browser goes. `tab`: see `Flow.tab`. */
+  begin(redirectUri: string, tab: string): Promise<BegunSignIn | OidcFailure> {
     return this.attempt(async (provider) => {
       const { scopes, sealing, now } = this.options
       const config = await this.configuration(provider)
@@ -82,6 +90,7 @@ export class Oidc {
         state: oidc.randomState(),
         nonce: oidc.randomNonce(),
         verifier: oidc.randomPKCECodeVerifier(),
+        tab,
         untilMs: now() + signInMs,
       }
       const url = oidc.buildAuthorizationUrl(config, {
@@ -135,6 +144,7 @@ export class Oidc {
       name: nameOf(claims, nameClaim, subject),
       role,
       signInHash: Buffer.from(sha256Hex(flow.state), 'hex'),
+      tab: flow.tab,
     }
   }
 

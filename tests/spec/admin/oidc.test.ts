@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { generateKeyPairSync } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
+import { openSessionsMax } from '../../../src/actors/operators/sessions.ts'
 import type { ApprovalEventList } from '../../../src/protocol/wire/admin/audit.ts'
 import type { SessionBegun, SessionList } from '../../../src/protocol/wire/admin/operators.ts'
 import { Jar, locationOf, throughProvider } from '../../support/console/oidc-browser.ts'
@@ -80,7 +81,7 @@ const answering =
     return true
   }
 
-const begin = (jar: Jar) => jar.go(`${base}/v1/console/oidc/begin`)
+const begin = (jar: Jar) => jar.go(`${base}/v1/console/oidc/begin?tab=${jar.tab}`)
 /** To the moment before the browser goes back to the gateway. */
 async function toTheDoor(jar: Jar, login: string, change: (url: URL) => void = () => {}): Promise<string> {
   const url = new URL(locationOf(await begin(jar)))
@@ -89,7 +90,8 @@ async function toTheDoor(jar: Jar, login: string, change: (url: URL) => void = (
 }
 const outcome = (answer: Response) => [answer.status, locationOf(answer)]
 const back = (what: string) => [303, `${base}/console#sign-in/${what}`]
-const claim = (jar: Jar) => jar.go(`${base}/v1/console/oidc/session`, { method: 'POST' })
+const claim = (jar: Jar, secret = jar.secret) =>
+  jar.go(`${base}/v1/console/oidc/session`, { method: 'POST', headers: { 'x-svc-sign-in-secret': secret } })
 async function signedIn(login: string): Promise<SessionBegun> {
   const jar = new Jar()
   expect(outcome(await jar.go(await toTheDoor(jar, login)))).toEqual(back('done'))
@@ -260,6 +262,19 @@ test('a session of a person ends at its longest time, and when it is revoked', a
   expect(await statusOf(first.session_token)).toBe(401)
 })
 
+test('a sign-in beyond the most sessions that may be open is refused, and the page says why', async () => {
+  const { sql } = gateway.database
+  await sql`insert into console_sessions
+      (session_id, token_hash, method, role, actor_hash_prefix, created_at, last_seen_at, expires_at)
+    select 'ses_many_' || n, sha256(n::text::bytea), 'token', 'viewer', 'many' || n, now(), now(), now() + interval '1 hour'
+    from generate_series(1, ${openSessionsMax}) n`
+  const jar = new Jar()
+  const answer = await jar.go(await toTheDoor(jar, 'grace'))
+  await sql`delete from console_sessions where session_id like 'ses_many_%'`
+  expect([...outcome(answer), jar.cookie('svc_signed_in')]).toEqual([...back('full'), null])
+  expect(await signedIn('grace')).toMatchObject({ role: 'viewer' })
+})
+
 test('behind https the cookies are for https alone and for our own paths; a browser that came by another name is led to ours', async () => {
   const own = 'https://gateway.example/llm'
   const behind = await startTestGateway({ ...oidcOf(provider.issuer), SVC_PUBLIC_URL: own }, undefined, {
@@ -267,14 +282,15 @@ test('behind https the cookies are for https alone and for our own paths; a brow
   })
   const go = (path: string, host: string) =>
     fetch(`${behind.url}${path}`, { redirect: 'manual', headers: { host, 'x-forwarded-host': 'evil.example' } })
-  expect(outcome(await go('/v1/console/oidc/begin', 'other.example'))).toEqual([
+  const { tab } = new Jar()
+  expect(outcome(await go(`/v1/console/oidc/begin?tab=${tab}`, 'other.example'))).toEqual([
     303,
-    `${own}/v1/console/oidc/begin?here`,
+    `${own}/console#sign-in/begin`,
   ])
   for (const [path, host] of [
-    ['/v1/console/oidc/begin', 'gateway.example'],
+    [`/v1/console/oidc/begin?tab=${tab}`, 'gateway.example'],
     // A proxy may call the gateway by a name of its own.
-    ['/v1/console/oidc/begin?here', 'inside:7070'],
+    [`/v1/console/oidc/begin?tab=${tab}&here=`, 'inside:7070'],
   ] as const) {
     const begun = await go(path, host)
     expect(new URL(locationOf(begun)).searchParams.get('redirect_uri')).toBe(`${own}/v1/console/oidc/callback`)
@@ -319,7 +335,7 @@ test('where the provider is away, fails, leads elsewhere or says too much, nobod
   })
   for (const [name, answer, failure] of refusals) {
     instead = answering(answer)
-    const begun = await fetch(`${fresh.url}/v1/console/oidc/begin?here`, { redirect: 'manual' })
+    const begun = await fetch(`${fresh.url}/v1/console/oidc/begin?here=&tab=${new Jar().tab}`, { redirect: 'manual' })
     expect([name, ...outcome(begun)]).toEqual([name, ...back(failure)])
   }
   await fresh.stop()

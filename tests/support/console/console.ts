@@ -95,7 +95,7 @@ export async function openConsole(
     ...opened,
     signIn: async (token) => {
       await page.getByLabel('Role token').fill(token)
-      await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.getByRole('button', { name: 'Sign in', exact: true }).click()
       await page.getByRole('navigation', { name: 'Views' }).waitFor()
       await page.evaluate("location.hash = '#pool'")
       await page.getByRole('heading', { level: 1, name: 'Pool' }).waitFor()

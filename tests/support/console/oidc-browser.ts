@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { settled } from '../run/wait-until.ts'
 
 /** A browser without pages: it keeps cookies by host and follows what it is told to follow. */
@@ -5,6 +6,9 @@ export class Jar {
   private readonly cookies = new Map<string, string>()
   /** Every `Set-Cookie` that came, as it came. */
   readonly seen: string[] = []
+  /** What the page of this browser keeps of its sign-in, and what it tells the gateway of that. */
+  readonly secret = crypto.randomUUID()
+  readonly tab = createHash('sha256').update(this.secret).digest('base64url')
 
   async go(url: string, init: RequestInit = {}): Promise<Response> {
     const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ')

@@ -1,7 +1,8 @@
 import { Elysia } from 'elysia'
+import { handOverMs } from '../../../actors/operators/hand-over.ts'
 import type { OidcFailure, OidcPerson } from '../../../actors/operators/oidc.ts'
 import { signInMs } from '../../../actors/operators/oidc.ts'
-import { brand } from '../../../brand.ts'
+import { brand, headers as headerNames } from '../../../brand.ts'
 import { Problem } from '../../../errors.ts'
 import { secondMs } from '../../../time.ts'
 import type { HttpContext, HttpExchange } from '../../frame/context.ts'
@@ -15,11 +16,9 @@ const place = '/v1/console'
 const beginPath = `${place}/oidc/begin`
 const callbackPath = `${place}/oidc/callback`
 const sessionPath = `${place}/oidc/session`
-const onceMore = '?here'
+const tabForm = /^[\w-]{43}$/
 const flowCookie = `${brand}_sign_in`
 const sessionCookie = `${brand}_signed_in`
-/** The page fetches its session as soon as it is open. */
-const handOverSeconds = 60
 /** No page of ours is longer. A provider's `code` has at most some hundred characters. */
 const queryCharactersMax = 4_096
 
@@ -57,6 +56,24 @@ function leadOn(context: HttpContext, to: string, cookies: readonly string[]): R
 const toConsole = (context: HttpContext, place: string, cookies: readonly string[]): Response =>
   leadOn(context, `${ownAddress(context).base}${consolePath}#${place}`, cookies)
 
+/**
+ * `tab` is a hash of a secret of the page. A page of another origin has another, so a browser that came by another name
+ * begins at our own page anew; `here` says that it has, because a proxy may call us by a name of its own.
+ */
+async function beginAt(context: HttpContext, request: Request): Promise<Response> {
+  const { oidc } = context.gateway
+  if (oidc === null) throw new Problem('route_not_found')
+  const { base } = ownAddress(context)
+  const { searchParams } = new URL(request.url)
+  const isElsewhere = request.headers.get('host') !== new URL(base).host && !searchParams.has('here')
+  if (isElsewhere) return toConsole(context, 'sign-in/begin', [])
+  const tab = searchParams.get('tab') ?? ''
+  if (!tabForm.test(tab)) return toConsole(context, 'sign-in/expired', [])
+  const begun = await oidc.begin(`${base}${callbackPath}`, tab)
+  if (typeof begun === 'string') return toConsole(context, `sign-in/${begun}`, [])
+  return leadOn(context, begun.url, [flowCookieOf(context, begun.flow, signInMs / secondMs)])
+}
+
 /** Signing in counts as a call of the administration, whether it ends well or not. */
 function recorded(
   context: HttpContext,
@@ -86,25 +103,28 @@ async function signIn(context: HttpContext, exchange: HttpExchange, request: Req
   const over = flowCookieOf(context, '', 0)
   recorded(context, exchange, request, found)
   if (typeof found === 'string') return toConsole(context, `sign-in/${found}`, [over])
-  const { name, role, signInHash, actor } = found
+  const { name, role, signInHash, actor, tab } = found
   const how = { name, role, signInHash, method: 'oidc', adminId: null, sourceHash: null } as const
   const begun = await sessions.begin({ ...how, actorHash: audit.actorPrefix(actor) }).catch((error: unknown) => {
-    if (error instanceof Problem) return null
+    if (error instanceof Problem) return error.code === 'invalid_state' ? 'refused' : 'full'
     throw error
   })
-  if (begun === null) return toConsole(context, 'sign-in/refused', [over])
-  return toConsole(context, 'sign-in/done', [over, sessionCookieOf(context, begun.token, handOverSeconds)])
+  if (typeof begun === 'string') return toConsole(context, `sign-in/${begun}`, [over])
+  const handed = sessionCookieOf(context, oidc.handOver.seal(begun.token, tab), handOverMs / secondMs)
+  return toConsole(context, 'sign-in/done', [over, handed])
 }
 
-/** Hands the page the session that the callback has left in a cookie, once. */
+/** Hands the tab that began the session that the callback has left in a cookie. Another tab changes nothing. */
 async function handOver(context: HttpContext, request: Request): Promise<Response> {
   const { callers, oidc, sessions } = context.gateway
   if (oidc === null) throw new Problem('route_not_found')
-  const token = cookieOf(request, sessionCookie)
+  const sealed = cookieOf(request, sessionCookie)
+  const secret = request.headers.get(headerNames.signInSecret)
+  const token = sealed === null || secret === null ? null : oidc.handOver.open(sealed, secret)
   const caller = token === null ? null : await callers.find(token)
   const session = caller?.sessionId == null ? null : await sessions.find(caller.sessionId)
   if (token === null || session === null) {
-    throw new Problem('invalid_credentials', { detail: 'Nobody has just signed in with this browser. Sign in again.' })
+    throw new Problem('invalid_credentials', { detail: 'Nobody has just signed in with this tab. Sign in again.' })
   }
   const headers = { ...context.base, 'cache-control': 'no-store', 'set-cookie': sessionCookieOf(context, '', 0) }
   return Response.json({ ...sessionView(session), session_token: token }, { headers })
@@ -119,20 +139,6 @@ export const oidcRoutes = (context: HttpContext) =>
       () => Response.json({ oidc: context.gateway.oidc === null ? null : context.gateway.config.SVC_OIDC_LABEL }),
       { detail: { hide: true } },
     )
-    .get(
-      beginPath,
-      async ({ request }) => {
-        const { oidc } = context.gateway
-        if (oidc === null) throw new Problem('route_not_found')
-        const { base } = ownAddress(context)
-        // The cookie must be of the host that the provider leads back to. Once: a proxy may call us by another name.
-        const isElsewhere = request.headers.get('host') !== new URL(base).host && !request.url.endsWith(onceMore)
-        if (isElsewhere) return leadOn(context, `${base}${beginPath}${onceMore}`, [])
-        const begun = await oidc.begin(`${base}${callbackPath}`)
-        if (typeof begun === 'string') return toConsole(context, `sign-in/${begun}`, [])
-        return leadOn(context, begun.url, [flowCookieOf(context, begun.flow, signInMs / secondMs)])
-      },
-      { detail: { hide: true } },
-    )
+    .get(beginPath, ({ request }) => beginAt(context, request), { detail: { hide: true } })
     .get(callbackPath, ({ exchange, request }) => signIn(context, exchange, request), { detail: { hide: true } })
     .post(sessionPath, ({ request }) => handOver(context, request), { detail: { hide: true } })
