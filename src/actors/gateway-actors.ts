@@ -6,6 +6,7 @@ import { broadcastTargets, packetTarget } from '../host/magic-packet.ts'
 import { tokenizerMs } from '../polling/ask-tokenizer.ts'
 import { VectorLengths } from '../protocol/embeddings/vector-lengths.ts'
 import { doorsOf } from '../settings/listen-address.ts'
+import { tokenNames } from '../settings/token-names.ts'
 import { AccessDirectory } from './accounts/access-directory.ts'
 import { Accounts } from './accounts/accounts.ts'
 import { createSealing } from './accounts/sealing.ts'
@@ -25,7 +26,7 @@ import type { GatewayParts } from './gateway-handle.ts'
 import { createJobs } from './gateway-jobs.ts'
 import { createTransparency } from './gateway-log.ts'
 import { createMoney } from './gateway-money.ts'
-import { createOperators } from './gateway-operators.ts'
+import { createOperators, oidcSources } from './gateway-operators.ts'
 import { createFailedLogins } from './limits/failed-logins.ts'
 import { GatewayLimits } from './limits/limits.ts'
 import { ModelWishes } from './loading/model-wishes.ts'
@@ -136,10 +137,11 @@ function createKeeping(parts: GatewayParts) {
       operator: config.SVC_OPERATOR_TOKENS,
       viewer: config.SVC_VIEWER_TOKENS,
     },
+    tokenNames: tokenNames(config.SVC_TOKEN_NAMES),
     roleTokensInDatabase: parts.roleTokensInDatabase,
     outageMs: config.SVC_KEY_OUTAGE_MS,
     sessionIdleMs: config.SVC_SESSION_IDLE_MS,
-    oidc: config.SVC_OIDC_ISSUER !== null,
+    oidcSources: oidcSources(config),
     ...clock,
   })
   const limits = new GatewayLimits({

@@ -1,4 +1,5 @@
 import type { Config } from '../settings/config.ts'
+import { tokenNames } from '../settings/token-names.ts'
 import type { AccessDirectory } from './accounts/access-directory.ts'
 import type { Sealing } from './accounts/sealing.ts'
 import type { AuditLog } from './audit/audit-log.ts'
@@ -6,6 +7,7 @@ import type { ChangeFeed } from './durable/change-feed.ts'
 import type { GatewayParts } from './gateway-handle.ts'
 import { Admins } from './operators/admins.ts'
 import { Oidc, type OidcOptions } from './operators/oidc.ts'
+import { sourceOf } from './operators/oidc-person.ts'
 import { Sessions } from './operators/sessions.ts'
 
 interface Kept {
@@ -19,7 +21,8 @@ interface Kept {
 export function createOperators(parts: GatewayParts, { access, audit, sealing, changedHere }: Kept) {
   const { config, log, database, peppers } = parts
   const now = parts.world?.now ?? Date.now
-  const shared = { db: database.db, log, trail: audit, peppers, changedHere, now }
+  const givenNames = [...tokenNames(config.SVC_TOKEN_NAMES).values()]
+  const shared = { db: database.db, log, trail: audit, peppers, givenNames, changedHere, now }
   return {
     oidc: oidcOf(config, { sealing, log, now }),
     admins: new Admins({ ...shared, actorPrefix: (token) => audit.actorPrefix(token) }),
@@ -30,6 +33,13 @@ export function createOperators(parts: GatewayParts, { access, audit, sealing, c
       lastSeenMs: (session) => access.callers.lastSeenMs(session),
     }),
   }
+}
+
+/** By which settings people who sign in at a provider have their roles: see `sourceOf`. */
+export function oidcSources(config: Config): readonly Buffer[] {
+  const { SVC_OIDC_ISSUER: issuer, SVC_OIDC_CLIENT_ID: clientId, SVC_OIDC_GROUPS_CLAIM: groupsClaim } = config
+  if (issuer === null || clientId === null) return []
+  return config.SVC_OIDC_ROLES.map((entry) => sourceOf({ issuer, clientId, groupsClaim }, entry))
 }
 
 /** null: no provider is named. */

@@ -15,6 +15,11 @@ export const accessSettings = {
   },
   SVC_OPERATOR_TOKENS: { kind: 'list', meaning: 'Operator tokens, each as plain text or as `sha256:<hex>`' },
   SVC_VIEWER_TOKENS: { kind: 'list', meaning: 'Viewer tokens, each as plain text or as `sha256:<hex>`' },
+  SVC_TOKEN_NAMES: {
+    kind: 'list',
+    meaning:
+      'Names of tokens that the lists above have or the first start made: `NAME=sha256:<hex>`, with the SHA-256 of the token. The audit shows the name beside what is done with the token.',
+  },
   SVC_TOKEN_PEPPER: {
     kind: 'secret',
     meaning:

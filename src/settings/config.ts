@@ -8,6 +8,7 @@ import { ollamaFaults } from './ollama.ts'
 import type { Setting } from './setting.ts'
 import { signInFaults } from './sign-in.ts'
 import { type SettingName, settings } from './table.ts'
+import { tokenNameFaults } from './token-names.ts'
 
 type ValueOf<S extends Setting> = S extends { kind: 'number' }
   ? number
@@ -121,6 +122,7 @@ function formFaults(settings: Settings): string[] {
     ...faults,
     ...ollamaFaults(settings),
     ...signInFaults(settings),
+    ...tokenNameFaults(settings.SVC_TOKEN_NAMES),
     ...clusterFaults(settings),
     ...processFaults(settings),
     ...webhookFaults(settings),

@@ -9,7 +9,7 @@ export const adminList = defineList({
   role: 'admin',
   category: 'observability',
   summary: 'List the role tokens that bear names, including revoked ones',
-  description: 'Tokens of the environment and of the first start bear no name, and are not listed.',
+  description: 'Tokens of the environment and of the first start are not listed; `SVC_TOKEN_NAMES` names them.',
   tag,
   query: { limit: limitOf(100, 1_000) },
   result: AdminList,

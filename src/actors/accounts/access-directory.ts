@@ -29,12 +29,14 @@ export interface AccessOptions {
   readonly peppers: readonly string[]
   /** SVC_ADMIN_TOKENS, SVC_OPERATOR_TOKENS, SVC_VIEWER_TOKENS. */
   readonly roleTokens: Readonly<Record<Role, readonly string[]>>
+  /** See `RoleTokensOptions.names`. */
+  readonly tokenNames: ReadonlyMap<string, string>
   /** Whether the database also holds role tokens (§25: embedded, and the operator gave none). */
   readonly roleTokensInDatabase: boolean
   /** SVC_KEY_OUTAGE_MS. */
   readonly outageMs: number
-  /** Whether a provider is named (SVC_OIDC_ISSUER). */
-  readonly oidc: boolean
+  /** See `OperatorDirectoryOptions.oidcSources`. */
+  readonly oidcSources: readonly Uint8Array[]
   /** SVC_SESSION_IDLE_MS. */
   readonly sessionIdleMs: number
   /** Unix ms. */
@@ -97,10 +99,11 @@ export class AccessDirectory {
       db,
       feed,
       fromEnvironment: options.roleTokens,
+      names: options.tokenNames,
       table: options.roleTokensInDatabase ? { db, feed } : null,
       peppers: options.peppers,
       idleMs: options.sessionIdleMs,
-      oidc: options.oidc,
+      oidcSources: options.oidcSources,
       outageMs,
       now,
       failed,

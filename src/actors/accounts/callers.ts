@@ -70,6 +70,6 @@ export class Callers {
 
   private unnamed(token: string): Caller | null {
     const matched = this.tokens.match(token)
-    return matched === null ? null : { ...matched, name: null, adminId: null, sessionId: null, actorHash: null }
+    return matched === null ? null : { ...matched, adminId: null, sessionId: null, actorHash: null }
   }
 }

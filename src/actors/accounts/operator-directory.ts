@@ -10,7 +10,7 @@ import {
 import { within } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
 import type { AdminId, SessionId } from '../../ids.ts'
-import { hashToken, isWellFormedToken } from '../../secrets.ts'
+import { equalBytes, hashToken, isWellFormedToken } from '../../secrets.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import type { ChangeFeed } from '../durable/change-feed.ts'
 import type { Caller, Role } from './access.ts'
@@ -26,8 +26,8 @@ export interface OperatorDirectoryOptions {
   readonly idleMs: number
   /** SVC_KEY_OUTAGE_MS. */
   readonly outageMs: number
-  /** Whether people may sign in at a provider. */
-  readonly oidc: boolean
+  /** By which settings people who signed in at a provider have their roles (`sourceOf`). */
+  readonly oidcSources: readonly Uint8Array[]
   /** See `RoleTokens.roleOfSource`. */
   readonly roleOfSource: (sourceHash: Uint8Array) => Role | 'unknown' | null
   readonly now: () => number
@@ -178,7 +178,10 @@ export class OperatorDirectory {
   }
 
   private roleOf({ adminId, sourceHash, method, role }: SessionRow): Role | 'unknown' | null {
-    if (method === 'oidc') return this.options.oidc ? role : null
+    if (method === 'oidc') {
+      const stands = this.options.oidcSources.some((one) => sourceHash !== null && equalBytes(one, sourceHash))
+      return stands ? role : null
+    }
     if (adminId !== null) return this.adminsById.get(adminId)?.role ?? null
     return sourceHash === null ? role : this.options.roleOfSource(sourceHash)
   }

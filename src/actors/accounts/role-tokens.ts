@@ -11,6 +11,8 @@ import { Freshness, type ReadMark } from './freshness.ts'
 export interface RoleTokensOptions {
   /** SVC_ADMIN_TOKENS and so on: raw tokens or `sha256:<hex>`. */
   readonly fromEnvironment: Readonly<Record<Role, readonly string[]>>
+  /** SVC_TOKEN_NAMES: by the SHA-256 of the token, in hex. */
+  readonly names: ReadonlyMap<string, string>
   /** The tokens of the first start; null with DATABASE_URL. */
   readonly table: { readonly db: Database; readonly feed: ChangeFeed } | null
   /** Newest first. */
@@ -35,6 +37,8 @@ export interface MatchedToken {
   readonly role: Role
   /** Keyed by the pepper, so that a session can remember the token that made it. */
   readonly sourceHash: Uint8Array
+  /** null: SVC_TOKEN_NAMES does not name it. */
+  readonly name: string | null
 }
 
 /** The role tokens of the environment and of the database. */
@@ -66,8 +70,8 @@ export class RoleTokens {
 
   /** Compares with every entry, even after a match. null: memory knows no such token. */
   match(token: string): MatchedToken | null {
-    let best: MatchedToken | null = null
-    const raise = (found: MatchedToken) => {
+    let best: Omit<MatchedToken, 'name'> | null = null
+    const raise = (found: Omit<MatchedToken, 'name'>) => {
       if (best === null || ranks[found.role] > ranks[best.role]) best = found
     }
     const digest = createHash('sha256').update(token).digest()
@@ -76,7 +80,9 @@ export class RoleTokens {
     }
     const inTable = this.tableMatch(token)
     if (inTable !== null) raise(inTable)
-    return best
+    return best === null
+      ? null
+      : { ...(best as Omit<MatchedToken, 'name'>), name: this.options.names.get(digest.toString('hex')) ?? null }
   }
 
   /** The role of a token that `match` has found before; null: it is gone. `unknown`: only the database could tell. */
@@ -114,9 +120,9 @@ export class RoleTokens {
     return freshness === null || mark === null ? Number.POSITIVE_INFINITY : freshness.doubtMs(mark)
   }
 
-  private tableMatch(token: string): MatchedToken | null {
+  private tableMatch(token: string): Omit<MatchedToken, 'name'> | null {
     if (this.freshness === null) return null
-    let best: MatchedToken | null = null
+    let best: Omit<MatchedToken, 'name'> | null = null
     for (const pepper of this.options.peppers) {
       const hash = hashToken(pepper, token)
       for (const { role, tokenHash } of this.rows) {

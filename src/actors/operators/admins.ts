@@ -3,6 +3,7 @@ import * as rows from '../../db/queries/accounts/operators.ts'
 import { Problem } from '../../errors.ts'
 import { type AdminId, newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
+import { looksLike } from '../../person-names.ts'
 import { displayPrefix } from '../../secrets.ts'
 import type { Caller, Role } from '../accounts/access.ts'
 import { mintToken } from '../accounts/minting.ts'
@@ -25,6 +26,8 @@ export interface AdminsOptions {
   readonly peppers: readonly string[]
   /** The hash prefix by which audit events know a token. */
   readonly actorPrefix: (token: string) => string
+  /** Names of tokens of the environment. */
+  readonly givenNames: readonly string[]
   /** See `ChangeFeed.changedHere`. */
   readonly changedHere: (topic: 'operators') => Promise<void>
   readonly now: () => number
@@ -34,8 +37,8 @@ export const liveAdminsMax = 200
 
 /** Named role tokens, and whose hash prefixes audit events hold. */
 export class Admins {
-  /** Prefixes whose name the list holds for certain. At most one for each live token. */
-  private readonly named = new Map<AdminId, string>()
+  /** Prefixes whose name the list holds for certain, by the token's id or, without one, its name. At most one for each live token. */
+  private readonly named = new Map<AdminId | string, string>()
 
   constructor(private readonly options: AdminsOptions) {}
 
@@ -46,16 +49,18 @@ export class Admins {
 
   /** Refuses with `admin_name_taken` and `admin_limit_reached`. */
   async create(audit: AuditContext, { name, role }: { readonly name: string; readonly role: Role }) {
-    const { db, trail, peppers, actorPrefix, changedHere, now } = this.options
+    const { db, trail, peppers, actorPrefix, givenNames, changedHere, now } = this.options
     const { token, hash: tokenHash } = mintToken(role, peppers)
     const adminId = newId('adm')
     const admin = await db.transaction(async (tx) => {
       await rows.lockOperators(tx)
-      if (await rows.isNameTaken(tx, name)) {
-        const detail = `Another token bears the name ${name}. Choose another name, or revoke that token first.`
+      const live = await rows.liveAdmins(tx)
+      const taken = [...live.map((admin) => admin.name), ...givenNames].find((one) => looksLike(one, name))
+      if (taken !== undefined) {
+        const detail = `Another token bears the name ${taken}, which looks like it. Choose another name, or revoke that token first.`
         throw new Problem('admin_name_taken', { param: 'name', detail })
       }
-      if ((await rows.countLiveAdmins(tx)) >= liveAdminsMax) {
+      if (live.length >= liveAdminsMax) {
         const detail = `There may be ${liveAdminsMax} named tokens. Revoke one that nobody uses.`
         throw new Problem('admin_limit_reached', { detail })
       }
@@ -78,6 +83,8 @@ export class Admins {
     const { db, trail, changedHere, now } = this.options
     const at = new Date(now())
     const admin = await db.transaction(async (tx) => {
+      // A sign-in with this token, or in doubt about it, is before or after.
+      await rows.lockOperators(tx)
       const revoked = await rows.revokeAdmin(tx, adminId, at)
       if (revoked === null) throw new Problem('admin_not_found')
       await rows.endSessionsOfAdmin(tx, revoked.adminId, at)
@@ -93,11 +100,13 @@ export class Admins {
    * names learns it. It never waits.
    */
   calls({ adminId, name, sessionId }: Caller, actorHashPrefix: string): void {
-    if (adminId === null || name === null || sessionId !== null || this.named.get(adminId) === actorHashPrefix) return
+    if (name === null || sessionId !== null) return
+    const key = adminId ?? name
+    if (this.named.get(key) === actorHashPrefix) return
     if (this.named.size >= liveAdminsMax) this.named.clear()
-    this.named.set(adminId, actorHashPrefix)
+    this.named.set(key, actorHashPrefix)
     rows.nameActor(this.options.db, { actorHashPrefix, name, adminId }).catch((error: unknown) => {
-      this.named.delete(adminId)
+      this.named.delete(key)
       this.options.log.warn('actor_not_named', { failure: failureName(error) })
     })
   }

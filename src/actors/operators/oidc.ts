@@ -6,7 +6,7 @@ import type { Role } from '../accounts/access.ts'
 import type { Sealing } from '../accounts/sealing.ts'
 import { boundedFetch, type ProviderState } from './bounded-fetch.ts'
 import { HandOver } from './hand-over.ts'
-import { type Claims, nameOf, roleOf } from './oidc-person.ts'
+import { type Claims, nameOf, roleOf, sourceOf } from './oidc-person.ts'
 
 export interface OidcOptions {
   readonly issuer: string
@@ -31,6 +31,8 @@ export interface OidcPerson {
   readonly actor: string
   readonly name: string
   readonly role: Role
+  /** See `sourceOf`. */
+  readonly sourceHash: Buffer
   /** Of the sign-in, which makes one session at most. */
   readonly signInHash: Buffer
   /** See `Flow.tab`. */
@@ -137,12 +139,13 @@ export class Oidc {
 
   private person(claims: Claims, subject: string, flow: Flow): OidcPerson {
     const { issuer, groupsClaim, nameClaim, roles } = this.options
-    const role = roleOf(claims, groupsClaim, roles)
-    if (role === null) throw new SignInFailure('no_role')
+    const granted = roleOf(claims, groupsClaim, roles)
+    if (granted === null) throw new SignInFailure('no_role')
     return {
       actor: `oidc\0${issuer}\0${subject}`,
       name: nameOf(claims, nameClaim, subject),
-      role,
+      role: granted.role,
+      sourceHash: sourceOf(this.options, granted.entry),
       signInHash: Buffer.from(sha256Hex(flow.state), 'hex'),
       tab: flow.tab,
     }

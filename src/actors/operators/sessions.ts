@@ -2,6 +2,7 @@ import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/accounts/operators.ts'
 import { Problem } from '../../errors.ts'
 import { newId, type SessionId } from '../../ids.ts'
+import { looksLike, looksLikePrefix } from '../../person-names.ts'
 import { dayMs } from '../../time.ts'
 import type { Caller, Role } from '../accounts/access.ts'
 import { mintToken } from '../accounts/minting.ts'
@@ -33,6 +34,8 @@ export interface SessionsOptions {
   readonly trail: AuditTrail
   /** SVC_TOKEN_PEPPER, newest first. */
   readonly peppers: readonly string[]
+  /** Names of tokens of the environment. */
+  readonly givenNames: readonly string[]
   /** SVC_SESSION_IDLE_MS, SVC_SESSION_MAX_MS. */
   readonly idleMs: number
   readonly maxMs: number
@@ -46,8 +49,9 @@ export interface SessionsOptions {
 /** One more ends the session of this actor that was idle for longest. */
 export const sessionsPerActorMax = 20
 export const openSessionsMax = 1_000
-/** How long the list shows a session that is over, ms. */
+/** How long the list shows a session that is over, ms, and how many of them at most. */
 const keptMs = 30 * dayMs
+export const sessionsOverMax = 10_000
 
 /** Who is signed in to the console. */
 export class Sessions {
@@ -72,15 +76,19 @@ export class Sessions {
     return this.begin({ ...caller, method: 'token', actorHash: actorHashPrefix, signInHash: null })
   }
 
-  /** Refuses with `invalid_state` for a sign-in that was used before and, with too many sessions of everybody, `service_unavailable`. */
+  /** Refuses with `invalid_state` for a sign-in that was used before, `invalid_credentials` for a named token that is revoked and, with too many sessions of everybody, `service_unavailable`. */
   async begin(signIn: SignIn): Promise<BegunSession> {
     const { db, peppers, changedHere, maxMs, now } = this.options
     const { token, hash: tokenHash } = mintToken('session', peppers)
     const createdAt = new Date(now())
-    const { actorHash: actorHashPrefix, name, role, method, adminId, sourceHash, signInHash } = signIn
+    const { actorHash: actorHashPrefix, role, method, adminId, sourceHash, signInHash } = signIn
     const session = await db.transaction(async (tx) => {
       await rows.lockOperators(tx)
-      await rows.dropSessionsBefore(tx, new Date(now() - keptMs))
+      const live = await rows.liveAdmins(tx)
+      // Another gateway may have revoked it since this one has read it.
+      if (adminId !== null && !live.some((admin) => admin.adminId === adminId)) throw new Problem('invalid_credentials')
+      const name = method === 'oidc' && signIn.name !== null ? this.ownName(signIn.name, live) : signIn.name
+      await rows.dropOldSessions(tx, { now: createdAt, before: new Date(now() - keptMs), overMax: sessionsOverMax })
       await this.makeRoom(tx, actorHashPrefix, createdAt)
       const facts = {
         sessionId: newId('ses'),
@@ -122,6 +130,13 @@ export class Sessions {
     const { db, changedHere, now } = this.options
     await rows.endSession(db, sessionId, new Date(now()), 'signed_out')
     await changedHere('operators')
+  }
+
+  /** A provider may call a person whatever she wants: no name of hers looks like that of a token, or like a hash prefix. */
+  private ownName(name: string, live: readonly rows.AdminRow[]): string {
+    const taken = [...live.map((admin) => admin.name), ...this.options.givenNames]
+    const isTaken = looksLikePrefix(name) || taken.some((one) => looksLike(one, name))
+    return isTaken ? `${name} (OpenID Connect)` : name
   }
 
   private async makeRoom(tx: Database, actorHash: string, at: Date): Promise<void> {

@@ -28,7 +28,7 @@ export const admins = pgTable(
 export const actorNames = pgTable('actor_names', {
   actorHashPrefix: text().primaryKey(),
   name: text().notNull(),
-  /** null: the person signed in by OpenID Connect. */
+  /** null: a person who signed in by OpenID Connect, or a token that SVC_TOKEN_NAMES names. */
   adminId: text().$type<AdminId>(),
   namedAt: createdAt(),
 })

@@ -50,7 +50,8 @@ async function gateway(
     roleTokensInDatabase: false,
     outageMs: 60_000,
     sessionIdleMs: 3_600_000,
-    oidc: false,
+    tokenNames: new Map(),
+    oidcSources: [],
     ...changes,
   })
   const accounts = new Accounts({

@@ -28,7 +28,8 @@ async function opens(credentials: FirstCredentials) {
     roleTokensInDatabase: true,
     outageMs: 60_000,
     sessionIdleMs: 3_600_000,
-    oidc: false,
+    tokenNames: new Map(),
+    oidcSources: [],
   })
   await feed.start()
   await access.start()

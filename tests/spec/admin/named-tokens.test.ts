@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { createHash } from 'node:crypto'
 import type { AccessEventList, ApprovalEventList } from '../../../src/protocol/wire/admin/audit.ts'
 import type { AdminCreated, AdminList } from '../../../src/protocol/wire/admin/operators.ts'
 import { newToken } from '../../../src/secrets.ts'
@@ -204,4 +205,29 @@ test('§24: admins create, list and revoke by name; audit tail says who', async 
   expect(await statusOf(gateway, made.token)).toBe(401)
   const none = await cli.run(['admins', 'revoke', 'cli person', '--yes'])
   expect([none.code, none.err]).toEqual([1, expect.stringContaining('No token bears the name cli person')])
+})
+
+test('§16: SVC_TOKEN_NAMES names tokens of the environment: in the audit, in a session, and to others that look for a name', async () => {
+  const token = newToken('operator')
+  const digest = createHash('sha256').update(token).digest('hex')
+  const naming = await startTestGateway(
+    { SVC_OPERATOR_TOKENS: `sha256:${digest}`, SVC_TOKEN_NAMES: `Night watch=sha256:${digest}` },
+    undefined,
+    { beside: gateway },
+  )
+  const made = await fetch(`${naming.url}/v1/admin/sessions`, { method: 'POST', ...as(token) })
+  expect(await json(made)).toMatchObject({ name: 'Night watch', role: 'operator', method: 'token', admin_id: null })
+  expect(await statusOf(naming, token)).toBe(200)
+  await waitUntil('the call with its name', async () => {
+    const calls = (await json(
+      await naming.ask('GET', '/v1/admin/access-events?method=POST&limit=20', { as: 'viewer' }),
+    )) as unknown as AccessEventList
+    return namesIn(calls).includes('Night watch')
+  })
+  const taken = await naming.ask('POST', '/v1/admin/admins', {
+    as: 'admin',
+    json: { name: 'night watch', role: 'viewer' },
+  })
+  expect(await json(taken)).toMatchObject({ code: 'admin_name_taken' })
+  await naming.stop()
 })

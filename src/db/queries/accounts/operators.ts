@@ -1,4 +1,4 @@
-import { and, count, desc, eq, gt, inArray, isNull, lt, or, sql } from 'drizzle-orm'
+import { and, desc, eq, gt, inArray, isNotNull, isNull, lt, lte, or, sql } from 'drizzle-orm'
 import type { AdminId, SessionId } from '../../../ids.ts'
 import type { Database } from '../../client.ts'
 import { actorNames, admins, consoleSessions } from '../../schema/operators.ts'
@@ -29,20 +29,6 @@ export async function insertAdmin(db: Database, admin: NewAdmin): Promise<AdminR
   const [row] = await db.insert(admins).values(admin).returning()
   if (row === undefined) throw new Error('an admin was not inserted')
   return row
-}
-
-export async function isNameTaken(db: Database, name: string): Promise<boolean> {
-  const found = await db
-    .select({ adminId: admins.adminId })
-    .from(admins)
-    .where(and(sql`lower(${admins.name}) = lower(${name})`, isNull(admins.revokedAt)))
-    .limit(1)
-  return found.length > 0
-}
-
-export async function countLiveAdmins(db: Database): Promise<number> {
-  const [row] = await db.select({ live: count() }).from(admins).where(isNull(admins.revokedAt))
-  return row?.live ?? 0
 }
 
 /** The first revocation stands. null: no such admin. */
@@ -147,9 +133,19 @@ export async function endSessionsOfRole(db: Database, role: SessionRow['role'], 
     .where(and(eq(consoleSessions.role, role), isNull(consoleSessions.endedAt)))
 }
 
-/** Forgets the sessions that were over before this time. */
-export async function dropSessionsBefore(db: Database, before: Date): Promise<void> {
+/** Forgets the sessions that were over before this time, and of the others that are over all but the newest. */
+export async function dropOldSessions(
+  db: Database,
+  { now, before, overMax }: { readonly now: Date; readonly before: Date; readonly overMax: number },
+): Promise<void> {
   await db.delete(consoleSessions).where(or(lt(consoleSessions.expiresAt, before), lt(consoleSessions.endedAt, before)))
+  const over = db
+    .select({ sessionId: consoleSessions.sessionId })
+    .from(consoleSessions)
+    .where(or(isNotNull(consoleSessions.endedAt), lte(consoleSessions.expiresAt, now)))
+    .orderBy(desc(consoleSessions.createdAt), desc(consoleSessions.sessionId))
+    .offset(overMax)
+  await db.delete(consoleSessions).where(inArray(consoleSessions.sessionId, over))
 }
 
 /** One statement for all; a time that is already later stays. */

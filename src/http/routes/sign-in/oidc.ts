@@ -103,8 +103,8 @@ async function signIn(context: HttpContext, exchange: HttpExchange, request: Req
   const over = flowCookieOf(context, '', 0)
   recorded(context, exchange, request, found)
   if (typeof found === 'string') return toConsole(context, `sign-in/${found}`, [over])
-  const { name, role, signInHash, actor, tab } = found
-  const how = { name, role, signInHash, method: 'oidc', adminId: null, sourceHash: null } as const
+  const { name, role, signInHash, sourceHash, actor, tab } = found
+  const how = { name, role, signInHash, sourceHash, method: 'oidc', adminId: null } as const
   const begun = await sessions.begin({ ...how, actorHash: audit.actorPrefix(actor) }).catch((error: unknown) => {
     if (error instanceof Problem) return error.code === 'invalid_state' ? 'refused' : 'full'
     throw error

@@ -1,18 +1,18 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
+import { nameCharactersMax, namePattern, nameWords } from '../../../person-names.ts'
 import { count, formed, Instant, literals, NullableInstant, nullable, reason, strict } from '../shapes.ts'
 
 export const roles = ['viewer', 'operator', 'admin'] as const
 const role = literals(roles)
 const shownOnce = (what: string) => Type.String({ description: `${what}. Only this answer shows it.` })
 
-/** No space at either end, and no id: the command line takes a name in the place of an id. */
-const namePattern = '^(?!adm_)[^\\s\\u0000-\\u001f\\u007f](?:[^\\u0000-\\u001f\\u007f]*[^\\s\\u0000-\\u001f\\u007f])?$'
-const nameWords = 'text of 1 to 64 characters on one line, without spaces around it'
-
 export const AdminCreate = Type.Object(
   {
-    name: formed(namePattern, nameWords, { maxLength: 64, description: 'The person or program whose token it is' }),
+    name: formed(namePattern, nameWords, {
+      maxLength: nameCharactersMax,
+      description: 'The person or program whose token it is',
+    }),
     role: literals(roles),
     reason,
   },
