@@ -58,6 +58,14 @@ describe.skipIf(!hasBrowser)('who is who', () => {
       await hers.page.getByRole('link', { name: 'Calls' }).click()
       await hers.page.getByText('Rosalind operator', { exact: true }).first().waitFor()
       expect(await hers.violations()).toEqual([])
+      // Who did what: her name leads to all that she did, and the address keeps it.
+      await hers.page.getByRole('link', { name: 'Rosalind' }).first().click()
+      await hers.page.waitForFunction("location.hash.includes('actor=Rosalind')")
+      const rows = hers.page.getByRole('table').locator('tbody tr')
+      await waitFor('only her rows', async () => {
+        const texts = await rows.allInnerTexts()
+        return texts.length > 0 && texts.every((text) => text.includes('Rosalind'))
+      })
       expect([...console.faults, ...hers.faults]).toEqual([])
       await hers.close()
       await console.close()

@@ -3,7 +3,7 @@ import * as rows from '../../db/queries/accounts/operators.ts'
 import { Problem } from '../../errors.ts'
 import { type AdminId, newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
-import { looksLike } from '../../person-names.ts'
+import { looksLike, looksLikePrefix } from '../../person-names.ts'
 import { displayPrefix } from '../../secrets.ts'
 import type { Caller, Role } from '../accounts/access.ts'
 import { mintToken } from '../accounts/minting.ts'
@@ -34,6 +34,8 @@ export interface AdminsOptions {
 }
 
 export const liveAdminsMax = 200
+/** Of one name, the newest. */
+const prefixesMax = 1_000
 
 /** Named role tokens, and whose hash prefixes audit events hold. */
 export class Admins {
@@ -109,6 +111,12 @@ export class Admins {
       this.named.delete(key)
       this.options.log.warn('actor_not_named', { failure: failureName(error) })
     })
+  }
+
+  /** The hash prefixes of whoever bears this name, and the text itself where it is a prefix. */
+  async prefixesOf(person: string): Promise<readonly string[]> {
+    const named = await rows.prefixesOfName(this.options.db, person, prefixesMax)
+    return looksLikePrefix(person) ? [person, ...named] : named
   }
 
   /** By the hash prefix; one without a name is not there. */

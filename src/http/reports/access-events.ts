@@ -31,8 +31,8 @@ export const accessEvents = eventReport({
     'user_agent_hash_prefix',
     'ip_hash_prefix',
   ],
-  list: (db, { method, path_template: pathTemplate, status_code: status }, actorRole) => {
-    const filters = { method, pathTemplate, statusCode: status === null ? null : Number(status), actorRole }
+  list: (db, { method, path_template: pathTemplate, status_code: status }, who) => {
+    const filters = { method, pathTemplate, statusCode: status === null ? null : Number(status), ...who }
     return (limit, page) => listAccessEvents(db, filters, limit, page)
   },
   view: accessEventView,

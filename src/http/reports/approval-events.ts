@@ -31,8 +31,8 @@ export const approvalEvents = eventReport({
     'confirmation',
     'metadata',
   ],
-  list: (db, { action, category, target_type: targetType, target_id: targetId }, actorRole) => {
-    const filters = { action, category, targetType, targetId, actorRole }
+  list: (db, { action, category, target_type: targetType, target_id: targetId }, who) => {
+    const filters = { action, category, targetType, targetId, ...who }
     return (limit, page) => listApprovalEvents(db, filters, limit, page)
   },
   view: approvalEventView,

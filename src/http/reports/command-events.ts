@@ -13,8 +13,8 @@ export const commandEvents = eventReport({
   filters: { command_id: filter('`cmd_…`'), action: filter('`node.drain`') },
   response: CommandEventList,
   columns: ['event_id', 'created_at', 'command_id', 'action', 'actor_type', 'actor_role', 'reason', 'metadata'],
-  list: (db, { command_id: commandId, action }, actorRole) => {
-    const filters = { action, commandId, actorRole }
+  list: (db, { command_id: commandId, action }, who) => {
+    const filters = { action, commandId, ...who }
     return (limit, page) => listCommandEvents(db, filters, limit, page)
   },
   view: commandEventView,

@@ -6,13 +6,14 @@ import type { Database } from '../../db/client.ts'
 import type { EventPage } from '../../db/queries/audit/audit-events.ts'
 import type { AdminRole } from '../../machines/rules/admin-route.ts'
 import type { Actors } from '../../protocol/wire/admin/operators.ts'
-import { limitOf, oneOf, type QueryParameters, type QueryValues } from '../../protocol/wire/query.ts'
+import { filter, limitOf, oneOf, type QueryParameters, type QueryValues } from '../../protocol/wire/query.ts'
 import { isoTime } from '../../time.ts'
 import type { CsvCell } from '../frame/csv.ts'
 import { allPages, type PageEnd, type Place, pageOf, pageQuery, readCursor, readRange } from '../frame/page.ts'
 import { type AnyReport, report } from './report.ts'
 
 const roleFilter = oneOf(['admin', 'operator', 'viewer'], '`admin`, `operator` or `viewer`')
+const actorFilter = filter('Name or hash prefix of who acted or agreed (extension)')
 /** What every list of events can be asked for beside its filters. */
 const eventQuery = { ...pageQuery, limit: limitOf(100, 1_000) } as const
 type EventQuery = QueryValues<typeof eventQuery>
@@ -60,6 +61,12 @@ async function actorsOf({ admins }: GatewayHandle, events: readonly Event[]): Pr
   )
 }
 
+/** Whose events are asked for; null: everybody's. */
+interface Who {
+  readonly actorRole: AdminRole | null
+  readonly actors: readonly string[] | null
+}
+
 interface EventReport<Q extends QueryParameters, R extends Event, V extends object> {
   readonly action: AdminAction
   readonly kind: 'access' | 'approval' | 'command'
@@ -70,7 +77,7 @@ interface EventReport<Q extends QueryParameters, R extends Event, V extends obje
   readonly repeat?: (name: string, value: unknown) => unknown
   readonly response: TObject
   readonly columns: readonly (keyof V)[]
-  readonly list: (db: Database, filters: QueryValues<Q>, actorRole: AdminRole | null) => Read<R>
+  readonly list: (db: Database, filters: QueryValues<Q>, who: Who) => Read<R>
   readonly view: (row: R) => V
   readonly cell: (event: V, column: keyof V) => CsvCell
 }
@@ -80,9 +87,12 @@ export function eventReport<const Q extends QueryParameters, R extends Event, V 
   spec: EventReport<Q, R, V>,
 ): AnyReport {
   const { kind, columns, view, cell, repeat = (_, value) => value } = spec
-  const query = { ...spec.filters, actor_role: roleFilter, ...eventQuery }
-  const read = (db: Database, given: QueryValues<typeof query>) =>
-    spec.list(db, given as QueryValues<Q>, given.actor_role as AdminRole | null)
+  const query = { ...spec.filters, actor_role: roleFilter, actor: actorFilter, ...eventQuery }
+  const read = async ({ db, admins }: GatewayHandle, given: QueryValues<typeof query>) => {
+    const actor = given.actor as string | null
+    const actors = actor === null ? null : await admins.prefixesOf(actor)
+    return spec.list(db, given as QueryValues<Q>, { actorRole: given.actor_role as AdminRole | null, actors })
+  }
   return report({
     action: spec.action,
     tag: 'Audit',
@@ -90,7 +100,7 @@ export function eventReport<const Q extends QueryParameters, R extends Event, V 
     query,
     response: spec.response,
     read: async ({ gateway }, { query: given, nowMs }) => {
-      const { shown, page } = await eventPage(given, read(gateway.db, given))
+      const { shown, page } = await eventPage(given, await read(gateway, given))
       const repeated = Object.keys(spec.filters).map((name) => [name, repeat(name, given[name])])
       return {
         object: `${adminObject}${kind}_event_list`,
@@ -98,6 +108,7 @@ export function eventReport<const Q extends QueryParameters, R extends Event, V 
         count: shown.length,
         ...Object.fromEntries(repeated),
         actor_role: given.actor_role,
+        actor: given.actor,
         ...page,
         events: shown.map(view),
         actors: await actorsOf(gateway, shown),
@@ -107,7 +118,7 @@ export function eventReport<const Q extends QueryParameters, R extends Event, V 
       name: `${kind}-events`,
       columns: columns as readonly string[],
       pages: async function* ({ gateway }, { query: given }, most) {
-        for await (const rows of eventPages(given, most, read(gateway.db, given))) {
+        for await (const rows of eventPages(given, most, await read(gateway, given))) {
           yield rows.map(view).map((event) => columns.map((column) => cell(event, column)))
         }
       },

@@ -88,6 +88,46 @@ test('§16: a name stands beside the events of its token, whose own fields stay,
   })
 })
 
+test('§17: the lists of events are asked for by the person who acted or agreed, by name or by hash prefix, as JSON and as CSV', async () => {
+  const strict = await startTestGateway({ SVC_REQUIRE_SECOND_APPROVER: 'true' }, undefined, { beside: gateway })
+  const [doer, helper] = [await create('Doer', 'admin'), await create('Helper', 'admin')]
+  // Named by their first calls.
+  for (const { body } of [doer, helper]) await statusOf(strict, body.token, '/v1/admin/admins')
+  const asked = { name: 'Made by two', role: 'viewer', reason: 'new' }
+  const made = await fetch(`${strict.url}/v1/admin/admins`, {
+    method: 'POST',
+    ...as(doer.body.token, { 'content-type': 'application/json', 'x-svc-approver-token': helper.body.token }),
+    body: JSON.stringify(asked),
+  })
+  expect(made.status).toBe(201)
+  const id = String((await json(made)).admin_id)
+  const prefixOf = (token: string) => strict.gateway.audit.actorPrefix(token)
+  const targets = async (actor: string) => {
+    const path = `/v1/admin/approval-events?action=admin.create&actor=${encodeURIComponent(actor)}`
+    const list = (await json(await strict.ask('GET', path, { as: 'viewer' }))) as unknown as ApprovalEventList
+    expect(list.actor).toBe(actor)
+    return list.events.map(({ target_id: target }) => target)
+  }
+  for (const actor of ['Doer', 'dOER', prefixOf(doer.body.token), 'Helper', prefixOf(helper.body.token)]) {
+    expect([actor, await targets(actor)]).toEqual([actor, [id]])
+  }
+  for (const actor of ['Nobody', 'Doe', 'ffffffffffff', '%']) expect([actor, await targets(actor)]).toEqual([actor, []])
+  await waitUntil('the call among hers, and no other', async () => {
+    const path = '/v1/admin/access-events?actor=Doer'
+    const { events } = (await json(await strict.ask('GET', path, { as: 'viewer' }))) as unknown as AccessEventList
+    expect(events.every((event) => event.actor_hash_prefix === prefixOf(doer.body.token))).toBe(true)
+    return events.some(({ method }) => method === 'POST')
+  })
+  const csv = await strict.ask('GET', '/v1/admin/access-events?actor=Helper&format=csv', { as: 'viewer' })
+  const rows = (await csv.text()).trim().split('\n')
+  expect([rows.length, rows.slice(1).every((row) => row.includes(prefixOf(helper.body.token)))]).toEqual([2, true])
+  const none = await json(await strict.ask('GET', '/v1/admin/command-events?actor=Doer', { as: 'viewer' }))
+  expect(none).toMatchObject({ count: 0, actor: 'Doer', events: [] })
+  const tail = await cli.run(['audit', 'tail', '--once', '--only', 'approval', '--by', 'Helper'])
+  expect([tail.code, tail.out.includes(id), tail.out.trim().split('\n').length]).toEqual([0, true, 1])
+  await strict.stop()
+})
+
 test('§16: a revoked token is refused here at once and elsewhere soon, and its open streams close', async () => {
   const { body } = await create('Leaver', 'viewer')
   const streams = await Promise.all(

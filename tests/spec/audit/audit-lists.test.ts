@@ -62,6 +62,7 @@ test('§16: access events have exactly the fields of the specification, and wher
     path_template: '/v1/admin/nodes',
     status_code: 200,
     actor_role: 'viewer',
+    actor: null,
     events: [
       {
         event_id: expect.stringMatching(/^evt_/),
@@ -105,6 +106,7 @@ test('§16: approval events have exactly the fields of the specification, and wh
     target_type: 'customer',
     target_id: customer,
     actor_role: 'admin',
+    actor: null,
     events: [
       {
         event_id: expect.stringMatching(/^apv_/),
@@ -137,6 +139,7 @@ test('§16: command events have exactly the fields of the specification, and whe
     command_id: events[0]?.command_id,
     action: 'node.drain',
     actor_role: 'operator',
+    actor: null,
     events: [
       {
         event_id: expect.stringMatching(/^evt_/),

@@ -38,9 +38,9 @@ function withActors<E extends { readonly event_id: string }>({
   return events.map((event) => [event, byEvent.get(event.event_id)])
 }
 
-async function read(gateway: GatewayClient, only: Line['kind'] | undefined, limit: number): Promise<readonly Line[]> {
+async function read(gateway: GatewayClient, only: Line['kind'] | undefined, query: string): Promise<readonly Line[]> {
   const wanted = (kind: Line['kind']) => only === undefined || only === kind
-  const list = <T>(kind: Line['kind']) => gateway.admin<T>({ path: `/v1/admin/${kind}-events?limit=${limit}` })
+  const list = <T>(kind: Line['kind']) => gateway.admin<T>({ path: `/v1/admin/${kind}-events?${query}` })
   const lines: Line[] = []
   if (wanted('access')) {
     const answer = await list<AccessEventList>('access')
@@ -86,6 +86,11 @@ export const tail = action({
   about: 'Follow the audit events until Ctrl-C. Reads of the audit lists themselves are left out',
   options: {
     only: { kind: 'choice', of: kinds, about: 'Show only this kind of event' },
+    by: {
+      kind: 'text',
+      value: 'PERSON',
+      about: 'Show only what this person did or agreed to: her name, or her hash prefix',
+    },
     lines: {
       kind: 'number',
       value: 'N',
@@ -101,8 +106,10 @@ export const tail = action({
       session.terminal.out(
         `${json ? JSON.stringify({ kind: line.kind, ...line.event, actor: line.actor ?? null }) : textOf(session.terminal, line)}\n`,
       )
+    const by = options.by === undefined ? {} : { actor: options.by }
+    const query = new URLSearchParams({ limit: String(eventsAtOnce), ...by }).toString()
     await follow({
-      read: () => read(gateway, options.only, eventsAtOnce),
+      read: () => read(gateway, options.only, query),
       idOf: ({ event }) => event.event_id,
       show,
       first: options.lines ?? 10,

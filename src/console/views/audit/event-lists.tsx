@@ -30,21 +30,32 @@ interface EventList {
 }
 
 const role: FilterField = { name: 'actor_role', label: 'Role', offers: ['viewer', 'operator', 'admin'] }
+const by: FilterField = { name: 'actor', label: 'Person' }
 const outcomes = { success: 'good', denied: 'warn', failed: 'warn', error: 'bad' } as const
-const person = (name: string | null, prefix: string | null) => name ?? (prefix === null ? null : <code>{prefix}</code>)
+
+/** Leads to all that this person did, in the same list. */
+function Person({ name, prefix, page }: { name: string | null; prefix: string | null; page: string }) {
+  if (prefix === null) return null
+  return <a href={addressOf('audit', page, { actor: name ?? prefix })}>{name ?? <code>{prefix}</code>}</a>
+}
 
 /** The name where the token bears one, its hash prefix else; and who agreed, where two had to. */
-function actorOf({ actor_type: type, actor_role: given, actor }: AnyEvent) {
-  if (type !== 'admin_token') return type
-  const who = actor === undefined ? null : person(actor.actor_name, actor.actor_hash_prefix)
-  const second = actor === undefined ? null : person(actor.approver_name, actor.approver_hash_prefix)
-  return (
-    <>
-      {who} <small>{given}</small>
-      {second !== null && <> with {second}</>}
-    </>
-  )
-}
+const actorOf = (page: string) =>
+  function Actor({ actor_type: type, actor_role: given, actor }: AnyEvent) {
+    if (type !== 'admin_token') return type
+    return (
+      <>
+        {actor !== undefined && <Person name={actor.actor_name} prefix={actor.actor_hash_prefix} page={page} />}{' '}
+        <small>{given}</small>
+        {actor !== undefined && actor.approver_hash_prefix !== null && (
+          <>
+            {' '}
+            with <Person name={actor.approver_name} prefix={actor.approver_hash_prefix} page={page} />
+          </>
+        )}
+      </>
+    )
+  }
 const reasonOf = ({ reason }: ApprovalEvent | CommandEvent) => reason ?? <span class="muted">none</span>
 
 const listed = <E,>(columns: readonly Column<E>[]) => columns as readonly Column<never>[]
@@ -57,11 +68,12 @@ const lists: Readonly<Record<string, EventList>> = {
       { name: 'method', label: 'Method', pattern: '[A-Z]+', offers: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] },
       { name: 'path_template', label: 'Path' },
       { name: 'status_code', label: 'Status', pattern: '[1-5][0-9]{2}' },
+      by,
       role,
       ...rangeFields,
     ],
     columns: listed<AccessEvent>([
-      { name: 'By', cell: actorOf },
+      { name: 'By', cell: actorOf('calls') },
       {
         name: 'Outcome',
         cell: ({ outcome, status_code }) => <Pill tone={outcomes[outcome]} text={`${status_code} ${outcome}`} />,
@@ -81,6 +93,7 @@ const lists: Readonly<Record<string, EventList>> = {
       { name: 'category', label: 'Category' },
       { name: 'target_type', label: 'Kind of target' },
       { name: 'target_id', label: 'Target' },
+      by,
       role,
       ...rangeFields,
     ],
@@ -89,17 +102,17 @@ const lists: Readonly<Record<string, EventList>> = {
         name: 'Target',
         cell: ({ target_id, target_type }) => (target_id === null ? target_type : <Id id={target_id} />),
       },
-      { name: 'By', cell: actorOf },
+      { name: 'By', cell: actorOf('approvals') },
       { name: 'Reason', cell: reasonOf },
     ]),
   },
   commands: {
     title: 'Commands to nodes, newest first',
     route: '/v1/admin/command-events',
-    fields: [{ name: 'action', label: 'Action' }, { name: 'command_id', label: 'Command' }, role, ...rangeFields],
+    fields: [{ name: 'action', label: 'Action' }, { name: 'command_id', label: 'Command' }, by, role, ...rangeFields],
     columns: listed<CommandEvent>([
       { name: 'Command', cell: ({ command_id }) => <Id id={command_id} /> },
-      { name: 'By', cell: actorOf },
+      { name: 'By', cell: actorOf('commands') },
       { name: 'Reason', cell: reasonOf },
     ]),
   },

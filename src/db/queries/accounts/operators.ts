@@ -67,6 +67,17 @@ export async function readActorNames(db: Database, prefixes: readonly string[]):
     .where(inArray(actorNames.actorHashPrefix, [...prefixes]))
 }
 
+/** The prefixes of a person, in any case of letters: one more for each rotation of SVC_AUDIT_KEY. */
+export async function prefixesOfName(db: Database, name: string, limit: number): Promise<readonly string[]> {
+  const found = await db
+    .select({ prefix: actorNames.actorHashPrefix })
+    .from(actorNames)
+    .where(sql`lower(${actorNames.name}) = lower(${name})`)
+    .orderBy(desc(actorNames.namedAt))
+    .limit(limit)
+  return found.map(({ prefix }) => prefix)
+}
+
 const open = (now: Date) => and(isNull(consoleSessions.endedAt), gt(consoleSessions.expiresAt, now))
 
 /** Those that nobody has ended and whose time is not over. How long they were idle is for the caller to say. */

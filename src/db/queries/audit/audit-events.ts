@@ -1,4 +1,4 @@
-import { and, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm'
+import { and, desc, eq, gte, inArray, lt, or, type SQL, sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
 import { accessEvents, approvalEvents, commandEvents } from '../../schema/partitioned/audit-events.ts'
 
@@ -31,16 +31,28 @@ export async function insertAccessEvents(db: Database, events: readonly AccessEv
 }
 
 type Filter<R, K extends keyof R> = { readonly [N in K]?: R[N] | null }
-export type AccessFilter = Filter<AccessEventRow, 'method' | 'pathTemplate' | 'statusCode' | 'actorRole'>
-export type ApprovalFilter = Filter<ApprovalEventRow, 'action' | 'category' | 'targetType' | 'targetId' | 'actorRole'>
-export type CommandFilter = Filter<CommandEventRow, 'commandId' | 'action' | 'actorRole'>
+/** `actors`: the hash prefixes of who acted or agreed; an empty list fits no event. */
+interface OfActors {
+  readonly actors?: readonly string[] | null
+}
+export type AccessFilter = Filter<AccessEventRow, 'method' | 'pathTemplate' | 'statusCode' | 'actorRole'> & OfActors
+export type ApprovalFilter = Filter<ApprovalEventRow, 'action' | 'category' | 'targetType' | 'targetId' | 'actorRole'> &
+  OfActors
+export type CommandFilter = Filter<CommandEventRow, 'commandId' | 'action' | 'actorRole'> & OfActors
 
+type Filters = AccessFilter | ApprovalFilter | CommandFilter
 type EventTable = typeof accessEvents | typeof approvalEvents | typeof commandEvents
 
-function conditions(table: EventTable, filter: Readonly<Record<string, unknown>>): SQL | undefined {
+function conditions(table: EventTable, { actors, ...filter }: Filters): SQL | undefined {
   const columns = table as unknown as Record<string, (typeof table)['eventId']>
   const given = Object.entries(filter).filter(([, value]) => value != null)
-  return and(...given.map(([name, value]) => eq(columns[name] ?? table.eventId, value as string)))
+  const equal = given.map(([name, value]) => eq(columns[name] ?? table.eventId, value as string))
+  if (actors == null) return and(...equal)
+  const { actorHashPrefix, approverHashPrefix } = columns
+  const either = [actorHashPrefix, approverHashPrefix].flatMap((column) =>
+    column === undefined ? [] : [inArray(column, [...actors])],
+  )
+  return and(...equal, or(...either))
 }
 
 /** Rows that are looked through, newest first, before the indexes of the filters are asked: at least so many. */
@@ -70,7 +82,7 @@ const pageConditions = ({ createdAt, eventId }: typeof accessEvents, { from, to,
 async function newest<T extends EventTable>(
   db: Database,
   table: T,
-  filter: Readonly<Record<string, unknown>>,
+  filter: Filters,
   limit: number,
   page: EventPage,
 ): Promise<T['$inferSelect'][]> {

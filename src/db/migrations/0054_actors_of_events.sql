@@ -1,0 +1,4 @@
+-- Who did what is asked for by the person: approvals are few, calls and commands are not.
+CREATE INDEX admin_access_events_actor ON admin_access_events USING btree (actor_hash_prefix);
+--> statement-breakpoint
+CREATE INDEX admin_command_events_actor ON admin_command_events USING btree (actor_hash_prefix);
