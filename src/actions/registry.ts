@@ -40,6 +40,7 @@ import { putModel } from './models/put.ts'
 import { batchProofs } from './money/batch-proofs.ts'
 import { batchList } from './money/batches.ts'
 import { createBatch } from './money/create-batch.ts'
+import { heldReceiptList } from './money/held-receipts.ts'
 import { nameFork } from './money/name-fork.ts'
 import { rejectReceipt } from './money/reject-receipt.ts'
 import { releaseReceipt } from './money/release-receipt.ts'
@@ -140,6 +141,7 @@ const registry = [
   batchProofs,
   releaseReceipt,
   rejectReceipt,
+  heldReceiptList,
   nameFork,
   read('ledger.proof.read', 'operator', 'observability', '/v1/admin/ledger/proof'),
   read('ledger.check.read', 'operator', 'billing', '/v1/admin/ledger/check'),

@@ -5,6 +5,7 @@ export const releaseReceipt = decideReceipt(
   'accepted',
   'Release a receipt that is on hold: its node is paid',
   {
+    asks: 'Release the receipt? Its node is paid for what it has claimed, and this cannot be undone.',
     verb: 'Release',
     title: 'Release this receipt',
     about: 'Its node is paid for what it has reported. This cannot be undone.',

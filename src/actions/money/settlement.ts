@@ -18,7 +18,10 @@ export const decideReceipt = <const V extends 'release' | 'reject'>(
   verb: V,
   status: 'accepted' | 'rejected',
   summary: string,
-  form: Pick<ActionForm, 'verb' | 'title' | 'about' | 'done' | 'confirm' | 'destroys'>,
+  {
+    asks,
+    ...form
+  }: Pick<ActionForm, 'verb' | 'title' | 'about' | 'done' | 'confirm' | 'destroys'> & { readonly asks: string },
 ) =>
   defineAction({
     name: `receipt.${verb}`,
@@ -27,6 +30,18 @@ export const decideReceipt = <const V extends 'release' | 'reject'>(
     summary,
     tag,
     result: ReceiptDecision,
+    command: {
+      words: `payouts ${verb}`,
+      about: summary,
+      operands: [{ name: 'RECEIPT', is: 'receipt_hash', about: 'The hash of the receipt, as `payouts held` shows it' }],
+      after: 'held',
+      asks,
+      prints: ({ refunded_wei: refunded }, print) =>
+        print.fields([
+          ['Receipt', status],
+          ['Back to the customer', `${refunded} wei`],
+        ]),
+    },
     form: { on: 'receipt', when: { status: ['held'] }, ...form },
     run: async ({ gateway, audit, params: { receipt_hash } }) => {
       const refundedWei = await gateway.settlement.by(audit).decide(receipt_hash, status)

@@ -74,6 +74,8 @@ export const receiptRows = pgTable(
   },
   (t) => [
     index('receipts_billed_index').on(t.createdAt).where(sql`billed`),
+    // Few at any time: each waits for an admin.
+    index('receipts_held_index').on(t.createdAt).where(sql`status = 'held'`),
     uniqueIndex('receipts_seq_index').on(t.seq),
   ],
 )

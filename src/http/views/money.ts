@@ -1,6 +1,7 @@
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
 import type { BatchProof, PayoutBatch } from '../../actors/money/settlement.ts'
 import { brand } from '../../brand.ts'
+import { heldReceipts } from '../../db/queries/money/held-receipts.ts'
 import type {
   InvoiceLine as InvoiceLineRow,
   KindTotal,
@@ -8,8 +9,10 @@ import type {
 } from '../../db/queries/money/ledger.ts'
 import type { SettlementGroup as GroupRow } from '../../db/queries/money/payouts.ts'
 import { type BatchRow, listBatches } from '../../db/queries/money/public-settlement.ts'
+import type { AdminRole } from '../../machines/rules/admin-route.ts'
 import type { InvoiceLine, LedgerEntry } from '../../protocol/wire/money/billing.ts'
 import type { SettlementGroup } from '../../protocol/wire/money/money.ts'
+import type { HeldReceipt } from '../../protocol/wire/money/receipt.ts'
 import { dayMs, isoTime } from '../../time.ts'
 
 export const instant = (at: Date | null) => (at === null ? null : isoTime(at))
@@ -83,6 +86,26 @@ export const adminBatchView = (row: BatchRow) => ({
   held: row.held,
   last_error: row.lastError,
 })
+
+/** A viewer does not see whose work it was. */
+export const heldReceiptViews = async (
+  { db }: Pick<GatewayHandle, 'db'>,
+  limit: number,
+  role: AdminRole,
+): Promise<readonly HeldReceipt[]> =>
+  (await heldReceipts(db, limit)).map((row) => ({
+    receipt_hash: row.receiptHash,
+    request_id: row.requestId,
+    kind: row.kind,
+    node_id: row.nodeId,
+    model_id: row.modelId,
+    customer_id: role === 'viewer' ? null : row.customerId,
+    prompt_tokens: row.promptTokens,
+    completion_tokens: row.completionTokens,
+    debit_wei: row.grossWei?.toString() ?? null,
+    payout_wei: row.amountWei?.toString() ?? null,
+    held_since: isoTime(row.createdAt),
+  }))
 
 export const adminBatches = async ({ db }: Pick<GatewayHandle, 'db'>, limit: number) =>
   (await listBatches(db, limit)).map(adminBatchView)

@@ -99,6 +99,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'GET /v1/admin/commands/:command_id',
     'GET /v1/admin/payout-batches',
     'GET /v1/admin/payout-batches/:batch_id/proofs',
+    'GET /v1/admin/held-receipts',
     'GET /v1/admin/plan',
     'GET /v1/admin/explain',
     'GET /v1/admin/receipts/:receipt_hash',

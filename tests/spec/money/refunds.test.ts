@@ -4,7 +4,12 @@ import { ledgerEntryHash } from '../../../src/protocol/log/entry-facts.ts'
 import { Invoice, UsageExport } from '../../../src/protocol/wire/money/billing.ts'
 import { Costs } from '../../../src/protocol/wire/money/costs.ts'
 import { LedgerProof, TreasuryReport } from '../../../src/protocol/wire/money/money.ts'
-import { ReceiptDecision } from '../../../src/protocol/wire/money/receipt.ts'
+import {
+  HeldReceiptList,
+  type HeldReceiptList as HeldReceiptListBody,
+  ReceiptDecision,
+} from '../../../src/protocol/wire/money/receipt.ts'
+import { commandLine } from '../../cli/command-line.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'
@@ -71,6 +76,44 @@ async function rowsOf(hash: string) {
     events: events.length,
   }
 }
+
+describe('§23: receipts on hold are listed until somebody decides', () => {
+  const list = async (as: 'viewer' | 'operator' = 'operator') => {
+    const body = await json(await gateway.ask('GET', '/v1/admin/held-receipts?limit=1000', { as }))
+    expect(Value.Check(HeldReceiptList, body)).toBe(true)
+    return (body as unknown as HeldReceiptListBody).receipts
+  }
+
+  test('newest first with what hangs on the decision; a viewer does not see whose they are', async () => {
+    const { id } = await payer()
+    const before = (await list()).map(({ receipt_hash: hash }) => hash)
+    const first = await pay(id, 300n, { feeBps: 1_000 })
+    const second = await pay(id, 20n)
+    const plain = await pay(id, 5n, { held: false })
+    const own = async () => (await list()).filter(({ receipt_hash: hash }) => !before.includes(hash))
+    expect(await own()).toMatchObject([
+      { receipt_hash: second, customer_id: id, node_id: 'node_a', debit_wei: '20' },
+      { receipt_hash: first, customer_id: id, debit_wei: '300', payout_wei: '270' },
+    ])
+    expect((await list('viewer')).every(({ customer_id: customer }) => customer === null)).toBe(true)
+    await decide(first, 'reject')
+    expect((await own()).map(({ receipt_hash: hash }) => hash)).toEqual([second])
+    const cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin })
+    const shown = await cli.run(['payouts', 'held'])
+    expect([shown.out.includes(second), shown.out.includes(first), shown.out.includes(plain)]).toEqual([
+      true,
+      false,
+      false,
+    ])
+    const rejected = await cli.run(['payouts', 'reject', second, '--yes', '--reason', 'it cannot be'])
+    expect([rejected.code, rejected.out.includes('20 wei')]).toEqual([0, true])
+    expect(await own()).toEqual([])
+    const released = await pay(id, 7n)
+    expect(await cli.run(['payouts', 'release', released, '--yes'])).toMatchObject({ code: 0 })
+    expect((await rowsOf(released)).receipt).toBe('accepted')
+    cli.close()
+  })
+})
 
 describe('§14: a rejected receipt gives the debit back', () => {
   test('balance, payout, fee, entry and event, in one', async () => {

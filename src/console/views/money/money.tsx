@@ -14,6 +14,7 @@ import { amountText, UnitChoice, Wei } from '../../parts/wei.tsx'
 import { useLoad } from '../../state/load.ts'
 import { mayAct, role } from '../../state/session.ts'
 import { CostsPart } from './costs.tsx'
+import { HeldReceipts } from './held-receipts.tsx'
 import { Batches } from './payout-batches.tsx'
 
 const everyMs = 30_000
@@ -35,6 +36,7 @@ export function Money() {
           <Payouts />
         </>
       )}
+      <HeldReceipts />
       <Batches />
       {mayAct('operator') && <Balances />}
       {role.value === 'viewer' && (

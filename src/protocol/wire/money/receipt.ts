@@ -14,6 +14,31 @@ export const ReceiptDecision = Type.Object({
   refunded_wei: Type.Unsafe<string>({ ...wei, description: 'What its customer has back' }),
 })
 
+/** A receipt that waits for a decision of an admin (§5), and what hangs on it. */
+export const HeldReceipt = Type.Object({
+  receipt_hash: hash,
+  request_id: Type.String(),
+  kind: literals(workKinds),
+  node_id: Type.String(),
+  model_id: Type.String(),
+  customer_id: nullable(Type.String({ description: 'null: for a viewer' })),
+  prompt_tokens: count,
+  completion_tokens: count,
+  debit_wei: nullable(
+    Type.Unsafe<string>({ ...wei, description: 'What its customer has paid, and gets back if it is rejected' }),
+  ),
+  payout_wei: nullable(Type.Unsafe<string>({ ...wei, description: 'What its node gets if it is released' })),
+  held_since: Instant,
+})
+export type HeldReceipt = Static<typeof HeldReceipt>
+export const HeldReceiptList = Type.Object({
+  object: Type.Literal(`${brand}.admin.held_receipt_list`),
+  generated_at: Instant,
+  count,
+  receipts: Type.Array(HeldReceipt),
+})
+export type HeldReceiptList = Static<typeof HeldReceiptList>
+
 const inclusionFields = {
   receipt_hash: hash,
   status: receiptStatus,

@@ -2,3 +2,6 @@
 CREATE INDEX admin_access_events_actor ON admin_access_events USING btree (actor_hash_prefix);
 --> statement-breakpoint
 CREATE INDEX admin_command_events_actor ON admin_command_events USING btree (actor_hash_prefix);
+--> statement-breakpoint
+-- Each receipt on hold waits for an admin, and there are few.
+CREATE INDEX "receipts_held_index" ON "receipt_rows" USING btree ("created_at") WHERE status = 'held';
