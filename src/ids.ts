@@ -10,6 +10,7 @@ export type EnrollmentTokenId = Id<'enr'>
 export type JoinId = Id<'join'>
 export type CommandId = Id<'cmd'>
 export type WebhookId = Id<'msg'>
+export type StartId = Id<'sta'>
 export type AdminId = Id<'adm'>
 export type SessionId = Id<'ses'>
 

@@ -150,6 +150,7 @@ const registry = [
   read('request.failures', 'viewer', 'observability', '/v1/admin/failures'),
   read('traffic.read', 'viewer', 'observability', '/v1/admin/traffic'),
   read('traffic.first_tokens', 'viewer', 'observability', '/v1/admin/traffic/first-tokens'),
+  read('traffic.marks', 'viewer', 'observability', '/v1/admin/traffic/marks'),
   read('request.read', 'viewer', 'observability', '/v1/admin/requests/:request_id'),
   read('explain.read', 'viewer', 'observability', '/v1/admin/explain'),
   mixtureList,

@@ -1,4 +1,5 @@
-import { holdsWithin } from '../deadline.ts'
+import { insertStart } from '../db/queries/audit/change-marks.ts'
+import { holdsWithin, within } from '../deadline.ts'
 import { ServerLooks } from '../discovery/server-looks.ts'
 import { failureName, type Log } from '../log.ts'
 import { doorsOf } from '../settings/listen-address.ts'
@@ -15,6 +16,9 @@ import { hardwareOf, placesOf } from './pool/pool-counts.ts'
 
 /** How long `/readyz` waits for the first answers of nodes, ms. */
 const probingMsMax = 5_000
+/** How long the row of the start may take, ms, and how many of them are kept. */
+const startMsMax = 2_000
+const startsKeptMax = 1_000
 /** How long streams may take to send their last event, ms. */
 const lastEventMs = 500
 const endLookMs = 10
@@ -165,7 +169,7 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
 
 type Life = Omit<RunningGateway, keyof GatewayHandle>
 
-function lifeOf({ log, place }: GatewayParts, actors: Actors): Life {
+function lifeOf({ log, place, world, database: { db } }: GatewayParts, actors: Actors): Life {
   const { health, jobs, webhooks, consoles, traffic, agents, chat, mixtures, listener, localNodes, planner } = actors
   const endCalls = async () => {
     chat.abortAll()
@@ -176,6 +180,12 @@ function lifeOf({ log, place }: GatewayParts, actors: Actors): Life {
     endCalls,
     listening: async (taken) => {
       listener.port = taken
+      if (place?.leads ?? true) {
+        const startedAt = new Date(world?.now?.() ?? Date.now())
+        await within(startMsMax, insertStart(db, startedAt, startsKeptMax)).catch((error: unknown) =>
+          log.warn('start_not_kept', { failure: failureName(error) }),
+        )
+      }
       const patience = setTimeout(health.started, probingMsMax)
       await fillPool(actors, place?.leads ?? true).finally(() => clearTimeout(patience))
       health.started()

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { keepRequestRecords } from '../../src/db/queries/requests/request-records.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { dayMs, hourMs, minuteMs } from '../../src/time.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { insertRequests } from '../support/pools/request-rows.ts'
 import { testLimitMs } from '../support/run/limits.ts'
 
@@ -100,6 +101,53 @@ describe.skipIf(!hasBrowser)('plots of what went through', () => {
       await field.waitFor()
       expect(console.faults).toEqual([])
       await console.close()
+    },
+    testLimitMs,
+  )
+
+  test(
+    'what was done, and an alert, are lines in the plots and a list below them; a node has its own',
+    async () => {
+      const fake = startFakeNode({ models: ['m'] })
+      const id = await gateway.node(fake.url)
+      await gateway.admin('POST', `/v1/admin/nodes/${id}/drain`, { reason: 'test' })
+      const console = await openConsole(browser, gateway.url)
+      const { page } = console
+      await console.signIn(gateway.tokens.viewer)
+      await page.goto(`${gateway.url}/console#traffic?range=1h`)
+      const list = page.getByRole('region', { name: 'What was changed' }).getByRole('listitem')
+      await list
+        .filter({ hasText: /Alert: errors above 5 %$/ })
+        .first()
+        .waitFor()
+      const texts = (await list.allInnerTexts()).map((text) => text.replace(/^[\d:. ]+/, ''))
+      expect(texts.filter((text) => text.endsWith('drained'))).toHaveLength(1)
+      expect(texts).toContain('Gateway started')
+      await plotOf(page, /^Requests, per minute, .* marks\.$/).waitFor()
+      // The line of the alert has its own ink, which no plot of requests has else.
+      const alertInk = () =>
+        page.evaluate<number>(`(() => {
+          const probe = document.createElement('span')
+          probe.style.color = 'var(--bad)'
+          document.body.append(probe)
+          const bad = getComputedStyle(probe).color.match(/\\d+/g).slice(0, 3).join(' ')
+          probe.remove()
+          const canvas = document.querySelector('figure canvas')
+          if (canvas === null) return 0
+          const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+          let seen = 0
+          for (let at = 0; at < data.length; at += 4)
+            if (data[at + 3] > 200 && data[at] + ' ' + data[at + 1] + ' ' + data[at + 2] === bad) seen++
+          return seen
+        })()`)
+      await waitFor('the line of the alert', async () => (await alertInk()) > 20)
+      expect(await console.violations()).toEqual([])
+      await page.goto(`${gateway.url}/console#traffic?range=1h&node_id=node_0`)
+      await list.filter({ hasText: 'Gateway started' }).waitFor()
+      await waitFor('no mark of another node', async () => (await list.filter({ hasText: 'drained' }).count()) === 0)
+      expect(console.faults).toEqual([])
+      await console.close()
+      fake.stop()
     },
     testLimitMs,
   )

@@ -1,8 +1,9 @@
-import { useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type uPlot from 'uplot'
 import { count, duration, momentText } from '../parts/format.ts'
 import { logSplits, measureAxis, timeAxis } from './axes.ts'
 import { type Brush, cursorOf, lasting, marked } from './brush.ts'
+import { drawMarks, type Mark, markedBelow } from './marks.ts'
 import { type Ink, type PlotOptions, usePlot } from './plot.ts'
 
 /** How many times were measured between these bounds, ms. Without an end, both are the same. */
@@ -26,6 +27,7 @@ interface HeatMapProps {
   readonly fromMs: number
   readonly toMs: number
   readonly brush?: Brush | undefined
+  readonly marks?: readonly Mark[]
 }
 
 /** A log scale has no zero: what came sooner lies at its foot. ms. */
@@ -111,7 +113,7 @@ function spoken({ title, steps, fromMs, toMs }: HeatMapProps): string {
 function optionsOf(
   now: { readonly current: HeatMapProps },
   ink: Ink,
-  moved: (to: Pointed | null) => void,
+  moved: (to: Pointed | null, mark: string) => void,
 ): PlotOptions {
   const brush = lasting(now.current.brush, () => now.current.brush)
   return {
@@ -134,7 +136,8 @@ function optionsOf(
     series: [{}, { points: { show: false } }],
     hooks: {
       drawAxes: [(plot) => drawCells(plot, now.current, ink)],
-      setCursor: [(plot) => moved(pointedAt(plot, now.current))],
+      draw: [(plot) => drawMarks(plot, now.current.marks ?? [], ink)],
+      setCursor: [(plot) => moved(pointedAt(plot, now.current), markedBelow(plot, now.current.marks ?? []))],
       setSelect: [marked(brush)],
     },
   }
@@ -144,17 +147,26 @@ function optionsOf(
 export function HeatMap(props: HeatMapProps) {
   const { title, steps } = props
   const [pointed, setPointed] = useState<Pointed | null>(null)
+  const [mark, setMark] = useState('')
   const box = useRef<HTMLDivElement>(null)
   const now = useRef(props)
   now.current = props
   const data = useMemo((): uPlot.AlignedData => [steps.map(({ atMs }) => atMs / 1_000), steps.map(() => null)], [steps])
-  usePlot(box, (ink) => optionsOf(now, ink, setPointed), data, String(props.brush !== undefined))
+  const moved = (to: Pointed | null, text: string) => {
+    setPointed(to)
+    setMark(text)
+  }
+  const plot = usePlot(box, (ink) => optionsOf(now, ink, moved), data, String(props.brush !== undefined))
+  useEffect(() => plot.current?.redraw(false), [props.marks])
   const sum = steps.reduce((total, { buckets }) => total + buckets.reduce((all, { count: n }) => all + n, 0), 0)
   return (
     <figure class="chart heat-map">
       <figcaption>
         <span class="chart-title">{title}</span>
-        <span class="chart-time">{pointed === null ? '' : momentText(pointed.step.atMs)}</span>
+        <span class="chart-time">
+          {mark !== '' && <b>{mark} </b>}
+          {pointed === null ? '' : momentText(pointed.step.atMs)}
+        </span>
       </figcaption>
       <p class="legend">
         {pointed === null && sum === 0 ? (

@@ -1,8 +1,9 @@
-import { useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
-import { duration, momentText, nothing } from '../parts/format.ts'
+import { count, duration, momentText, nothing } from '../parts/format.ts'
 import { measureAxis, niceTop, timeAxis } from './axes.ts'
 import { type Brush, cursorOf, lasting, marked } from './brush.ts'
+import { drawMarks, type Mark, markedBelow } from './marks.ts'
 import { type Ink, type PlotOptions, usePlot } from './plot.ts'
 
 export interface Line {
@@ -27,6 +28,7 @@ export interface LinePlotProps {
   /** What is counted comes in whole numbers. */
   readonly whole?: boolean
   readonly brush?: Brush | undefined
+  readonly marks?: readonly Mark[]
 }
 
 /** A lone point between two gaps has no line: it is a dot. */
@@ -72,7 +74,7 @@ function seriesOf({ lines, stacked = false }: LinePlotProps, ink: Ink): uPlot.Se
 function optionsOf(
   now: { readonly current: LinePlotProps },
   ink: Ink,
-  moved: (at: number | null) => void,
+  moved: (at: number | null, mark: string) => void,
 ): PlotOptions {
   const { current: props } = now
   const brush = lasting(props.brush, () => now.current.brush)
@@ -87,26 +89,29 @@ function optionsOf(
     axes: [timeAxis(ink), measureAxis(ink, props)],
     series: seriesOf(props, ink),
     hooks: {
-      setCursor: [(plot) => moved(plot.cursor.idx ?? null)],
+      draw: [(plot) => drawMarks(plot, now.current.marks ?? [], ink)],
+      setCursor: [(plot) => moved(plot.cursor.idx ?? null, markedBelow(plot, now.current.marks ?? []))],
       setSelect: [marked(brush)],
     },
   }
 }
 
-function spoken({ title, lines, show, fromMs, toMs }: LinePlotProps): string {
+function spoken({ title, lines, show, fromMs, toMs, marks = [] }: LinePlotProps): string {
   const parts = lines.map(({ name, values }) => {
     const known = values.filter((value) => value !== null)
     if (known.length === 0) return `${name}: nothing measured`
     const last = values.at(-1) ?? null
     return `${name}: ${last === null ? 'nothing' : show(last)} at the end, at most ${show(Math.max(...known))}`
   })
-  return `${title}, ${duration(toMs - fromMs)}. ${parts.join('. ')}.`
+  const more = marks.length === 0 ? '' : ` ${count(marks.length)} marks.`
+  return `${title}, ${duration(toMs - fromMs)}. ${parts.join('. ')}.${more}`
 }
 
 /** Lines or stacked bars over time: the cursor reads single points, a mark zooms in, the label says the rest. */
 export function LinePlot(props: LinePlotProps) {
   const { title, times, lines, show, stacked = false } = props
   const [at, setAt] = useState<number | null>(null)
+  const [mark, setMark] = useState('')
   const box = useRef<HTMLDivElement>(null)
   const now = useRef(props)
   now.current = props
@@ -115,13 +120,21 @@ export function LinePlot(props: LinePlotProps) {
     return [times.map((ms) => ms / 1_000), ...values.toReversed()]
   }, [times, lines, stacked])
   const shape = [stacked, props.brush !== undefined, ...lines.map(({ name }) => name)].join('\n')
-  usePlot(box, (ink) => optionsOf(now, ink, setAt), data, shape)
+  const moved = (index: number | null, text: string) => {
+    setAt(index)
+    setMark(text)
+  }
+  const plot = usePlot(box, (ink) => optionsOf(now, ink, moved), data, shape)
+  useEffect(() => plot.current?.redraw(false), [props.marks])
   const moment = at === null ? undefined : times[at]
   return (
     <figure class="chart">
       <figcaption>
         <span class="chart-title">{title}</span>
-        <span class="chart-time">{moment === undefined ? '' : momentText(moment)}</span>
+        <span class="chart-time">
+          {mark !== '' && <b>{mark} </b>}
+          {moment === undefined ? '' : momentText(moment)}
+        </span>
       </figcaption>
       <ul class="legend">
         {lines.map(({ name, values, quiet = false }, index) => {

@@ -7,6 +7,7 @@ export interface Ink {
   readonly text: string
   readonly grid: string
   readonly ground: string
+  readonly bad: string
   readonly series: readonly string[]
 }
 
@@ -29,6 +30,7 @@ function inkOf(box: HTMLElement): Ink {
     text: colorOf('muted'),
     grid: colorOf('border'),
     ground: colorOf('surface'),
+    bad: colorOf('bad'),
     series: Array.from({ length: seriesCount }, (_, at) => colorOf(`series-${at}`)),
   }
   probe.remove()

@@ -91,6 +91,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'GET /v1/admin/failures',
     'GET /v1/admin/traffic',
     'GET /v1/admin/traffic/first-tokens',
+    'GET /v1/admin/traffic/marks',
     'GET /v1/admin/audit/verify',
     'GET /v1/admin/approval-policy',
     'GET /v1/admin/nodes',

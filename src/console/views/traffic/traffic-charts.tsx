@@ -6,7 +6,9 @@ import { Part } from '../../parts/states.tsx'
 import type { Brush } from '../../plots/brush.ts'
 import { HeatMap } from '../../plots/heat-map.tsx'
 import { type Line, LinePlot } from '../../plots/line-plot.tsx'
+import type { Mark } from '../../plots/marks.ts'
 import { useLoad } from '../../state/load.ts'
+import { alertMarks, MarkList, useMarks } from './traffic-marks.tsx'
 
 type Point = AdminTraffic['points'][number]
 /** As far back as failures are read by their status. */
@@ -55,7 +57,15 @@ function linesOf(traffic: AdminTraffic) {
 /** The plots of a range: what a person marks in one of them is shown larger by all. */
 export function TrafficCharts({ traffic, asked, brush }: ChartsProps) {
   const { stepMs, fromMs, toMs, times, over } = useMemo(() => timesOf(traffic), [traffic])
-  const shown = { times, fromMs, toMs, brush }
+  const failuresPath = toMs - fromMs <= failuresMsMax ? `/v1/admin/failures${asked}` : null
+  const [failures, readFailures] = useLoad<AdminFailures>(failuresPath)
+  const done = useMarks(asked)
+  const found = failures.kind === 'ready' ? failures.data : null
+  const marks = useMemo(
+    () => [...done, ...alertMarks(traffic, found)].toSorted((a, b) => a.atMs - b.atMs),
+    [done, traffic, found],
+  )
+  const shown = { times, fromMs, toMs, brush, marks }
   const each = `, per ${stepName(stepMs)}`
   const charts = useMemo(() => {
     const both = linesOf(traffic)
@@ -82,8 +92,13 @@ export function TrafficCharts({ traffic, asked, brush }: ChartsProps) {
       </div>
       <div class="charts wide">
         <FirstTokens asked={asked} {...shown} />
-        {toMs - fromMs <= failuresMsMax && <Errors asked={asked} {...shown} />}
+        {failuresPath !== null && (
+          <Part what="what failed" loaded={failures} again={readFailures}>
+            {(data) => <ErrorPlot failures={data} {...shown} />}
+          </Part>
+        )}
       </div>
+      <MarkList marks={marks} />
     </>
   )
 }
@@ -94,6 +109,7 @@ interface ShownProps {
   readonly fromMs: number
   readonly toMs: number
   readonly brush: Brush
+  readonly marks: readonly Mark[]
 }
 
 function FirstTokens({ asked, times: _, ...shown }: ShownProps) {
@@ -119,15 +135,6 @@ const classes = [
   ['failed (5xx)', (status: number) => status >= 500 && status !== 503],
   ['broke off while it streamed', (status: number) => status < 400],
 ] as const
-
-function Errors({ asked, ...shown }: ShownProps) {
-  const [loaded, again] = useLoad<AdminFailures>(`/v1/admin/failures${asked}`)
-  return (
-    <Part what="what failed" loaded={loaded} again={again}>
-      {(failures) => <ErrorPlot failures={failures} {...shown} />}
-    </Part>
-  )
-}
 
 function ErrorPlot({ failures, ...shown }: Omit<ShownProps, 'asked'> & { failures: AdminFailures }) {
   const { times } = shown

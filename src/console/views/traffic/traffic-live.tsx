@@ -3,16 +3,19 @@ import { amount, count, duration, nothing } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
 import { type Column, LongTable } from '../../parts/long-table.tsx'
 import { medianOf } from '../../parts/median.ts'
+import { useNow } from '../../parts/small.tsx'
 import { Empty } from '../../parts/states.tsx'
 import type { Brush } from '../../plots/brush.ts'
 import { HeatMap, type HeatStep } from '../../plots/heat-map.tsx'
 import { type Line, LinePlot } from '../../plots/line-plot.tsx'
 import { traffic } from '../../state/live.ts'
 import { addressOf } from '../../state/place.ts'
+import { MarkList, useMarks } from './traffic-marks.tsx'
 
 /** A young gateway shows what there is; from then on the last 15 minutes. */
 const spansMs = { least: 60_000, most: 900_000 } as const
 const codesShownMax = 4
+const minuteMs = 60_000
 const liveOf = (model: string) => addressOf('traffic', null, { model })
 
 type Points = readonly TrafficPoint[]
@@ -230,7 +233,12 @@ export function TrafficLive({ model, brush }: { model: string | null; brush: Bru
   const coveredMs = (times.at(-1) ?? 0) - (times[0] ?? 0)
   const spanMs = Math.min(spansMs.most, Math.max(spansMs.least, coveredMs))
   const toMs = times.at(-1) ?? 0
-  const shown = { fromMs: toMs - spanMs, toMs, brush }
+  // Moves on with the minutes, not with each point.
+  const marksFromMs = Math.floor((useNow(minuteMs) - spansMs.most) / minuteMs) * minuteMs
+  const marks = useMarks(
+    addressOf('', null, { from: new Date(marksFromMs).toISOString(), model: model ?? '' }).slice(1),
+  )
+  const shown = { fromMs: toMs - spanMs, toMs, brush, marks }
   if (points.length === 0) {
     return <Empty title="No point yet">The first point appears within 5 seconds of the start.</Empty>
   }
@@ -250,6 +258,7 @@ export function TrafficLive({ model, brush }: { model: string | null; brush: Bru
           {...shown}
         />
       </div>
+      <MarkList marks={marks} />
       {sums.length > 0 && <Models sums={sums} />}
       <Strategies points={points} />
     </>

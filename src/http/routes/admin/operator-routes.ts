@@ -11,6 +11,7 @@ import { failuresReport } from '../../reports/failures.ts'
 import { firstTokensReport } from '../../reports/first-tokens.ts'
 import { invoice } from '../../reports/invoice.ts'
 import { ledgerProof } from '../../reports/ledger-proof.ts'
+import { marksReport } from '../../reports/marks.ts'
 import { type AnyReport, reportRoute } from '../../reports/report.ts'
 import { requestReport } from '../../reports/requests.ts'
 import { trafficReport } from '../../reports/traffic.ts'
@@ -48,6 +49,7 @@ const reports: readonly AnyReport[] = [
   requestReport,
   trafficReport,
   firstTokensReport,
+  marksReport,
   failuresReport,
   booksCheck,
 ]

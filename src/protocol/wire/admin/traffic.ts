@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
-import { count, Instant, nullable } from '../shapes.ts'
+import { count, Instant, literals, nullable } from '../shapes.ts'
 
 const ms = nullable(Type.Integer({ minimum: 0, description: 'To 5 %; null: nothing was measured' }))
 
@@ -81,3 +81,38 @@ export const AdminFirstTokens = Type.Object({
   ),
 })
 export type AdminFirstTokens = Static<typeof AdminFirstTokens>
+
+/** What was done in a range: a mark in each plot of it. */
+export const AdminMarks = Type.Object({
+  object: Type.Literal(`${brand}.admin.marks`),
+  generated_at: Instant,
+  from: Instant,
+  to: Instant,
+  count,
+  complete: Type.Boolean({ description: 'false: there were more; the newest are there' }),
+  marks: Type.Array(
+    Type.Object({
+      at: Instant,
+      kind: literals([
+        'start',
+        'drain',
+        'resume',
+        'sleep',
+        'wake',
+        'added',
+        'removed',
+        'revoked',
+        'load',
+        'unload',
+        'price',
+      ]),
+      node_id: nullable(Type.String()),
+      model: nullable(Type.String()),
+      prices: nullable(
+        Type.Array(Type.String(), { description: 'Of `price`: wei for a token of a prompt and of an answer' }),
+      ),
+    }),
+    { description: 'Oldest first. `start`: of a gateway' },
+  ),
+})
+export type AdminMarks = Static<typeof AdminMarks>

@@ -5,3 +5,10 @@ CREATE INDEX admin_command_events_actor ON admin_command_events USING btree (act
 --> statement-breakpoint
 -- Each receipt on hold waits for an admin, and there are few.
 CREATE INDEX "receipts_held_index" ON "receipt_rows" USING btree ("created_at") WHERE status = 'held';
+--> statement-breakpoint
+-- When gateways started: plots show it.
+CREATE TABLE "gateway_starts" (
+	"start_id" text PRIMARY KEY NOT NULL,
+	"started_at" timestamp (3) with time zone NOT NULL
+);
+
