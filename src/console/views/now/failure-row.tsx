@@ -3,6 +3,7 @@ import { ago, count, nothing, shortTime } from '../../parts/format.ts'
 import { Pill, useNow } from '../../parts/small.tsx'
 import { addressOf } from '../../state/place.ts'
 import { toneOf } from '../requests/request-list.tsx'
+import { Mends } from './mends.tsx'
 
 interface Props {
   readonly cluster: FailureCluster
@@ -61,6 +62,7 @@ export function FailureRow({ cluster, from, names }: Props) {
           </a>
         )}
       </p>
+      <Mends cluster={cluster} names={names} />
     </li>
   )
 }
