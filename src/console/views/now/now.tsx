@@ -10,6 +10,7 @@ import { useLoad } from '../../state/load.ts'
 import { useNodeNames } from '../../state/node-names.ts'
 import { addressOf } from '../../state/place.ts'
 import { FailureRow } from './failure-row.tsx'
+import { Room } from './room.tsx'
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
@@ -46,6 +47,7 @@ export function Now() {
           )
         }
       </Part>
+      <Room />
       <section aria-label="Problems" class="problems">
         <h2>Problems</h2>
         <NodesAway />
