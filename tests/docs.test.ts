@@ -74,6 +74,15 @@ test.each(documents)('every row of a table of %s has as many cells as its head',
   expect(uneven).toEqual([])
 })
 
+/** For those who build Penstock or speak its protocol: they cite the specification by its numbers. */
+const ofClauses = /^(?:docs\/(?:specification|protocol|architecture|decisions\/.*)\.md|CHANGELOG\.md|CONTRIBUTING\.md)$/
+
+test('no page for users cites the specification by a number', () => {
+  const citing = documents.filter((file) => !ofClauses.test(file) && read(file).includes('§'))
+  expect(citing).toEqual([])
+  expect(documents.filter((file) => ofClauses.test(file) && read(file).includes('§')).length).toBeGreaterThan(0)
+})
+
 test('the glossary is short, and each of its terms is a word of the code', () => {
   const section = /^## Glossary\n[\s\S]+?(?=^## )/m.exec(read('docs/architecture.md'))?.[0] ?? ''
   const terms = [...section.matchAll(/^\| ([a-z][^|]*) \| /gm)].flatMap(([, term = '']) => term.split(', '))

@@ -308,6 +308,12 @@ test('explain: why this node', async () => {
   const found = await cli.json<Explanation>('explain', request_id)
   expect(found.tries[0]?.routes[0]).toMatchObject({ node_id: nodeId, verdict: 'chosen', reason: 'only' })
   expect((await cli.run(['explain', request_id])).out).toMatch(new RegExp(`${nodeId} +\\w+ +chosen +only`))
+  const [first, second, rest] = (await cli.run(['explain', request_id])).out.split(/(?<=\.) |\n/)
+  expect([first, second, rest]).toEqual([
+    expect.stringMatching(new RegExp(`^The request for qwen went to ${nodeId}`)),
+    'No other node has the model.',
+    '',
+  ])
   expect((await cli.run(['explain', 'req_00000000000000000000000000'])).err).toContain('(request_not_found)')
 })
 

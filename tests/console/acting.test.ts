@@ -159,6 +159,22 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
           .first()
           .textContent()) ?? ''
       expect(`${exact.replaceAll(',', '')} wei`).toBe(paid ?? '')
+      await task('How is the last hour, beside yesterday?', async () => {
+        await open('Now')
+        await at.locator('.figure', { hasText: 'Succeeded' }).getByText('yesterday:').waitFor()
+      })
+      await task('Which model belongs on which node?', async () => {
+        await open('Plan')
+        await at.getByText(/^(?:Everything is where it should be|Nothing to plan)$/).waitFor()
+      })
+      await task('Drain a node', async () => {
+        await at.getByRole('button', { name: 'Drain rack-2' }).click()
+        await at.locator('#act-reason:focus').waitFor()
+        await at.keyboard.type('new fan')
+        await at.getByRole('dialog').getByRole('button', { name: 'Drain' }).click()
+        await at.getByRole('button', { name: 'Resume rack-2' }).waitFor()
+      })
+      await pool.gateway.admin('POST', `/v1/admin/nodes/${pool.nodeIds[2]}/resume`, { reason: 'clean' })
       await task('Who changed this node?', async () => {
         await at.getByRole('button', { name: 'rack-1', exact: true }).click()
         await at.getByRole('link', { name: /^Who changed it/ }).click()
