@@ -111,7 +111,7 @@ describe('§24: every command', () => {
       ...['sessions', 'end', 'create', 'list', 'revoke'].map((command) => `admins ${command}`),
       ...['add', 'deduct'].map((command) => `credits ${command}`),
       ...['list', 'create', 'held', 'reject', 'release', 'submit', 'proofs'].map((command) => `payouts ${command}`),
-      ...['tail', 'chain', 'books', 'export'].map((command) => `audit ${command}`),
+      ...['tail', 'chain', 'books', 'export', 'name-rows'].map((command) => `audit ${command}`),
       ...['export', 'promise'].map((what) => `receipts ${what}`),
       ...['receipt', 'payout', 'checkpoint', 'audit', 'promise', 'envelope', 'attestation', 'file'].map(
         (what) => `verify ${what}`,
