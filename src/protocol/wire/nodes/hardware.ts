@@ -4,9 +4,12 @@ import { formed, strict } from '../shapes.ts'
 /** What a computer with an agent is made of and how it does, as its own tools say (§39). What they do not say is absent. */
 
 export const gpusMax = 16
-const megabytesMax = 16_777_216
-const megabytes = (description: string) =>
-  Type.Optional(Type.Integer({ minimum: 0, maximum: megabytesMax, description: `${description}, MiB` }))
+/** 16 TiB. */
+const memoryMbMax = 16_777_216
+/** 1 EiB: disks of a computer, and those that it reaches over a network. */
+const diskMbMax = 1_099_511_627_776
+const megabytes = (description: string, maximum = memoryMbMax) =>
+  Type.Optional(Type.Integer({ minimum: 0, maximum, description: `${description}, MiB` }))
 const percent = (description: string) =>
   Type.Optional(Type.Integer({ minimum: 0, maximum: 100, description: `${description}, percent` }))
 const celsius = Type.Optional(Type.Integer({ minimum: -50, maximum: 250, description: '°C' }))
@@ -35,7 +38,7 @@ export const Hardware = Type.Object(
     ),
     battery_percent: percent('Charge of the battery'),
     on_battery: Type.Optional(Type.Boolean({ description: 'It runs on its battery' })),
-    disk_free_mb: megabytes('Free where the agent keeps its folder'),
+    disk_free_mb: megabytes('Free where the agent keeps its folder', diskMbMax),
   },
   { ...strict, minProperties: 1 },
 )
