@@ -21,7 +21,8 @@ export interface FoundServer {
 }
 
 export interface LooksOptions {
-  readonly places: readonly ServerPlace[]
+  /** Asked for only when this look may begin: to find places can take a while, too. */
+  readonly places: readonly ServerPlace[] | ((signal: AbortSignal) => Promise<readonly ServerPlace[]>)
   /** Whoever asked has left: nothing more is asked. */
   readonly signal: AbortSignal
   /** Not to be asked: the gateway itself. */
@@ -81,7 +82,8 @@ export class ServerLooks {
     this.busy = true
     try {
       const signal = AbortSignal.any([given, AbortSignal.timeout(wholeMsMax)])
-      return await lookThrough(places, { ...lookLimits, ...own }, signal, except)
+      const found = typeof places === 'function' ? await places(signal) : places
+      return await lookThrough(found, { ...lookLimits, ...own }, signal, except)
     } finally {
       this.busy = false
     }

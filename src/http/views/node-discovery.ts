@@ -25,7 +25,9 @@ export async function discovered(
   signal: AbortSignal,
 ): Promise<Discovered> {
   const places =
-    ask.range === undefined ? await announcedServers({ withinMs: announcedMs, signal }) : rangePlaces(ask.range, ask)
+    ask.range === undefined
+      ? (looking: AbortSignal) => announcedServers({ withinMs: announcedMs, signal: looking })
+      : rangePlaces(ask.range, ask)
   const { asked, found } = await gateway.serverLooks.look({ places, signal, except })
   const nodes = (await gateway.pool.nodes()).filter(({ adminState }) => adminState !== 'revoked')
   return {

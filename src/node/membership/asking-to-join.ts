@@ -105,6 +105,19 @@ class JoinRefused extends NodeStartError {
 
 const givenUp = () => new NodeStartError('The join was given up. This computer has joined nothing.')
 
+/** Another computer that waits has the same words. */
+class SameWords extends NodeStartError {}
+
+/** Throws `SameWords` where the gateway says so; before, it has refused the join itself. */
+async function revealed(wish: JoinWish, place: string, nonce: string): Promise<JoinRevealed> {
+  try {
+    return await told(wish, place, posted({ nonce }), JoinRevealed)
+  } catch (error) {
+    if (error instanceof JoinRefused && error.status === 409) throw new SameWords(error.message)
+    throw error
+  }
+}
+
 /** Both sides have told what they committed to, and show the same words unless somebody stands between them. */
 interface Met {
   readonly joinId: string
@@ -134,7 +147,7 @@ async function meet(wish: JoinWish): Promise<Met> {
   try {
     if (router === null) throw notUnderstood()
     const place = `${joinPath}/${begun.join_id}`
-    const { nonce, expires_at: expiresAt } = await told(wish, place, posted({ nonce: own.nonce }), JoinRevealed)
+    const { nonce, expires_at: expiresAt } = await revealed(wish, place, own.nonce)
     const theirs: JoinPart = { publicKey: begun.public_key_ed25519, nonce }
     if (joinCommitment('gateway', theirs) !== begun.commitment) {
       throw new NodeStartError(
@@ -154,8 +167,7 @@ async function metWithOwnWords(wish: JoinWish): Promise<Met> {
     try {
       return await meet(wish)
     } catch (error) {
-      const same = error instanceof JoinRefused && error.status === 409 && tries < renewalsMax
-      if (!same) throw error
+      if (!(error instanceof SameWords) || tries >= renewalsMax) throw error
     }
   }
 }
