@@ -21,6 +21,10 @@ export interface NodeView {
   readonly stateReasons: readonly string[]
   /** Its hardware address is known. */
   readonly wakeable: boolean
+  /** How often in a row it was woken in vain. */
+  readonly wakesInVain: number
+  /** Unix ms until which no request wakes it again; 0: any may. */
+  readonly wakePausedUntilMs: number
   /** True if an operator has drained the node: it is `draining`, and then `live`. */
   readonly drained: boolean
   /** Unix ms. */
@@ -112,6 +116,8 @@ export function viewOf(node: PoolNode, sources: ViewSources): NodeView {
     state: node.state,
     stateReasons: node.state === 'yielding' ? (node.power?.reasons ?? []) : [],
     wakeable: (node.row.macs ?? []).length > 0,
+    wakesInVain: node.wake.inVain,
+    wakePausedUntilMs: node.wake.pausedUntilMs,
     drained: node.row.adminState === 'draining',
     sinceMs: node.sinceMs,
     heldUntilMs: node.heldUntilMs,

@@ -95,8 +95,9 @@ export class PoolNode implements RoutedNode {
 
   /** Takes over a row. True if its address or its key is another now. */
   adoptRow(row: NodeRow): boolean {
-    const { url, apiKeySealed } = this.row
+    const { url, apiKeySealed, macs, wakeSecretSealed } = this.row
     this.row = row
+    if (macs?.join() !== row.macs?.join() || !sameBytes(wakeSecretSealed, row.wakeSecretSealed)) this.wake.lift()
     return url !== row.url || !sameBytes(apiKeySealed, row.apiKeySealed)
   }
 

@@ -74,6 +74,7 @@ export class NodeSleep {
   /** It answers again, and its models may need a while. */
   answered(nowMs: number): void {
     this.awakeAt = isoTime(nowMs)
+    this.wake.lift()
     if (this.rest !== null) this.upSinceMs ??= nowMs
   }
 

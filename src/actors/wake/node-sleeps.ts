@@ -70,6 +70,7 @@ export class NodeSleeps {
     if (state !== 'asleep') return row
     if ((row.macs ?? []).length === 0) throw refused('No hardware address of this node is known: see nodes set --mac')
     await db.transaction((tx) => trail.record(tx, audit, { targetId: row.nodeId }))
+    router.pooled(row.nodeId)?.wake.lift()
     this.hold(row.nodeId, config.SVC_WAKE_WAIT_MS)
     return row
   }
@@ -82,7 +83,11 @@ export class NodeSleeps {
       unsubscribe()
       release()
     }
-    const timer = setTimeout(end, forMs)
+    const late = () => {
+      waker.failed(nodeId)
+      end()
+    }
+    const timer = setTimeout(late, forMs)
     timer.unref()
     const unsubscribe = router.subscribe(() => {
       if (router.pooled(nodeId)?.rest == null) end()

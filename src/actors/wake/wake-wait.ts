@@ -12,17 +12,26 @@ import type { Waker } from './waker.ts'
 export interface WakePort {
   readonly config: Pick<Config, 'SVC_WAKE_WAIT_MS'>
   readonly router: Pick<Router, 'waitForSlot'>
-  readonly waker: Pick<Waker, 'hold'>
+  readonly waker: Pick<Waker, 'hold' | 'failed'>
 }
 
 /** A computer that did not wake needs a person. */
 const notWokenRetrySeconds = 60
 
+/** A node that a request began to wake late within its clock has not failed when that is over. */
+const fairShare = 0.5
+
+interface Held {
+  readonly release: () => void
+  /** `performance.now()`. */
+  readonly sinceMs: number
+}
+
 /** The sleeping nodes that one request waits for, all within one clock. */
 export class WakeWait {
   private leftMs: number
   /** Until the end of the request's search, however often it looks meanwhile. */
-  private readonly held = new Map<NodeId, () => void>()
+  private readonly held = new Map<NodeId, Held>()
 
   constructor(private readonly port: WakePort) {
     this.leftMs = port.config.SVC_WAKE_WAIT_MS
@@ -30,15 +39,18 @@ export class WakeWait {
 
   /** Until the node is awake, or something else may serve. */
   async wait(route: Route, modelId: string, ticket: Ticket, ending: CancelSignal): Promise<SlotWait> {
-    const { router, waker } = this.port
+    const { config, router, waker } = this.port
     const { nodeId } = route
-    if (!this.held.has(nodeId)) this.held.set(nodeId, waker.hold(nodeId))
+    const fromMs = performance.now()
+    const held = this.held.get(nodeId) ?? { release: waker.hold(nodeId), sinceMs: fromMs }
+    this.held.set(nodeId, held)
     ticket.awaits = null
     ticket.waking = nameOf(route)
-    const fromMs = performance.now()
     const waited = await router.waitForSlot(modelId, ticket, this.leftMs, ending)
     ticket.waking = null
     this.leftMs = Math.max(0, this.leftMs - (performance.now() - fromMs))
+    const tookMs = performance.now() - held.sinceMs
+    if (waited === 'timeout' && tookMs >= config.SVC_WAKE_WAIT_MS * fairShare) waker.failed(nodeId)
     return waited
   }
 
@@ -54,7 +66,7 @@ export class WakeWait {
 
   /** The request waits no more. */
   end(): void {
-    for (const release of this.held.values()) release()
+    for (const { release } of this.held.values()) release()
     this.held.clear()
   }
 }

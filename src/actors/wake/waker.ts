@@ -8,7 +8,7 @@ import { shareNetwork } from '../../machines/sleep/networks.ts'
 import { probeBytesMax } from '../../polling/runtime-probe.ts'
 import { nodeWakePath } from '../../protocol/wire/nodes/agent.ts'
 import { macsMax, type WakeOrder } from '../../protocol/wire/nodes/power.ts'
-import { secondMs } from '../../time.ts'
+import { isoTime, secondMs } from '../../time.ts'
 import type { Sealing } from '../accounts/sealing.ts'
 import type { PoolNode } from '../pool/pool-node.ts'
 import type { PoolRouter } from '../pool/pool-router.ts'
@@ -60,6 +60,15 @@ export class Waker {
     }
   }
 
+  /** A request has waited for the node as long as it may: until a pause is over, no other wakes it. */
+  failed(nodeId: NodeId): void {
+    const { router, log } = this.options
+    const node = router.pooled(nodeId)
+    if (node?.state !== 'asleep' || !node.wake.failed(Date.now())) return
+    const { inVain, pausedUntilMs } = node.wake
+    log.warn('node_not_woken', { node_id: nodeId, in_vain: inVain, until: isoTime(pausedUntilMs) })
+  }
+
   stop(): void {
     this.stopped = true
     for (const { sending } of this.waking.values()) void sending.stop()
@@ -70,7 +79,7 @@ export class Waker {
     const { everyMs = everyMsDefault, log } = this.options
     const sending = loop({
       everyMs,
-      run: () => this.send(nodeId, everyMs * gapShare),
+      run: (given) => this.send(nodeId, everyMs * gapShare, given),
       onFailure: (error) => log.warn('wake_not_sent', { node_id: nodeId, failure: failureName(error) }),
     })
     const waking = { sending, waiting: 0 }
@@ -80,16 +89,18 @@ export class Waker {
   }
 
   /** One packet, unless another gateway has just sent one. While the database is away each gateway sends its own. */
-  private async send(nodeId: NodeId, gapMs: number): Promise<void> {
+  private async send(nodeId: NodeId, gapMs: number, given: AbortSignal): Promise<void> {
     const { router, db, log, targets } = this.options
     const node = router.pooled(nodeId)
     const macs = node?.row.macs ?? []
     if (node?.state !== 'asleep' || macs.length === 0) return
     if (!(await claimPacket(db, nodeId, gapMs).catch(() => true))) return
+    // Whoever waited has left meanwhile, or the node is awake.
+    if (given.aborted || node.state !== 'asleep') return
     const secureOn = this.secretOf(node)
     const orders = macs.slice(0, macsMax).map((mac) => ({ mac, ...(secureOn === null ? {} : { secure_on: secureOn }) }))
     const sent = orders.map(({ mac }) => sendMagicPacket(magicPacket(mac, secureOn), targets()))
-    const asked = helpersFor(node, router.nodesOf(node.row.customerId)).map((helper) => this.ask(helper, orders))
+    const asked = helpersFor(node, router.nodesOf(node.row.customerId)).map((helper) => this.ask(helper, orders, given))
     const failed = (await Promise.allSettled([...sent, ...asked])).filter((each) => each.status === 'rejected')
     log.info('wake_sent', { node_id: nodeId, ways: sent.length + asked.length - failed.length, failed: failed.length })
     if (failed.length === sent.length + asked.length) throw failed[0]?.reason
@@ -99,7 +110,7 @@ export class Waker {
     return sealed === null ? null : this.options.sealing.open('node_wake_secret', sealed)
   }
 
-  private async ask({ row: { nodeId } }: PoolNode, orders: readonly WakeOrder[]): Promise<void> {
+  private async ask({ row: { nodeId } }: PoolNode, orders: readonly WakeOrder[], given: AbortSignal): Promise<void> {
     const transport = this.options.router.transport(nodeId)
     if (transport === null) throw new Error('the helper has left')
     for (const order of orders) {
@@ -107,7 +118,7 @@ export class Waker {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify(order),
-        signal: AbortSignal.timeout(orderMs),
+        signal: AbortSignal.any([given, AbortSignal.timeout(orderMs)]),
       })
       await response.text(probeBytesMax)
       if (response.status !== 202) throw new Error('the helper would not')

@@ -153,7 +153,7 @@ export function createRehearsal(
     router: new SoleNode(soleRoute(model, customerId), transport),
     limits: { admit: () => ({ settle: () => {} }) },
     // Its node never sleeps.
-    waker: { hold: () => () => {} },
+    waker: { hold: () => () => {}, failed: () => {} },
     rouser: { rouse: () => Promise.resolve(true) },
     // A rehearsal asks its model something.
     ownModels: { has: () => false, load: () => Promise.resolve(), unload: () => Promise.resolve() },

@@ -11,6 +11,9 @@ function namesOf(routes: readonly Route[]): string {
   return `${names.slice(0, namedMax).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
+const inVain =
+  'They were sent magic packets before and did not wake. Check that wake-on-LAN is on in their firmware and system, and that they are on a cable.'
+
 /** Of 503 `node_asleep`, when no node may be woken. */
 export function asleepRefused(model: string, routes: readonly Route[], why: WakeRefusal): string {
   const asleep = `Only sleeping nodes have ${model} (${namesOf(routes)}).`
@@ -19,6 +22,8 @@ export function asleepRefused(model: string, routes: readonly Route[], why: Wake
       return `${asleep} The policy of this key or of its account does not let requests wake them: ask the operator to set allow_wake to true.`
     case 'no_address':
       return `${asleep} No hardware address is known to which a magic packet could be sent: wake the computer by hand, or name its address with nodes set --mac.`
+    case 'paused':
+      return `${asleep} ${inVain} The gateway tries again after a pause that grows; nodes wake tries at once.`
     case 'hours': {
       const hours = [...new Set(routes.flatMap(({ asleep: sleeping }) => sleeping?.hours ?? []))]
       return `${asleep} Requests may wake them only within ${hours.slice(0, namedMax).join(', ')}.`

@@ -1,6 +1,7 @@
 import { inDigits } from '../../amounts.ts'
 import { Problem, type ProblemOptions, quoteValue } from '../../errors.ts'
 import { namesComparedMax, noSuchModel } from '../../protocol/validation/missing-model.ts'
+import { retrySeconds as secondsToRetry } from '../../time.ts'
 import { judge, type PlacementRequest, type RefusalCode, type Verdict, verdictRank } from '../rules/eligibility.ts'
 import type { Route, RoutingTable } from '../rules/routing.ts'
 import { wakeRefusalOf } from '../sleep/waking.ts'
@@ -12,6 +13,12 @@ const namesLookedAtMax = 4 * namesComparedMax
 const retrySeconds = 5
 /** A node that may not be woken now wakes when a person does it, or when its hours begin. */
 const asleepRetrySeconds = 60
+
+/** Until the first of them may be woken again, 1 to 120. */
+const retrySecondsOfPause = (routes: readonly Route[], nowMs: number): number =>
+  secondsToRetry(
+    Math.min(...routes.map(({ load }) => load.reading.wake.pausedUntilMs).filter((ms) => ms > nowMs)) - nowMs,
+  )
 
 /** The names of models that this caller may call by such a request, and of no others: judged as the request was. */
 export function* callableNames(table: RoutingTable, request: PlacementRequest): Generator<string> {
@@ -67,7 +74,8 @@ function optionsOf(table: RoutingTable, request: PlacementRequest, code: Refusal
     case 'node_asleep': {
       const { routes } = furthest(table, request)
       const why = wakeRefusalOf(routes, request) ?? 'no_address'
-      return { retryAfterSeconds: asleepRetrySeconds, detail: asleepRefused(modelId, routes, why) }
+      const retryAfterSeconds = why === 'paused' ? retrySecondsOfPause(routes, request.nowMs) : asleepRetrySeconds
+      return { retryAfterSeconds, detail: asleepRefused(modelId, routes, why) }
     }
     case 'node_pin_forbidden':
       return { param: 'svc.node_id' }

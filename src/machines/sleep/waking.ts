@@ -31,12 +31,14 @@ export interface Sleeping<R> {
 }
 
 /** Why no sleeping node may be woken for a request. */
-export type WakeRefusal = 'policy' | 'no_address' | 'hours'
+export type WakeRefusal = 'policy' | 'no_address' | 'hours' | 'paused'
 
 function isHour({ asleep }: Sleeper, nowMs: number): boolean {
   const hours = asleep?.hours == null ? null : hoursOf(asleep.hours)
   return hours === null || isWithin(hours, nowMs, zoneOfGateways)
 }
+
+const isPaused = ({ load }: Sleeper, nowMs: number) => load.reading.wake.isPaused(nowMs)
 
 /** null: one of them may be. The nearest to yes is the reason. */
 export function wakeRefusalOf(
@@ -46,14 +48,18 @@ export function wakeRefusalOf(
   if (!request.access.policy.wakes) return 'policy'
   const reachable = sleepers.filter(({ asleep }) => asleep?.wakeable === true)
   if (reachable.length === 0) return 'no_address'
-  return reachable.some((route) => isHour(route, request.nowMs)) ? null : 'hours'
+  const timely = reachable.filter((route) => isHour(route, request.nowMs))
+  if (timely.length === 0) return 'hours'
+  return timely.some((route) => !isPaused(route, request.nowMs)) ? null : 'paused'
 }
 
 /** The one with the least expected first token, of the lowest rank; null: none may be woken. */
 export function worthWaking<R extends Sleeper>(sleepers: readonly R[], request: Waking): Sleeping<R> | null {
   if (wakeRefusalOf(sleepers, request) !== null) return null
   const { prompt, matches, nowMs } = request
-  const wakeable = sleepers.filter((route) => route.asleep?.wakeable === true && isHour(route, nowMs))
+  const wakeable = sleepers.filter(
+    (route) => route.asleep?.wakeable === true && isHour(route, nowMs) && !isPaused(route, nowMs),
+  )
   const rank = Math.min(...wakeable.map((route) => route.rank))
   const [first, ...more] = wakeable.filter((route) => route.rank === rank)
   if (first === undefined) return null

@@ -94,6 +94,38 @@ describe('§39: why none is woken', () => {
   })
 })
 
+describe('§39: a node that does not wake', () => {
+  const failing = (name: string, times: number, atMs = nowMs) => {
+    const made = sleeper(name, {}, {}, 1_000)
+    const { wake } = made.load.reading
+    for (let time = 0; time < times; time++) wake.failed(Math.max(atMs, wake.pausedUntilMs))
+    return made
+  }
+
+  test('is left in peace for a while, which grows to a bound, and all who wait together find that out once', () => {
+    const wake = new NodeWake()
+    const pauses = Array.from({ length: 9 }, () => {
+      const atMs = Math.max(nowMs, wake.pausedUntilMs)
+      expect([wake.failed(atMs), wake.failed(atMs + 1)]).toEqual([true, false])
+      return (wake.pausedUntilMs - atMs) / 60_000
+    })
+    expect(pauses).toEqual([2, 4, 8, 16, 32, 64, 120, 120, 120])
+    wake.lift()
+    expect([wake.inVain, wake.isPaused(nowMs)]).toEqual([0, false])
+  })
+
+  test('gives way to one that may, however slow, and refuses where there is none', () => {
+    const slow = sleeper('slow', {}, {}, 60_000)
+    expect(placed([failing('deaf', 1), slow])).toEqual(['asleep', 'node_slow'])
+    expect(placed([failing('deaf', 1)])).toEqual(['refused', 'node_asleep'])
+    expect(placed([failing('deaf', 1, nowMs - 120_000)])).toEqual(['asleep', 'node_deaf'])
+    const [at, asked] = [table(failing('deaf', 1, nowMs - 90_000)), request({})]
+    const { options } = placementRefusal(at, asked, 'node_asleep')
+    expect(options.retryAfterSeconds).toBe(30)
+    expect(options.detail).toContain('did not wake')
+  })
+})
+
 test('§39: a wake-up is measured from its first packet, and moves the mean', () => {
   const wake = new NodeWake()
   wake.asleep = true

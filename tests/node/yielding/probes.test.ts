@@ -148,7 +148,9 @@ test('§39: a probe that is none, a value that is wrong: a sentence for the owne
 test('§39: each probe has its words in the console', () => {
   for (const { name } of yieldProbes) {
     expect(name).toMatch(/^[a-z][a-z-]{0,31}$/)
-    expect(stateWords({ state: 'yielding', stateReasons: [name], wakeable: false })).toMatch(/^(it|another|a) /)
+    expect(
+      stateWords({ state: 'yielding', stateReasons: [name], wakeable: false, wakesInVain: 0, wakePausedUntilMs: 0 }),
+    ).toMatch(/^(it|another|a) /)
   }
 })
 

@@ -64,6 +64,7 @@ async function asleep(each: SleepingComputer): Promise<void> {
 
 interface Shown {
   readonly state: string
+  readonly state_says: string | null
   readonly last_error: object | null
   readonly wake_ms: number | null
   readonly macs: readonly string[]
@@ -163,6 +164,21 @@ test('§39: a node that does not wake: 503 node_asleep with its name, after pack
   // Both requests together: at the start, and each two seconds of five.
   expect(deaf.card.packets.length - before).toBeLessThanOrEqual(4)
   expect(deaf.card.packets.length - before).toBeGreaterThanOrEqual(2)
+})
+
+test('§39: a node that did not wake is left in peace for a while, which lists tell, until a person wakes it or mends it', async () => {
+  const { deaf } = named
+  const before = deaf.card.packets.length
+  const refused = await ask('deaf')
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(5)
+  const [status, code, message] = await problem(refused)
+  expect([status, code]).toEqual([503, 'node_asleep'])
+  expect(message).toContain('did not wake')
+  expect(deaf.card.packets.length).toBe(before)
+  expect((await shown(deaf)).state_says).toMatch(/^magic packets did not wake it once: .* from \d\d:\d\d UTC on$/)
+  await gateway.admin('PATCH', place(deaf), { mac: '3c:7c:3f:00:00:22' })
+  await waitFor('the pause to end', async () => (await shown(deaf)).state_says === 'a request wakes it')
+  await gateway.admin('PATCH', place(deaf), { mac: deaf.card.mac })
 })
 
 test('§39: a client that leaves while it waits ends the packets', async () => {
