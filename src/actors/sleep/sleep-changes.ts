@@ -28,6 +28,8 @@ interface Sleeper {
 /** The chart has moved: a node that sleeps keeps its place, as requests may wake it for what it had ready. */
 export function stateChanged(node: Sleeper, before: NodeState, nowMs: number, book: SleepBook | undefined): void {
   const { row, sleep } = node
+  // It may be sent to sleep before it is asked again.
+  if (node.state === 'ready') sleep.sawReady(node.profiles())
   if (node.state === 'asleep') {
     const stored = sleep.isOver(row.asleep) ? null : row.asleep
     const { since, awaited } = sleep.fell(nowMs, node.profiles(), stored)

@@ -14,7 +14,7 @@ import type { PoolNode } from '../pool/pool-node.ts'
 import type { PoolRouter } from '../pool/pool-router.ts'
 
 export interface WakerOptions {
-  readonly router: Pick<PoolRouter, 'pooled' | 'nodesOf' | 'transport'>
+  readonly router: Pick<PoolRouter, 'pooled' | 'nodesOf' | 'transport' | 'hinted'>
   readonly db: Database
   readonly log: Log
   readonly sealing: Pick<Sealing, 'open'>
@@ -92,6 +92,8 @@ export class Waker {
   private async send(nodeId: NodeId, gapMs: number, given: AbortSignal): Promise<void> {
     const { router, db, log, targets } = this.options
     const node = router.pooled(nodeId)
+    // Somebody waits for its first answer: the usual time between two polls would be added to it.
+    router.hinted(nodeId)
     const macs = node?.row.macs ?? []
     if (node?.state !== 'asleep' || macs.length === 0) return
     if (!(await claimPacket(db, nodeId, gapMs).catch(() => true))) return
