@@ -1,10 +1,9 @@
 import { type ActorRefFrom, createActor, waitFor } from 'xstate'
-import type { NodeRow, PoolRows } from '../../db/queries/pool/pool.ts'
-import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
-import { type NodeSnapshot, nodeMachine } from '../../machines/charts/node.ts'
+import type { PoolRows } from '../../db/queries/pool/pool.ts'
+import type { CustomerId, NodeId, ProfileId } from '../../ids.ts'
+import type { NodeSnapshot } from '../../machines/charts/node.ts'
 import { routerMachine } from '../../machines/charts/router.ts'
 import type { CacheViews } from '../../machines/placement/cache-views.ts'
-import { LoadTimes } from '../../machines/placement/loads.ts'
 import type { ToldPlacement } from '../../machines/placement/told-placements.ts'
 import { policyNames } from '../../machines/rules/model-policy.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
@@ -17,14 +16,14 @@ import { nodeAnswered, stateChanged } from '../sleep/sleep-changes.ts'
 import { observeErrors } from '../telemetry/inspect.ts'
 import { introduce } from './introduce.ts'
 import { createMeasuredCalls, type MeasuredCallsWriter } from './measured-calls.ts'
-import { connectionTo, watchOver, wayTo } from './node-connection.ts'
+import { Members } from './members.ts'
+import { wayTo } from './node-connection.ts'
 import { type NodeView, viewOf } from './node-view.ts'
 import { countsOf, nodeName, type PoolCounts } from './pool-counts.ts'
-import { PoolNode } from './pool-node.ts'
-import type { PoolRuntime } from './pool-runtime.ts'
+import type { PoolNode } from './pool-node.ts'
 import { learnCall, strikeRoute } from './route-learning.ts'
 import type { CallOutcome, FailedCall, InFlightCall, Router } from './router.ts'
-import { probingMaxMs, type RouterOptions, thresholdsOf } from './router-options.ts'
+import { probingMaxMs, type RouterOptions } from './router-options.ts'
 import { type Catalogue, catalogueOf, type Profile, publicIdOf } from './routing-table.ts'
 import { createSlotQueue, type SlotQueue, type SlotWait, type Ticket } from './slot-queue.ts'
 import { TableBuilder } from './table-builder.ts'
@@ -32,10 +31,10 @@ import { TableBuilder } from './table-builder.ts'
 /** The whole pool, for its owner and for the admin routes. */
 export class PoolRouter implements Router {
   private readonly actor: ActorRefFrom<typeof routerMachine>
-  private readonly members = new Map<NodeId, PoolNode>()
-  /** By the owner of the nodes: another's slow disk says nothing of one's own. */
-  private readonly loadTimes = new Map<CustomerId, LoadTimes>()
-  private readonly byProfile = new Map<ProfileId, Profile>()
+  private readonly membership: Members
+  /** Those of the membership. */
+  private readonly members: ReadonlyMap<NodeId, PoolNode>
+  private readonly byProfile: ReadonlyMap<ProfileId, Profile>
   private readonly queue: SlotQueue
   private readonly measured: MeasuredCallsWriter
   private readonly listeners = new Set<(table: RoutingTable) => void>()
@@ -50,6 +49,18 @@ export class PoolRouter implements Router {
     const { config, db, log, placed = () => {} } = options
     this.placed = new PlacedCalls(placed)
     this.caches = this.placed.caches
+    this.membership = new Members(options, {
+      added: (nodeId) => this.actor.send({ type: 'node.added', nodeId }),
+      removed: (node) => {
+        this.placed.forget(node.profileIds())
+        this.actor.send({ type: 'node.removed', nodeId: node.row.nodeId })
+      },
+      unreachable: (nodeId) => this.actor.send({ type: 'node.probed', nodeId }),
+      moved: (node, snapshot) => this.follow(node, snapshot),
+      polled: (node, result) => this.polled(node, result),
+    })
+    this.members = this.membership.nodes
+    this.byProfile = this.membership.profiles
     this.queue = createSlotQueue(config)
     this.measured = createMeasuredCalls(db, log, ({ profileId, firstToken }) => {
       const profile = this.byProfile.get(profileId)
@@ -132,18 +143,7 @@ export class PoolRouter implements Router {
   rowsChanged(rows: PoolRows): void {
     this.batching = true
     this.catalogue = catalogueOf(rows.entries)
-    const wanted = new Map(rows.nodes.filter((row) => row.adminState !== 'revoked').map((row) => [row.nodeId, row]))
-    for (const nodeId of [...this.members.keys()]) if (!wanted.has(nodeId)) this.remove(nodeId)
-    for (const row of wanted.values()) this.reconcile(row)
-    const runtimes = new Map<RuntimeId, PoolRuntime>()
-    for (const { runtimeId, nodeId, label } of rows.runtimes) {
-      const node = this.members.get(nodeId)
-      if (node !== undefined) runtimes.set(runtimeId, node.knowRuntime(runtimeId, label))
-    }
-    for (const row of rows.profiles) {
-      const profile = runtimes.get(row.runtimeId)?.knowProfile(row)
-      if (profile !== undefined) this.byProfile.set(row.profileId, profile)
-    }
+    this.membership.adopt(rows)
     this.batching = false
     this.publish()
     this.actor.send({ type: 'rows.read' })
@@ -229,66 +229,12 @@ export class PoolRouter implements Router {
     await this.measured.stop()
   }
 
-  private reconcile(row: NodeRow): void {
-    const known = this.members.get(row.nodeId)
-    const node = known ?? this.add(row)
-    const before = node.row
-    if (node.adoptRow(row)) this.connect(node)
-    const wish = known === undefined ? 'active' : before.adminState
-    if (row.adminState !== wish) node.drainOrResume(row, Date.now())
-    node.sleepOrWake(known === undefined ? null : before.asleep, Date.now())
-  }
-
-  private add(row: NodeRow): PoolNode {
-    const { nodeId } = row
-    const { inspect, log, config } = this.options
-    const actor = createActor(nodeMachine, { id: nodeId, input: thresholdsOf(config), inspect })
-    const loadTimes = this.loadTimes.get(row.customerId) ?? new LoadTimes(null)
-    this.loadTimes.set(row.customerId, loadTimes)
-    const node = new PoolNode(row, actor, Date.now(), loadTimes)
-    this.members.set(nodeId, node)
-    this.actor.send({ type: 'node.added', nodeId })
-    observeErrors(actor, log)
-    actor.start()
-    actor.subscribe((snapshot) => this.follow(node, snapshot))
-    this.connect(node)
-    return node
-  }
-
-  /** The node was revoked or deleted, so its chart and its calls end. */
-  private remove(nodeId: NodeId): void {
-    const node = this.members.get(nodeId)
-    if (node === undefined) return
-    this.members.delete(nodeId)
-    const { customerId } = node.row
-    if (![...this.members.values()].some(({ row }) => row.customerId === customerId)) this.loadTimes.delete(customerId)
-    for (const profileId of node.profileIds()) this.byProfile.delete(profileId)
-    this.placed.forget(node.profileIds())
-    node.actor.send({ type: 'revoke.asked', at: Date.now() })
-    this.actor.send({ type: 'node.removed', nodeId })
-    node.close()
-    if (node.row.kind === 'agent') this.options.agents?.cut(nodeId)
-  }
-
-  /** Also runs when the address or the key of a node has changed. The next polls then find its state anew. */
-  private connect(node: PoolNode): void {
-    node.disconnect()
-    const connection = connectionTo(node, this.options)
-    node.transport = connection?.transport ?? null
-    if (connection === null) {
-      this.actor.send({ type: 'node.probed', nodeId: node.row.nodeId })
-      return
-    }
-    node.watch = watchOver(node, connection.probe, { ...this.options, polled: (result) => this.polled(node, result) })
-    void node.watch.pollNow()
-  }
-
   private async polled(node: PoolNode, result: PollResult): Promise<void> {
     const { nodeId } = node.row
     const { db, log } = this.options
     const fresh = result.kind === 'answered' ? await introduce(db, log, node, result.reports) : []
     if (this.members.get(nodeId) !== node) return
-    for (const profile of fresh) this.byProfile.set(profile.profileId, profile)
+    this.membership.introduced(fresh)
     const at = Date.now()
     if (result.kind === 'answered') {
       const { rest } = node

@@ -1,6 +1,6 @@
 import type { ProfileRow } from '../../db/queries/pool/pool.ts'
 import type { RuntimeId } from '../../ids.ts'
-import { failedPollsMax } from '../../machines/charts/node.ts'
+import { failedPollsMax } from '../../machines/charts/node-events.ts'
 import { evictionMs, type LoadTimes, loadHeard, loadMsOf, memoryHeard } from '../../machines/placement/loads.ts'
 import { loadReported, newReading, type Reading } from '../../machines/placement/reading.ts'
 import type { NodeWake } from '../../machines/placement/wakes.ts'

@@ -1,6 +1,6 @@
 import type { Static } from '@sinclair/typebox'
+import { type LookedAt, lookAt } from '../../actors/finding/look-at.ts'
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
-import { type LookedAt, lookAt } from '../../actors/pool/look-at.ts'
 import { sameServer } from '../../actors/pool/pool-admin.ts'
 import { adminObject } from '../../brand.ts'
 import { type NodeProbe, type NodeProbeAsk, probedModelsMax } from '../../protocol/wire/nodes/probe.ts'

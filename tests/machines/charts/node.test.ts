@@ -1,16 +1,14 @@
 import { describe, expect, test } from 'bun:test'
 import { createActor, SimulatedClock } from 'xstate'
 import { getShortestPaths } from 'xstate/graph'
+import { isEligible, nodeMachine, nodeStateOf } from '../../../src/machines/charts/node.ts'
 import {
   fallingAsleepMs,
   flappingWindowMs,
-  isEligible,
   type NodeEvent,
   type NodeThresholds,
-  nodeMachine,
-  nodeStateOf,
   type PowerState,
-} from '../../../src/machines/charts/node.ts'
+} from '../../../src/machines/charts/node-events.ts'
 import type { NodeState } from '../../../src/machines/rules/routing.ts'
 
 const thresholds: NodeThresholds = {

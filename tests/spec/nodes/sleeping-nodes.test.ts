@@ -149,40 +149,9 @@ test('§39: a node with SecureOn wakes only by its password, which no answer sho
   expect(JSON.stringify(await gateway.admin('GET', '/v1/admin/approval-events?limit=100'))).not.toContain('01:02:03')
 })
 
-test('§39: a node that does not wake: 503 node_asleep with its name, after packets every two seconds', async () => {
-  const { deaf } = named
-  await asleep(deaf)
-  const before = deaf.card.packets.length
-  const [[status, code, message], stream] = await Promise.all([
-    ask('deaf').then(problem),
-    ask('deaf', { stream: true }).then((answer) => answer.text()),
-  ])
-  expect([status, code]).toEqual([503, 'node_asleep'])
-  expect(message).toContain('did not wake')
-  expect(message).not.toContain('127.0.0.1')
-  expect(stream).toContain('"code":"node_asleep"')
-  // Both requests together: at the start, and each two seconds of five.
-  expect(deaf.card.packets.length - before).toBeLessThanOrEqual(4)
-  expect(deaf.card.packets.length - before).toBeGreaterThanOrEqual(2)
-})
-
-test('§39: a node that did not wake is left in peace for a while, which lists tell, until a person wakes it or mends it', async () => {
-  const { deaf } = named
-  const before = deaf.card.packets.length
-  const refused = await ask('deaf')
-  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(5)
-  const [status, code, message] = await problem(refused)
-  expect([status, code]).toEqual([503, 'node_asleep'])
-  expect(message).toContain('did not wake')
-  expect(deaf.card.packets.length).toBe(before)
-  expect((await shown(deaf)).state_says).toMatch(/^magic packets did not wake it once: .* from \d\d:\d\d UTC on$/)
-  await gateway.admin('PATCH', place(deaf), { mac: '3c:7c:3f:00:00:22' })
-  await waitFor('the pause to end', async () => (await shown(deaf)).state_says === 'a request wakes it')
-  await gateway.admin('PATCH', place(deaf), { mac: deaf.card.mac })
-})
-
 test('§39: a client that leaves while it waits ends the packets', async () => {
   const { deaf, safe } = named
+  await asleep(deaf)
   const leaving = new AbortController()
   const before = deaf.card.packets.length
   const asking = ask('deaf', {}, customer.key, { signal: leaving.signal }).catch((error: Error) => error.name)
@@ -290,4 +259,40 @@ test('§39: operators alone send to sleep and wake, audited, and not while anyth
     '/v1/admin/approval-events?action=node.sleep&limit=50',
   )
   expect(events.some(({ target_id: id }) => id === idOf(first))).toBe(true)
+})
+
+test('§39: a node that does not wake: 503 node_asleep with its name, after packets every two seconds', async () => {
+  const { deaf } = named
+  await asleep(deaf)
+  const before = deaf.card.packets.length
+  const [[status, code, message], stream] = await Promise.all([
+    ask('deaf').then(problem),
+    ask('deaf', { stream: true }).then((answer) => answer.text()),
+  ])
+  expect([status, code]).toEqual([503, 'node_asleep'])
+  expect(message).toContain('did not wake')
+  expect(message).not.toContain('127.0.0.1')
+  expect(stream).toContain('"code":"node_asleep"')
+  // Both requests together: at the start, and each two seconds of five.
+  expect(deaf.card.packets.length - before).toBeLessThanOrEqual(4)
+  expect(deaf.card.packets.length - before).toBeGreaterThanOrEqual(2)
+})
+
+test('§39: a node that did not wake is left in peace for a while, which lists tell, until a person wakes it or mends it', async () => {
+  const { deaf } = named
+  const before = deaf.card.packets.length
+  const refused = await ask('deaf')
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(5)
+  const [status, code, message] = await problem(refused)
+  expect([status, code]).toEqual([503, 'node_asleep'])
+  expect(message).toContain('did not wake')
+  expect(deaf.card.packets.length).toBe(before)
+  expect((await shown(deaf)).state_says).toMatch(/^magic packets did not wake it once: .* from \d\d:\d\d UTC on$/)
+  await gateway.admin('PATCH', place(deaf), { mac: '3c:7c:3f:00:00:22' })
+  await waitFor('the pause to end', async () => (await shown(deaf)).state_says === 'a request wakes it')
+  await gateway.admin('PATCH', place(deaf), { mac: deaf.card.mac })
+  expect((await problem(await ask('deaf')))[1]).toBe('node_asleep')
+  expect((await shown(deaf)).state_says).toContain('once')
+  await gateway.admin('POST', `${place(deaf)}/wake`, {})
+  expect((await shown(deaf)).state_says).toBe('a request wakes it')
 })

@@ -1,0 +1,115 @@
+import { createActor } from 'xstate'
+import type { NodeRow, PoolRows } from '../../db/queries/pool/pool.ts'
+import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
+import { type NodeSnapshot, nodeMachine } from '../../machines/charts/node.ts'
+import { LoadTimes } from '../../machines/placement/loads.ts'
+import type { PollResult } from '../../polling/node-watch.ts'
+import { observeErrors } from '../telemetry/inspect.ts'
+import { connectionTo, watchOver } from './node-connection.ts'
+import { PoolNode } from './pool-node.ts'
+import type { PoolRuntime } from './pool-runtime.ts'
+import { type RouterOptions, thresholdsOf } from './router-options.ts'
+import type { Profile } from './routing-table.ts'
+
+/** Hears of the nodes of the pool. */
+export interface MembersListener {
+  added(nodeId: NodeId): void
+  /** It was revoked or deleted. */
+  removed(node: PoolNode): void
+  /** Its row names no way to it. */
+  unreachable(nodeId: NodeId): void
+  /** Its chart has moved. */
+  moved(node: PoolNode, snapshot: NodeSnapshot): void
+  /** It was asked for its status. */
+  polled(node: PoolNode, result: PollResult): Promise<void>
+}
+
+/** The nodes of the pool, as the rows of the database have them, each with its chart, its connection and its watch. */
+export class Members {
+  readonly nodes = new Map<NodeId, PoolNode>()
+  readonly profiles = new Map<ProfileId, Profile>()
+  /** By the owner of the nodes: another's slow disk says nothing of one's own. */
+  private readonly loadTimes = new Map<CustomerId, LoadTimes>()
+
+  constructor(
+    private readonly options: RouterOptions,
+    private readonly listener: MembersListener,
+  ) {}
+
+  /** Takes over the rows of the database. */
+  adopt(rows: PoolRows): void {
+    const wanted = new Map(rows.nodes.filter((row) => row.adminState !== 'revoked').map((row) => [row.nodeId, row]))
+    for (const nodeId of [...this.nodes.keys()]) if (!wanted.has(nodeId)) this.remove(nodeId)
+    for (const row of wanted.values()) this.reconcile(row)
+    const runtimes = new Map<RuntimeId, PoolRuntime>()
+    for (const { runtimeId, nodeId, label } of rows.runtimes) {
+      const node = this.nodes.get(nodeId)
+      if (node !== undefined) runtimes.set(runtimeId, node.knowRuntime(runtimeId, label))
+    }
+    for (const row of rows.profiles) {
+      const profile = runtimes.get(row.runtimeId)?.knowProfile(row)
+      if (profile !== undefined) this.profiles.set(row.profileId, profile)
+    }
+  }
+
+  /** Models that a node has named for the first time. */
+  introduced(fresh: readonly Profile[]): void {
+    for (const profile of fresh) this.profiles.set(profile.profileId, profile)
+  }
+
+  private reconcile(row: NodeRow): void {
+    const known = this.nodes.get(row.nodeId)
+    const node = known ?? this.add(row)
+    const before = node.row
+    if (node.adoptRow(row)) this.connect(node)
+    const wish = known === undefined ? 'active' : before.adminState
+    if (row.adminState !== wish) node.drainOrResume(row, Date.now())
+    node.sleepOrWake(known === undefined ? null : before.asleep, Date.now())
+  }
+
+  private add(row: NodeRow): PoolNode {
+    const { nodeId } = row
+    const { inspect, log, config } = this.options
+    const actor = createActor(nodeMachine, { id: nodeId, input: thresholdsOf(config), inspect })
+    const loadTimes = this.loadTimes.get(row.customerId) ?? new LoadTimes(null)
+    this.loadTimes.set(row.customerId, loadTimes)
+    const node = new PoolNode(row, actor, Date.now(), loadTimes)
+    this.nodes.set(nodeId, node)
+    this.listener.added(nodeId)
+    observeErrors(actor, log)
+    actor.start()
+    actor.subscribe((snapshot) => this.listener.moved(node, snapshot))
+    this.connect(node)
+    return node
+  }
+
+  /** The node was revoked or deleted, so its chart and its calls end. */
+  private remove(nodeId: NodeId): void {
+    const node = this.nodes.get(nodeId)
+    if (node === undefined) return
+    this.nodes.delete(nodeId)
+    const { customerId } = node.row
+    if (![...this.nodes.values()].some(({ row }) => row.customerId === customerId)) this.loadTimes.delete(customerId)
+    for (const profileId of node.profileIds()) this.profiles.delete(profileId)
+    node.actor.send({ type: 'revoke.asked', at: Date.now() })
+    this.listener.removed(node)
+    node.close()
+    if (node.row.kind === 'agent') this.options.agents?.cut(nodeId)
+  }
+
+  /** Also runs when the address or the key of a node has changed. The next polls then find its state anew. */
+  private connect(node: PoolNode): void {
+    node.disconnect()
+    const connection = connectionTo(node, this.options)
+    node.transport = connection?.transport ?? null
+    if (connection === null) {
+      this.listener.unreachable(node.row.nodeId)
+      return
+    }
+    node.watch = watchOver(node, connection.probe, {
+      ...this.options,
+      polled: (result) => this.listener.polled(node, result),
+    })
+    void node.watch.pollNow()
+  }
+}
