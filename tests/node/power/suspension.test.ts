@@ -191,6 +191,6 @@ test('§39: an agent sends one packet a second for one computer, whoever asks', 
   const sent = await Promise.all([1, 2, 3].map(() => sender.send(card.mac, null)))
   expect(sent).toEqual([true, false, false])
   expect(await sender.send('3c:7c:3f:00:00:02', null)).toBe(true)
-  await waitFor('both', () => card.packets.length + card.others === 2)
+  await waitFor('both', () => card.packets + card.others === 2)
   card.stop()
 })

@@ -7,8 +7,8 @@ export interface NetworkCard {
   readonly mac: string
   /** Where magic packets reach it, as `SVC_WAKE_ADDRESSES` takes it. */
   readonly address: string
-  /** When each packet for it came, `performance.now()`. */
-  readonly packets: readonly number[]
+  /** How many packets for it came. */
+  readonly packets: number
   /** Packets that were not for it, or without its password. */
   readonly others: number
   stop(): void
@@ -38,21 +38,23 @@ function isFor(packet: Buffer, mac: string, password: string | undefined): boole
 
 export async function networkCard({ mac, password, wakes }: CardOptions): Promise<NetworkCard> {
   const socket = createSocket('udp4')
-  const packets: number[] = []
+  let packets = 0
   let others = 0
   socket.on('message', (packet) => {
     if (!isFor(packet, mac, password)) {
       others++
       return
     }
-    packets.push(performance.now())
+    packets++
     wakes?.()
   })
   await new Promise<void>((resolve) => socket.bind(0, '127.0.0.1', resolve))
   return {
     mac,
     address: `127.0.0.1:${socket.address().port}`,
-    packets,
+    get packets() {
+      return packets
+    },
     get others() {
       return others
     },
