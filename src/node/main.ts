@@ -15,7 +15,7 @@ import type { PayeeWatch } from './membership/payee-watch.ts'
 import type { NodeOptions } from './node-options.ts'
 import { closeNode, listenFault, openNode, type Started } from './open-node.ts'
 import type { RuntimeSet } from './runtimes/runtime-set.ts'
-import { loadModels } from './servers/models-file.ts'
+import { loadModels } from './servers/models-reading.ts'
 import { type NodeTunnel, startTunnel } from './tunnel/tunnel-client.ts'
 
 export interface RunningNode {

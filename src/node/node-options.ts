@@ -6,7 +6,7 @@ import type { RuntimeTimes } from './runtimes/local-runtime.ts'
 import type { DeclaredRanker, RuntimeKey } from './runtimes/runtime-set.ts'
 import type { SealedKeyTimes } from './sealed/sealed-keys.ts'
 import type { SealedTimes } from './sealed/sealed-stream.ts'
-import type { ServerTimes } from './servers/model-server.ts'
+import type { ServerTimes } from './servers/server-times.ts'
 
 /** How an agent is started. */
 export interface NodeOptions extends JoinOptions {

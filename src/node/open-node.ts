@@ -17,11 +17,11 @@ import { createRoutes, type Served } from './routes.ts'
 import { type RuntimeTimes, runtimeTimes } from './runtimes/local-runtime.ts'
 import { type BuiltIn, type RuntimeSet, startRuntimes } from './runtimes/runtime-set.ts'
 import { loadSealedKeys } from './sealed/sealed-keys.ts'
-import { serverTimes } from './servers/model-server.ts'
 import { type ModelServers, startModelServers } from './servers/model-servers.ts'
 import type { ModelsFile } from './servers/models-file.ts'
 import { watchModels } from './servers/models-watch.ts'
 import { ServerRuntime } from './servers/server-runtime.ts'
+import { serverTimes } from './servers/server-times.ts'
 
 /** What a person can do about a socket that cannot be opened. */
 export function listenFault(error: unknown, port: number): unknown {

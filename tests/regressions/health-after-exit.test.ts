@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createLog } from '../../src/log.ts'
-import { ModelServer, serverTimes } from '../../src/node/servers/model-server.ts'
+import { ModelServer } from '../../src/node/servers/model-server.ts'
+import { serverTimes } from '../../src/node/servers/server-times.ts'
 import { lasts } from '../support/run/lasts.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 

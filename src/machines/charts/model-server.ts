@@ -8,12 +8,16 @@ export interface ModelServerTimes {
   readonly startTimeoutMs: number
   /** How long it stays in memory without work; null: until its memory is needed. */
   readonly idleTtlMs: number | null
+  /** Its owner has named the requests that send it to sleep and wake it. */
+  readonly dozes: boolean
   /** How long the command may take to end before it is killed. */
   readonly stopGraceMs: number
   /** The pause after the first failure. Each further one doubles it, up to `backoffMaxMs`. */
   readonly backoffMs: number
 }
 
+/** A server that is longer on its way to sleep is ended, ms. */
+export const fallingMaxMs = 60_000
 export const backoffMaxMs = 300_000
 /** After this time in memory a server has proved stable: the next failure counts as a first one, ms. */
 export const steadyMs = 60_000
@@ -35,6 +39,9 @@ export type ModelServerEvent =
   | { readonly type: 'yield.asked' }
   | { readonly type: 'memory.given' }
   | { readonly type: 'health.answered' }
+  /** It did what it was asked: it sleeps, or is awake and its health answers. */
+  | { readonly type: 'order.done' }
+  | { readonly type: 'order.failed' }
   /** No process of the command is left. */
   | { readonly type: 'command.exited' }
   /** The agent stops. */
@@ -67,11 +74,13 @@ const machine = setup({
     context: {} as ModelServerContext,
     input: {} as ModelServerTimes,
     events: {} as ModelServerEvent,
-    tags: {} as 'memory' | 'loading',
+    /** `asleep`: its process runs, and holds what its owner says that it keeps. */
+    tags: {} as 'memory' | 'loading' | 'asleep',
   },
   delays: {
     startTimeout: ({ context }) => context.startTimeoutMs,
     idleTtl: ({ context }) => context.idleTtlMs ?? neverMs,
+    fallingMax: fallingMaxMs,
     stopGrace: ({ context }) => context.stopGraceMs,
     steady: steadyMs,
     backoff: ({ context }) => failedPauseMs(context),
@@ -83,10 +92,13 @@ const machine = setup({
     hasNoWork: ({ context }) => context.working === 0,
     nobodyWaits: ({ context }) => context.waiting === 0,
     isEnding: ({ context }) => context.ending,
+    mayDoze: ({ context }) => context.dozes && !context.ending,
     wasLate: ({ context }) => context.late,
   },
   actions: {
     startCommand: notProvided('startCommand'),
+    sendToSleep: notProvided('sendToSleep'),
+    wakeUp: notProvided('wakeUp'),
     terminateCommand: notProvided('terminateCommand'),
     killCommand: notProvided('killCommand'),
     countWaiting: assign({ waiting: ({ context }) => context.waiting + 1 }),
@@ -109,8 +121,8 @@ const machine = setup({
 /**
  * One model server of an agent's `models.json` (§30). The first waiting call loads it. It is unloaded after a while
  * without work, when another model needs its memory, or on request. A server with work is never ended, but may be told
- * to accept no more calls. `provide()` supplies the effects (start, ask to end, kill) and the event that there is room.
- *
+ * to accept no more calls. One whose owner has named requests for it sleeps instead of ending: its process keeps what the owner says,
+ * and wakes sooner than it loads. `provide()` supplies the effects (start, sleep, wake, ask to end, kill) and the event that there is room.
  */
 export const modelServerMachine = machine.createMachine({
   id: 'model-server',
@@ -168,10 +180,10 @@ export const modelServerMachine = machine.createMachine({
       states: {
         idle: {
           always: { guard: 'hasWork', target: 'busy' },
-          after: { idleTtl: '#model-server.stopping' },
+          after: { idleTtl: '#model-server.leaving' },
           on: {
-            'evict.asked': { guard: 'nobodyWaits', target: '#model-server.stopping' },
-            'unload.asked': '#model-server.stopping',
+            'evict.asked': { guard: 'nobodyWaits', target: '#model-server.leaving' },
+            'unload.asked': '#model-server.leaving',
           },
         },
         busy: {
@@ -180,9 +192,69 @@ export const modelServerMachine = machine.createMachine({
         },
         /** What runs may finish; who comes now waits until it is loaded again. */
         draining: {
-          always: { guard: 'hasNoWork', target: '#model-server.stopping' },
+          always: { guard: 'hasNoWork', target: '#model-server.leaving' },
           on: { 'load.asked': { actions: 'noteAsked' }, 'unload.asked': { actions: 'forgetAsked' } },
         },
+      },
+    },
+    leaving: {
+      tags: 'memory',
+      always: [{ guard: 'mayDoze', target: 'falling' }, { target: 'stopping' }],
+    },
+    /** It was asked to sleep. One that would not is ended. */
+    falling: {
+      tags: 'memory',
+      entry: 'sendToSleep',
+      always: { guard: 'isEnding', target: 'stopping' },
+      after: { fallingMax: 'stopping' },
+      on: {
+        'order.done': 'dozing',
+        'order.failed': 'stopping',
+        'command.exited': 'failed',
+        'load.asked': { actions: 'noteAsked' },
+        'unload.asked': { actions: 'forgetAsked' },
+      },
+    },
+    /** Its process waits. Where the room that it keeps is needed, or it is unloaded once more, it ends. */
+    dozing: {
+      tags: 'asleep',
+      always: [
+        { guard: 'isEnding', target: 'stopping' },
+        { guard: 'isWanted', target: 'recalled' },
+      ],
+      on: {
+        'load.asked': { actions: 'noteAsked' },
+        'evict.asked': 'stopping',
+        'unload.asked': 'stopping',
+        'command.exited': 'stopped',
+      },
+    },
+    /** It sleeps until there is room for it. */
+    recalled: {
+      tags: ['loading', 'asleep'],
+      always: [
+        { guard: 'isEnding', target: 'stopping' },
+        { guard: 'isUnwanted', target: 'dozing' },
+      ],
+      on: {
+        'memory.given': 'waking',
+        'load.asked': { actions: 'noteAsked' },
+        'unload.asked': { actions: 'forgetAsked' },
+        // Two that sleep may each need what the other one keeps.
+        'evict.asked': 'stopping',
+        'command.exited': 'queued',
+      },
+    },
+    waking: {
+      tags: ['loading', 'memory'],
+      entry: 'wakeUp',
+      always: { guard: 'isEnding', target: 'stopping' },
+      after: { startTimeout: { target: 'stopping', actions: 'noteLate' } },
+      on: {
+        'order.done': 'ready',
+        'order.failed': { target: 'stopping', actions: 'noteLate' },
+        'command.exited': 'failed',
+        'unload.asked': { guard: 'nobodyWaits', target: 'stopping', actions: 'forgetAsked' },
       },
     },
     /** Its memory counts until no process of the command is left. Asked for meanwhile, it is loaded again. */
@@ -209,7 +281,8 @@ export const modelServerMachine = machine.createMachine({
 export type ModelServerSnapshot = SnapshotFrom<typeof modelServerMachine>
 
 export const modelServerStateOf = ({ value }: ModelServerSnapshot): ModelServerState =>
-  typeof value === 'string' ? value : `ready.${value.ready}`
+  // No actor is ever seen in `leaving`, which decides at once.
+  typeof value === 'string' ? (value === 'leaving' ? 'stopping' : value) : `ready.${value.ready}`
 
 /** True if a call that waits may be handed to the server. */
 export const takesCalls = (state: ModelServerState): boolean => state === 'ready.idle' || state === 'ready.busy'

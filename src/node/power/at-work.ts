@@ -1,6 +1,13 @@
 import type { LocalRuntime } from '../runtimes/local-runtime.ts'
 
-const moves: ReadonlySet<string | undefined> = new Set(['queued', 'starting', 'stopping'])
+const moves: ReadonlySet<string | undefined> = new Set([
+  'queued',
+  'starting',
+  'falling',
+  'recalled',
+  'waking',
+  'stopping',
+])
 
 /** Whether a model server of this computer works, by its own word or ours, or loads a model. */
 export const isAtWork = (runtimes: readonly LocalRuntime[]): boolean =>

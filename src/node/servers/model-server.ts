@@ -16,28 +16,9 @@ import { TransportError } from '../../transport/transport.ts'
 import type { RuntimeCall } from '../runtimes/local-runtime.ts'
 import { confidedTo, memoryOf, type ServedModel } from './models-file.ts'
 import { freePort, healthAnswers, isTaken } from './server-address.ts'
+import { answersOrder } from './server-order.ts'
 import { ServerProcess } from './server-process.ts'
-
-export interface ServerTimes {
-  readonly backoffMs: number
-  readonly stopGraceMs: number
-  /** Between two looks at the health of a server that starts. */
-  readonly healthMs: number
-  /** A model that works gives way to one that waits after as long as a load takes, and not before this. */
-  readonly yieldMsMin: number
-  /** Between two looks at the memory of the processes. */
-  readonly measureMs: number
-  /** Between two looks at `models.json`. */
-  readonly fileMs: number
-}
-export const serverTimes: ServerTimes = {
-  backoffMs: 5_000,
-  stopGraceMs: 10_000,
-  healthMs: 100,
-  yieldMsMin: 2_000,
-  measureMs: 10_000,
-  fileMs: 1_000,
-}
+import type { ServerTimes } from './server-times.ts'
 
 const startTimeoutSecondsDefault = 180
 
@@ -80,6 +61,8 @@ export class ModelServer {
   /** Of its last start; null: there was none. */
   mark: string | null = null
   private process: ServerProcess | null = null
+  /** The request by which it falls asleep or wakes. */
+  private ordered: AbortController | null = null
   /** Why its last start ran no command; null: it ran one. */
   private fault: string | null = null
 
@@ -88,6 +71,8 @@ export class ModelServer {
     const machine = modelServerMachine.provide({
       actions: {
         startCommand: () => this.start(),
+        sendToSleep: () => void this.order('sleep'),
+        wakeUp: () => void this.order('wake'),
         terminateCommand: () => this.process?.terminate(),
         killCommand: () => this.process?.kill(),
       },
@@ -95,6 +80,7 @@ export class ModelServer {
     const input = {
       startTimeoutMs: (model.start_timeout_s ?? startTimeoutSecondsDefault) * secondMs,
       idleTtlMs: model.idle_ttl_s === undefined ? null : model.idle_ttl_s * secondMs,
+      dozes: model.sleep !== undefined,
       stopGraceMs: times.stopGraceMs,
       backoffMs: times.backoffMs,
     }
@@ -116,7 +102,19 @@ export class ModelServer {
     return waiting + working
   }
 
+  /** Its processes run, and its model is not in memory. */
+  get sleeps(): boolean {
+    return this.actor.getSnapshot().hasTag('asleep')
+  }
+
+  /** With what it takes now. One that sleeps is no rival of its group. */
   get holder(): MemoryHolder {
+    const { wanted } = this
+    return this.sleeps ? { ...wanted, memoryMb: memoryOf(this.model.sleep ?? {}), group: null } : wanted
+  }
+
+  /** With what it takes once its model is in memory. */
+  get wanted(): MemoryHolder {
     const { id, group = null, pinned = false } = this.model
     return { id, memoryMb: memoryOf(this.model), group, pinned, holds: this.holds(), lastUsedMs: this.lastUsedMs }
   }
@@ -152,9 +150,9 @@ export class ModelServer {
 
   private holds(): MemoryHolder['holds'] {
     const snapshot = this.actor.getSnapshot()
-    if (!snapshot.hasTag('memory')) return 'away'
-    if (this.state === 'stopping') return 'leaving'
-    return this.state === 'ready.idle' ? 'idle' : 'working'
+    if (!snapshot.hasTag('memory') && !snapshot.hasTag('asleep')) return 'away'
+    if (this.state === 'stopping' || this.state === 'falling') return 'leaving'
+    return this.state === 'ready.idle' || snapshot.hasTag('asleep') ? 'idle' : 'working'
   }
 
   /** Resolves when the server has the call, which then counts as its work. */
@@ -217,10 +215,11 @@ export class ModelServer {
     const { state: before, sinceMs } = this
     this.state = state
     if (isReady(state) && isReady(before)) return
+    if (before === 'falling' || before === 'waking') this.forgetOrder()
     this.sinceMs = nowMs
-    this.loadingSinceMs = state === 'queued' || state === 'starting' ? (this.loadingSinceMs ?? nowMs) : null
+    this.loadingSinceMs = this.actor.getSnapshot().hasTag('loading') ? (this.loadingSinceMs ?? nowMs) : null
     if (isReady(state)) {
-      this.loadMs = nowMs - sinceMs
+      if (before === 'starting') this.loadMs = nowMs - sinceMs
       this.failure = null
       this.lastUsedMs = nowMs
     }
@@ -255,18 +254,37 @@ export class ModelServer {
     })
     this.process = process
     void process.exited.then(() => this.send('command.exited'))
-    void this.awaitHealth(process)
+    void this.healthAnswers(process).then((answers) => {
+      if (answers) this.send('health.answered')
+    })
   }
 
-  private async awaitHealth(process: ServerProcess): Promise<void> {
+  /** Resolves when it does; false: it was ended, or has ended by itself. */
+  private async healthAnswers(process: ServerProcess): Promise<boolean> {
     const { model, times } = this.options
     // Once it has ended, an answer on its port comes from another program.
     while (!process.ended && this.state !== 'stopping') {
-      if (await healthAnswers(this.port, model.health ?? '/health')) {
-        if (!process.ended) this.send('health.answered')
-        return
-      }
+      if (await healthAnswers(this.port, model.health ?? '/health')) return !process.ended
       await Bun.sleep(times.healthMs)
     }
+    return false
+  }
+
+  private forgetOrder(): void {
+    this.ordered?.abort()
+    this.ordered = null
+  }
+
+  /** One that sleeps or wakes at its own request; its chart bounds how long. */
+  private async order(what: 'sleep' | 'wake'): Promise<void> {
+    const { process } = this
+    const request = this.model[what]
+    if (process === null || request === undefined) return this.send('order.failed')
+    const leaving = new AbortController()
+    this.ordered = leaving
+    const done = await answersOrder(this.port, request, leaving.signal)
+    const answers = done && (what === 'sleep' || (await this.healthAnswers(process)))
+    // A state that it has left meanwhile hears nothing of it.
+    if (this.ordered === leaving) this.send(answers && !process.ended ? 'order.done' : 'order.failed')
   }
 }

@@ -12,9 +12,10 @@ import { literals } from '../../protocol/wire/shapes.ts'
 import { isoTime } from '../../time.ts'
 import { NodeStartError } from '../membership/enrollment.ts'
 import { killMarked, residentByMark } from './marked-processes.ts'
-import { ModelServer, type ServerTimes, serverTimes } from './model-server.ts'
+import { ModelServer } from './model-server.ts'
 import { type ModelsFile, memoryOf, memorySum, type ServedModel } from './models-file.ts'
 import { keepServers, type ServerKeeper } from './server-keeper.ts'
+import { type ServerTimes, serverTimes } from './server-times.ts'
 
 export const serversFile = 'model-servers.json'
 /** Lines shown of a failed command's output. */
@@ -149,9 +150,9 @@ export class ModelServers {
   }
 
   /** To load it, another model would have to leave memory. */
-  evicts({ holder }: ModelServer): boolean {
-    if (holder.holds !== 'away') return false
-    return roomFor(holder, this.holders(), this.budgetMb).kind !== 'free'
+  evicts({ wanted, sleeps }: ModelServer): boolean {
+    if (wanted.holds !== 'away' && !sleeps) return false
+    return roomFor(wanted, this.holders(), this.budgetMb).kind !== 'free'
   }
 
   /** Returns what ends it. */
@@ -182,6 +183,7 @@ export class ModelServers {
   private letGo(): void {
     for (const server of this.leaving) {
       if (takesCalls(server.state)) server.send('unload.asked')
+      else if (server.sleeps) server.send('evict.asked')
     }
     const gone = this.leaving.filter(({ holder }) => holder.holds === 'away')
     this.leaving = this.leaving.filter((server) => !gone.includes(server))
@@ -215,9 +217,9 @@ export class ModelServers {
   }
 
   private giveRoom(): void {
-    const queued = this.list.filter(({ state }) => state === 'queued')
+    const queued = this.list.filter(({ state }) => state === 'queued' || state === 'recalled')
     for (const server of queued.toSorted((a, b) => (a.loadingSinceMs ?? 0) - (b.loadingSinceMs ?? 0))) {
-      const room = roomFor(server.holder, this.holders(), this.budgetMb)
+      const room = roomFor(server.wanted, this.holders(), this.budgetMb)
       if (room.kind === 'free') {
         server.send('memory.given')
         continue

@@ -4,7 +4,8 @@ import { type Loop, loop } from '../../host/loop.ts'
 import type { Log } from '../../log.ts'
 import { NodeStartError } from '../membership/enrollment.ts'
 import type { ModelServers } from './model-servers.ts'
-import { loadModels, type ModelsFile, modelsFile } from './models-file.ts'
+import { type ModelsFile, modelsFile } from './models-file.ts'
+import { loadModels } from './models-reading.ts'
 
 export interface ModelsWatchOptions {
   readonly folder: string

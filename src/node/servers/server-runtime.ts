@@ -86,6 +86,7 @@ export class ServerRuntime implements LocalRuntime {
       // One that drains is about to leave: who comes now waits for it as for a cold one.
       loaded: takesCalls(state),
       loadingSinceMs,
+      ...(model.sleep === undefined ? {} : { dozing: server.sleeps || state === 'falling' || state === 'waking' }),
       memoryMb: memorySum(model),
       ...(model.memory === undefined ? {} : { deviceMb: memoryOf(model) }),
       ...(residentMb === undefined ? {} : { residentMb }),

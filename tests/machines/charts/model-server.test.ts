@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { createActor, SimulatedClock } from 'xstate'
 import {
   backoffMaxMs,
+  fallingMaxMs,
   type ModelServerEvent,
   type ModelServerTimes,
   modelServerMachine,
@@ -11,7 +12,13 @@ import {
 } from '../../../src/machines/charts/model-server.ts'
 import { type ModelServerState, modelServerStates } from '../../../src/protocol/wire/nodes/agent.ts'
 
-const times: ModelServerTimes = { startTimeoutMs: 30_000, idleTtlMs: 10_000, stopGraceMs: 5_000, backoffMs: 5_000 }
+const times: ModelServerTimes = {
+  startTimeoutMs: 30_000,
+  idleTtlMs: 10_000,
+  dozes: false,
+  stopGraceMs: 5_000,
+  backoffMs: 5_000,
+}
 
 /** A chart whose effects are noted, under a clock that only the test moves. */
 function begin(given: Partial<ModelServerTimes> = {}) {
@@ -20,6 +27,8 @@ function begin(given: Partial<ModelServerTimes> = {}) {
   const machine = modelServerMachine.provide({
     actions: {
       startCommand: () => void done.push('start'),
+      sendToSleep: () => void done.push('sleep'),
+      wakeUp: () => void done.push('wake'),
       terminateCommand: () => void done.push('terminate'),
       killCommand: () => void done.push('kill'),
     },
@@ -53,6 +62,13 @@ function begin(given: Partial<ModelServerTimes> = {}) {
 function busy(given: Partial<ModelServerTimes> = {}) {
   const server = begin(given)
   server.send('call.began', 'memory.given', 'health.answered', 'call.opened')
+  return server
+}
+
+/** Asleep after one load. */
+function dozing() {
+  const server = begin({ dozes: true })
+  server.send('load.asked', 'memory.given', 'health.answered', 'unload.asked', 'order.done')
   return server
 }
 
@@ -241,5 +257,73 @@ test('§30: one walk through every state', () => {
   server.send('call.began', 'memory.given', 'health.answered', 'call.opened', 'yield.asked')
   server.callEnds()
   server.send('command.exited', 'load.asked', 'memory.given', 'command.exited')
-  expect(new Set(server.seen)).toEqual(new Set(modelServerStates))
+  const sleeper = dozing()
+  sleeper.send('load.asked', 'memory.given')
+  expect(new Set([...server.seen, ...sleeper.seen])).toEqual(new Set(modelServerStates))
+})
+
+test('§39: one with requests for it sleeps instead of ending, and wakes once there is room', () => {
+  const server = dozing()
+  expect(server.seen).toEqual(['stopped', 'queued', 'starting', 'ready.idle', 'falling', 'dozing'])
+  expect(server.done).toEqual(['start', 'sleep'])
+  server.send('call.began')
+  expect(server.at()).toBe('recalled')
+  server.send('memory.given')
+  expect(server.at()).toBe('waking')
+  server.send('order.done', 'call.opened')
+  expect(server.at()).toBe('ready.busy')
+  expect(server.done).toEqual(['start', 'sleep', 'wake'])
+})
+
+test('§39: its idle time, and the need of others for its memory, send it to sleep', () => {
+  const server = begin({ dozes: true })
+  server.send('load.asked', 'memory.given', 'health.answered')
+  server.clock.increment(times.idleTtlMs ?? 0)
+  expect(server.at()).toBe('falling')
+  server.send('order.done', 'load.asked', 'memory.given', 'order.done', 'evict.asked')
+  expect(server.at()).toBe('falling')
+})
+
+test('§39: one that does not fall asleep, or not in time, is ended', () => {
+  const refusing = begin({ dozes: true })
+  refusing.send('load.asked', 'memory.given', 'health.answered', 'unload.asked', 'order.failed')
+  expect([refusing.at(), refusing.done.at(-1)]).toEqual(['stopping', 'terminate'])
+  const slow = begin({ dozes: true })
+  slow.send('load.asked', 'memory.given', 'health.answered', 'unload.asked')
+  slow.clock.increment(fallingMaxMs)
+  expect(slow.at()).toBe('stopping')
+})
+
+test('§39: one that does not wake, or not in time, has failed', () => {
+  const refusing = dozing()
+  refusing.send('call.began', 'memory.given', 'order.failed', 'command.exited')
+  expect(refusing.at()).toBe('failed')
+  const slow = dozing()
+  slow.send('call.began', 'memory.given')
+  slow.clock.increment(times.startTimeoutMs)
+  slow.send('command.exited')
+  expect(slow.at()).toBe('failed')
+})
+
+test('§39: asleep it ends where it is unloaded once more, where others need what it keeps, or with the agent', () => {
+  for (const why of ['unload.asked', 'evict.asked', 'end.asked'] as const) {
+    const server = dozing()
+    server.send(why)
+    expect([why, server.at()]).toEqual([why, 'stopping'])
+    server.send('command.exited')
+    expect(server.at()).toBe('stopped')
+  }
+  const gone = dozing()
+  gone.send('command.exited')
+  expect(gone.at()).toBe('stopped')
+})
+
+test('§39: two that sleep do not wait for each other: who waits gives up what it keeps, and is loaded anew', () => {
+  const server = dozing()
+  server.send('call.began', 'evict.asked', 'command.exited')
+  expect(server.at()).toBe('queued')
+  const left = dozing()
+  left.send('call.began')
+  left.callEnds(false)
+  expect(left.at()).toBe('dozing')
 })

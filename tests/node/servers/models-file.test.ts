@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
-import { memoryOf, memorySum, readModels } from '../../../src/node/servers/models-file.ts'
+import { memoryOf, memorySum } from '../../../src/node/servers/models-file.ts'
+import { readModels } from '../../../src/node/servers/models-reading.ts'
 
 const path = '/folder/models.json'
 const model = (more: object = {}) => ({ id: 'tiny', command: ['serve', '--port', '{port}'], memory_mb: 40, ...more })
@@ -144,6 +145,17 @@ test('§37: a file whose promises cannot be kept is refused with line and field'
       on(gpu({ id: 'a', pinned: true, group: 'g' }), gpu({ id: 'b', group: 'g' })),
       'models[1].group has a pinned model, so that this one is never loaded.',
     ],
+    [file(model({ sleep: { path: '/s' } })), 'models[0].sleep needs wake beside it.'],
+    [file(model({ wake: { path: '/w' } })), 'models[0].wake needs sleep beside it.'],
+    [
+      file(model({ sleep: { path: '/s', memory_mb: 50 }, wake: { path: '/w' } })),
+      'models[0].sleep keeps more than the model takes (memory: 40).',
+    ],
+    [
+      file(model({ sleep: { path: '/s' }, wake: { path: '/w' }, pinned: true })),
+      'models[0].sleep excludes pinned: a pinned model never leaves memory.',
+    ],
+    [file(model({ sleep: { path: 'http://192.168.1.2/s' }, wake: { path: '/w' } })), 'models[0].sleep.path must '],
     [file(model({ request: { set: { model: 'b' } } })), 'models[0].request.set.model cannot be set.'],
     [
       file(model({ request: { strip: ['messages'] } })),

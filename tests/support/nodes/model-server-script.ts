@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util'
  * A model server in a process of its own that takes memory and time, as real ones do: it loads for `load-ms`, holds
  * `memory-mb`, and answers with its model's name after `answer-ms`. `mute-ms`:
  * so long it says nothing of its models after that. `die-with`: it writes so many lines and ends with 1. `echo`: it answers with
- * the request that it got.
+ * the request that it got. `sleeps`: `POST /sleep` and `POST /wake`, which fails with `wake-fails`; asleep it fails each chat.
  */
 const { values } = parseArgs({
   options: {
@@ -18,6 +18,8 @@ const { values } = parseArgs({
     deaf: { type: 'boolean', default: false },
     'api-key': { type: 'string' },
     echo: { type: 'boolean', default: false },
+    sleeps: { type: 'boolean', default: false },
+    'wake-fails': { type: 'boolean', default: false },
   },
 })
 
@@ -32,6 +34,14 @@ if (values.deaf) process.on('SIGTERM', () => {})
 
 const weights = Buffer.alloc(Number(values['memory-mb']) * 1024 * 1024, 7)
 const readyAtMs = performance.now() + Number(values['load-ms'])
+
+let asleep = false
+
+function ordered(pathname: string): Response {
+  if (pathname === '/wake' && values['wake-fails']) return new Response(null, { status: 500 })
+  asleep = pathname === '/sleep'
+  return new Response(null)
+}
 
 async function answer(request: Request): Promise<Response> {
   const body = (await request.json()) as { readonly model: string; readonly stream?: boolean }
@@ -59,6 +69,8 @@ Bun.serve({
     if (performance.now() < readyAtMs) return new Response('loading', { status: 503 })
     if (pathname === '/health') return new Response('ok')
     if (performance.now() < readyAtMs + Number(values['mute-ms'])) return new Response(null, { status: 503 })
+    if (values.sleeps && (pathname === '/sleep' || pathname === '/wake')) return ordered(pathname)
+    if (asleep) return new Response('asleep', { status: 500 })
     if (pathname === '/v1/rerank') return Response.json({ results: [{ index: 0, relevance_score: 0.5 }] })
     if (pathname === '/v1/models') {
       return Response.json({ object: 'list', data: [{ id: values.model, object: 'model', owned_by: 'test' }] })

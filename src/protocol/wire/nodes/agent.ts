@@ -140,6 +140,10 @@ export const modelServerStates = [
   'ready.idle',
   'ready.busy',
   'ready.draining',
+  'falling',
+  'dozing',
+  'recalled',
+  'waking',
   'stopping',
   'failed',
 ] as const

@@ -1,0 +1,107 @@
+import { afterEach, expect, test } from 'bun:test'
+import { headers } from '../../../src/brand.ts'
+import { newNonce } from '../../../src/protocol/signing/signatures.ts'
+import { type NodeStatus, nodeModelsPath, nodeStatusPath } from '../../../src/protocol/wire/nodes/agent.ts'
+import { type LoneAgent, startLoneAgent } from '../../support/nodes/lone-agent.ts'
+import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
+import { testLimitMs } from '../../support/run/limits.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
+
+const open: { agent: LoneAgent; folder: ModelFolder }[] = []
+const requests = { sleep: { path: '/sleep', memory_mb: 10 }, wake: { path: '/wake' } }
+const sleeper = (id: string, flags = {}, more: object = {}) =>
+  scriptModel(id, { sleeps: '', ...flags }, { ...requests, ...more })
+
+async function begin(memoryMb: number, ...models: object[]) {
+  const folder = modelFolder({ memory_mb: memoryMb, models })
+  const serverTimes = { healthMs: 10, stopGraceMs: 15_000, backoffMs: 300, yieldMsMin: 100 }
+  const agent = await startLoneAgent({ dataDir: folder.path, serverTimes })
+  open.push({ agent, folder })
+  return { agent, folder }
+}
+
+afterEach(async () => {
+  for (const { agent, folder } of open.splice(0)) {
+    folder.running()
+    await agent.remove()
+    expect([...folder.running().keys()]).toEqual([])
+    folder.remove()
+  }
+})
+
+const messages = [{ role: 'user', content: 'hi' }]
+const ask = (agent: LoneAgent, model: string) => agent.call('POST', '/v1/chat/completions', { model, messages })
+async function said(agent: LoneAgent, model: string): Promise<string> {
+  const response = await ask(agent, model)
+  if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`)
+  const { choices } = (await response.json()) as { choices: { message: { content: string } }[] }
+  return choices[0]?.message.content ?? ''
+}
+async function modelOf(agent: LoneAgent, id: string) {
+  const response = await agent.call('GET', nodeStatusPath, null, { headers: { [headers.statusNonce]: newNonce() } })
+  const { runtimes } = (await response.json()) as NodeStatus
+  return runtimes.flatMap(({ models }) => models).find((model) => model.id === id)
+}
+const isIn = (agent: LoneAgent, id: string, state: string) =>
+  waitUntil(`${id} ${state}`, async () => (await modelOf(agent, id))?.server_state === state)
+const unload = (agent: LoneAgent, id: string) => agent.call('POST', `${nodeModelsPath}/${id}/unload`, {})
+
+test(
+  '§39: a server with requests of its own for it is sent to sleep instead of ended, and a call wakes the same process',
+  async () => {
+    const { agent } = await begin(80, sleeper('a'))
+    const first = await said(agent, 'a')
+    expect(await modelOf(agent, 'a')).toMatchObject({ loaded: true, dozing: false })
+    await unload(agent, 'a')
+    await isIn(agent, 'a', 'dozing')
+    expect(await modelOf(agent, 'a')).toMatchObject({ ready: true, loaded: false, dozing: true })
+    expect(await Promise.all([1, 2, 3].map(() => said(agent, 'a')))).toEqual([first, first, first])
+    expect((await modelOf(agent, 'a'))?.server_state).toBe('ready.idle')
+  },
+  testLimitMs,
+)
+
+test(
+  '§39: another model gets the memory of one that sleeps but for what that keeps, and both take turns without a load',
+  async () => {
+    const { agent, folder } = await begin(50, sleeper('a'), sleeper('b'))
+    const firsts = [await said(agent, 'a'), await said(agent, 'b')]
+    expect((await modelOf(agent, 'a'))?.server_state).toBe('dozing')
+    expect([await said(agent, 'a'), await said(agent, 'b')]).toEqual(firsts)
+    expect([...folder.running().keys()].sort()).toEqual(['a', 'b'])
+  },
+  testLimitMs,
+)
+
+test(
+  '§39: where even what it keeps is needed it ends, and what does not wake is started again',
+  async () => {
+    const { agent, folder } = await begin(45, sleeper('a'), scriptModel('b'), sleeper('c', { 'wake-fails': '' }))
+    const first = await said(agent, 'a')
+    await said(agent, 'b')
+    expect([...folder.running().keys()]).toEqual(['b'])
+    expect(await said(agent, 'a')).not.toBe(first)
+    const before = await said(agent, 'c')
+    await unload(agent, 'c')
+    await isIn(agent, 'c', 'dozing')
+    expect((await ask(agent, 'c')).status).toBe(503)
+    await waitUntil('another start', async () => {
+      const answer = await ask(agent, 'c')
+      return answer.status === 200 && !(await answer.text()).includes(before)
+    })
+  },
+  testLimitMs,
+)
+
+test(
+  '§39: the entry of a server that sleeps is taken out of the file: it ends',
+  async () => {
+    const { agent, folder } = await begin(80, sleeper('a'), scriptModel('b'))
+    await said(agent, 'a')
+    await unload(agent, 'a')
+    await isIn(agent, 'a', 'dozing')
+    folder.write({ memory_mb: 80, models: [scriptModel('b')] })
+    await waitUntil('its end', () => folder.running().size === 0)
+  },
+  testLimitMs,
+)
