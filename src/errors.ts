@@ -151,6 +151,7 @@ export const problemKinds = {
   request_not_found: { status: 404, title: 'The gateway does not know this request, or no longer keeps it' },
   enrollment_token_invalid: { status: 401, title: 'The enrolment token is unknown, used or expired' },
   join_not_found: { status: 404, title: 'No such join' },
+  pull_not_found: { status: 404, title: 'No such pull' },
   joins_full: { status: 429, title: 'Too many computers wait to join', shouldRetry: true },
   enrollment_token_not_found: { status: 404, title: 'No such enrolment token' },
   tunnel_auth_failed: { status: 401, title: 'The gateway knows no node with this signature' },

@@ -157,6 +157,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/nodes/node-join.ts': ['node'],
   'src/cli/commands/nodes/node-keys.ts': ['node'],
   'src/cli/commands/nodes/node-power.ts': ['node'],
+  'src/cli/commands/nodes/node-pulls.ts': ['node'],
   'src/cli/commands/nodes/node-payee.ts': ['node'],
   'src/cli/commands/nodes/node-status.ts': ['node'],
   'src/cli/commands/nodes/servers-here.ts': ['node'],

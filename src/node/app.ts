@@ -9,22 +9,24 @@ import { pathOf } from '../listener/request-target.ts'
 import { failureName, type Log } from '../log.ts'
 import type { ModelWishName } from '../polling/tell-runtime.ts'
 import { parseJson, readJsonText } from '../protocol/json/json-body.ts'
-import { envelopeResponse, problemResponse } from '../protocol/json/problem-response.ts'
 import { witnessBytesMax } from '../protocol/log/witnessing.ts'
 import { isNonce } from '../protocol/signing/signatures.ts'
 import { rerankRoute } from '../protocol/wire/inference/rerank.ts'
 import { nodeModelsPath, nodeSleepPath, nodeStatusPath, nodeWakePath } from '../protocol/wire/nodes/agent.ts'
+import { nodePullsPath } from '../protocol/wire/nodes/pulls.ts'
 import { nodeTokensPath } from '../protocol/wire/nodes/tokens.ts'
-import { forPrograms, forTheGateway, withCredentialKind } from './access/needed-credentials.ts'
 import { signedBody } from './access/signed-body.ts'
+import { answered, asOpenAi, asProblem, modelWishRoutes, nodePullCancelRoute } from './answered-route.ts'
 import { type AttestationParts, answerAttestation, nodeAttestationRoute } from './attestation/attestation-route.ts'
 import { answerChat, type ChatRouteParts, listModels, nodeChatRoute, nodeModelsRoute } from './chat/chat-routes.ts'
 import { answerCommand, commandBodyBytesMax, nodeCommandRoute } from './commands/command-routes.ts'
 import type { Commands } from './commands/commands.ts'
 import { nodeStatus, type StatusParts } from './node-status.ts'
 import { answerSleep, answerWake, powerBodyBytesMax } from './power/power-routes.ts'
+import { answerPull, answerPullCancel, answerPulls, pullBodyBytesMax } from './pulls/pull-routes.ts'
+import type { Pulls } from './pulls/pulls.ts'
 import { logEnd, RequestLine } from './request-line.ts'
-import { baseHeaders, clientClosedStatus, toldByAgent } from './rerank/answers.ts'
+import { baseHeaders } from './rerank/answers.ts'
 import type { Reranker } from './rerank/rerank.ts'
 import { rerankRoutes } from './rerank/rerank-routes.ts'
 import { answerModelWish, modelWishBytesMax } from './runtimes/model-routes.ts'
@@ -49,6 +51,8 @@ export interface NodeAppParts
   readonly witness: Witness
   /** The owner lets it send magic packets. */
   readonly wakesOthers: boolean
+  /** null: the owner lets it fetch no models. */
+  readonly pulls: Pulls | null
   readonly log: Log
 }
 
@@ -60,11 +64,6 @@ export interface NodeApp {
   handle(request: Request): Promise<Response>
 }
 
-const modelWishRoutes = {
-  load: `${nodeModelsPath}/:model/load`,
-  unload: `${nodeModelsPath}/:model/unload`,
-} as const
-
 const methods: Readonly<Record<string, string>> = {
   [nodeChatRoute]: 'POST',
   [nodeModelsRoute]: 'GET',
@@ -75,50 +74,7 @@ const methods: Readonly<Record<string, string>> = {
   [nodeTokensPath]: 'POST',
   [nodeSleepPath]: 'POST',
   [nodeWakePath]: 'POST',
-}
-
-/** Routes that no program on this computer may call. */
-const forGatewayAlone: ReadonlySet<string> = new Set([
-  nodeStatusPath,
-  nodeSleepPath,
-  nodeWakePath,
-  nodeCommandRoute,
-  nodeTokensPath,
-  nodeSealedRoute,
-  nodeSealedUsageRoute,
-  nodeAttestationRoute,
-  witnessPath,
-  ...Object.values(modelWishRoutes),
-])
-
-type Refuse = (problem: Problem, requestId: string) => Response
-const asOpenAi: Refuse = (problem, requestId) => envelopeResponse('openai', problem, requestId, baseHeaders, null)
-const asProblem: Refuse = (problem, requestId) => problemResponse(problem, requestId, baseHeaders, toldByAgent)
-
-/** Runs one route and turns a refusal into the route's form of error. */
-async function answered(
-  { credentials, log }: NodeAppParts,
-  route: string,
-  request: Request,
-  refuse: Refuse,
-  work: (requestId: string) => Promise<Response> | Response,
-): Promise<Response> {
-  const line = new RequestLine(log, route, () => !credentials.knows(request))
-  try {
-    const response = await work(line.requestId)
-    if (!response.headers.has(headers.requestId)) response.headers.set(headers.requestId, line.requestId)
-    line.end(response.status, null)
-    return response
-  } catch (error) {
-    if (request.signal.aborted) {
-      line.end(clientClosedStatus, null)
-      return new Response(null, { status: clientClosedStatus })
-    }
-    const found = error instanceof Problem ? error : new Problem('internal_error')
-    const problem = withCredentialKind(found, request.headers, forGatewayAlone.has(route) ? forTheGateway : forPrograms)
-    line.end(problem.status, problem.code, error instanceof Problem ? null : error)
-    return refuse(problem, line.requestId)
-  }
+  [nodePullsPath]: 'GET, POST',
 }
 
 async function statusResponse(parts: NodeAppParts, request: Request): Promise<Response> {
@@ -285,6 +241,29 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
         answered(parts, nodeWakePath, request, asProblem, async () =>
           answerWake(parts.power, parts.wakesOthers, await signedBody(open, request, powerBodyBytesMax)),
         ),
+      { parse: 'none' },
+    )
+    .get(nodePullsPath, ({ request }) =>
+      answered(parts, nodePullsPath, request, asProblem, async () => {
+        await signedBody(open, request, 0)
+        return answerPulls(parts.pulls)
+      }),
+    )
+    .post(
+      nodePullsPath,
+      ({ request }) =>
+        answered(parts, nodePullsPath, request, asProblem, async () =>
+          answerPull(parts.pulls, await signedBody(open, request, pullBodyBytesMax)),
+        ),
+      { parse: 'none' },
+    )
+    .post(
+      nodePullCancelRoute,
+      ({ request, params }) =>
+        answered(parts, nodePullCancelRoute, request, asProblem, async () => {
+          await signedBody(open, request, 0)
+          return answerPullCancel(parts.pulls, params.pull)
+        }),
       { parse: 'none' },
     )
     .get(nodeSealedUsageRoute, ({ request }) =>

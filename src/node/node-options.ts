@@ -2,6 +2,7 @@ import type { AttestOptions } from './attestation/attester.ts'
 import type { HardwareOptions } from './hardware/hardware-watch.ts'
 import type { JoinOptions } from './membership/joining.ts'
 import type { PowerOptions } from './power/power.ts'
+import type { PullOptions } from './pulls/pulls.ts'
 import type { RuntimeTimes } from './runtimes/local-runtime.ts'
 import type { DeclaredRanker, RuntimeKey } from './runtimes/runtime-set.ts'
 import type { SealedKeyTimes } from './sealed/sealed-keys.ts'
@@ -34,6 +35,8 @@ export interface NodeOptions extends JoinOptions {
   readonly serverTimes?: Partial<ServerTimes>
   /** Sleeping, yielding, waking others. */
   readonly power?: PowerOptions
+  /** What models it may fetch; absent: none. */
+  readonly pulls?: PullOptions
   readonly sealedTimes?: SealedTimes
   readonly sealedKeyTimes?: SealedKeyTimes
   /** On a confidential machine: how clients are shown what runs on it. Absent: they are shown nothing. */

@@ -12,6 +12,7 @@ import { type Identity, loadIdentity } from './membership/identity.ts'
 import type { Place } from './membership/membership.ts'
 import type { NodeOptions } from './node-options.ts'
 import { Power } from './power/power.ts'
+import { Pulls } from './pulls/pulls.ts'
 import { lexicalRuntime } from './rerank/lexical-runtime.ts'
 import { createRoutes, type Served } from './routes.ts'
 import { type RuntimeTimes, runtimeTimes } from './runtimes/local-runtime.ts'
@@ -45,6 +46,8 @@ export interface Started {
   /** Of the file. */
   readonly watching: Loop | null
   readonly hardware: HardwareWatch
+  /** null: the owner lets it fetch no models. */
+  readonly pulls: Pulls | null
   readonly served: Served
   readonly port: number
   readonly closing: Closing
@@ -71,6 +74,10 @@ function serverRuntimes(servers: ModelServers, times: RuntimeTimes): BuiltIn {
 
 const portsIn = (file: ModelsFile | null) =>
   (file?.models ?? []).map(({ port }) => port).filter((port) => typeof port === 'number')
+
+/** A model that is fetched is one of `models.json`: without that file there is nowhere to put it. */
+const pullsOf = ({ pulls, log }: NodeOptions, folder: PrivateFolder, hasFile: boolean): Pulls | null =>
+  pulls === undefined || pulls.sources.length === 0 || !hasFile ? null : new Pulls({ options: pulls, folder, log })
 
 /** Starts the model servers, looks at the others, and listens. Rejects as the first step that fails, when the earlier ones are undone. */
 export async function openNode(options: NodeOptions, { folder, models, place, unlock }: Opening): Promise<Started> {
@@ -101,11 +108,13 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
     ...(options.discoverMs === undefined ? {} : { discoverMs: options.discoverMs }),
     ...(options.runtimeTimes === undefined ? {} : { times: options.runtimeTimes }),
   })
+  const pulls = pullsOf(options, folder, servers !== null)
   const hardware = watchHardware({ folder: folder.path, ...options.hardware })
   let opened: Power | null = null
   try {
     const hasGateway = () => place.membership !== null
-    const power = new Power({ options: options.power ?? {}, runtimes, hasGateway, log })
+    const isFetching = () => pulls?.isBusy === true
+    const power = new Power({ options: options.power ?? {}, runtimes, hasGateway, isFetching, log })
     opened = power
     await power.start()
     const budgetMb = () => servers?.budgetMb ?? null
@@ -119,6 +128,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
       runtimes,
       power,
       wakesOthers: options.power?.wakesOthers === true,
+      pulls,
       place,
       budgetMb,
       hardware: hardware.now,
@@ -145,6 +155,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
       servers,
       watching,
       hardware,
+      pulls,
       served,
       port,
       closing,
@@ -168,11 +179,13 @@ export async function closeNode({
   servers,
   watching,
   hardware,
+  pulls,
   served,
   unlock,
   unwatch,
 }: Started): Promise<void> {
   unwatch()
+  await pulls?.stop()
   await watching?.stop()
   await hardware.stop()
   await power.stop()

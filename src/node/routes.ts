@@ -14,6 +14,7 @@ import type { Identity } from './membership/identity.ts'
 import type { Membership, Place } from './membership/membership.ts'
 import type { StatusParts } from './node-status.ts'
 import type { Power } from './power/power.ts'
+import type { Pulls } from './pulls/pulls.ts'
 import { type KeptReceipts, openKeptReceipts } from './receipts/kept-receipts.ts'
 import { createReceiptSigner } from './receipts/receipt-signer.ts'
 import { Reranker } from './rerank/rerank.ts'
@@ -35,6 +36,7 @@ export interface RoutesOptions {
   readonly runtimes: RuntimeSet
   readonly power: Power
   readonly wakesOthers: boolean
+  readonly pulls: Pulls | null
   readonly place: Place
   readonly budgetMb: StatusParts['budgetMb']
   readonly hardware: StatusParts['hardware']
@@ -131,6 +133,7 @@ export function createRoutes(options: RoutesOptions): Served {
     runtimes,
     power,
     wakesOthers: options.wakesOthers,
+    pulls: options.pulls,
     chat,
     credentials,
     reranker,

@@ -99,6 +99,7 @@ export const whoMends: Readonly<Record<ProblemCode, Mender>> = {
   enrollment_token_invalid: 'operator',
   enrollment_token_not_found: 'sender',
   join_not_found: 'sender',
+  pull_not_found: 'sender',
   joins_full: 'operator',
   tunnel_auth_failed: 'node',
   signature_malformed: 'node',

@@ -44,6 +44,8 @@ export interface PowerParts {
   readonly options: PowerOptions
   readonly runtimes: RuntimeSet
   readonly hasGateway: () => boolean
+  /** A model is being fetched. */
+  readonly isFetching: () => boolean
   readonly log: Log
 }
 
@@ -145,10 +147,10 @@ export class Power {
   }
 
   private isBusy(): boolean {
-    const { runtimes } = this.parts
+    const { runtimes, isFetching } = this.parts
     const list = runtimes.list()
     const isKept = list.some(({ models }) => models.some(({ pinned, loaded }) => pinned === true && loaded === true))
-    return isKept || isAtWork(list) || this.yielding.reasons.some((name) => byAPerson.has(name))
+    return isKept || isFetching() || isAtWork(list) || this.yielding.reasons.some((name) => byAPerson.has(name))
   }
 
   private woke(sleptMs: number): void {

@@ -106,7 +106,7 @@ export const ModelsFile = Type.Object(
   {
     memory_mb: Type.Optional(memoryMb),
     memory: Type.Optional(deviceMemory('MiB by device')),
-    models: Type.Array(ServedModel, { minItems: 1, maxItems: modelServersMax }),
+    models: Type.Array(ServedModel, { maxItems: modelServersMax }),
   },
   strict,
 )

@@ -8,7 +8,7 @@ import { NodeStartError } from '../membership/enrollment.ts'
 import { JsonFault, type LinedJson, linedJson } from './lined-json.ts'
 import { ModelsFile, mainDevice, memoryOf, modelsFile, type RequestChange } from './models-file.ts'
 
-const fileBytesMax = 256 * 1024
+export const modelsFileBytesMax = 256 * 1024
 
 /** A fault by its place, for the person who wrote the file. */
 interface Fault {
@@ -165,6 +165,6 @@ export function loadModels(folder: string): ModelsFile | null {
   const path = join(folder, modelsFile)
   const found = statSync(path, { throwIfNoEntry: false })
   if (found === undefined) return null
-  if (found.size > fileBytesMax) throw refused(path, 1, `the file has more than ${fileBytesMax} bytes.`)
+  if (found.size > modelsFileBytesMax) throw refused(path, 1, `the file has more than ${modelsFileBytesMax} bytes.`)
   return readModels(path, readFileSync(path, 'utf8'))
 }

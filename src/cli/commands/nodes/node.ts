@@ -11,6 +11,7 @@ import { joiningOf } from './node-join.ts'
 import { dataDirOption, nodeKeys } from './node-keys.ts'
 import { nodePayee } from './node-payee.ts'
 import { powerGiven, powerOptions } from './node-power.ts'
+import { pullOptions, pullsGiven } from './node-pulls.ts'
 import { nodeStatus } from './node-status.ts'
 
 /** Errors whose text is for the operator. Of any other error only the name is shown. */
@@ -86,6 +87,7 @@ const options = {
     about: 'With --attest: a program that prints the evidence of the GPUs for the nonce that is its argument',
   },
   ...powerOptions,
+  ...pullOptions,
   insecure: { kind: 'flag', about: 'Allow a gateway without TLS on another computer' },
 } as const satisfies OptionSpecs
 type NodeInput = OptionValues<typeof options>
@@ -156,6 +158,7 @@ async function start(given: NodeInput, session: Session, json: boolean, signal: 
     log: createLog('info', (text) => process.stderr.write(text)),
     ...(attest === undefined ? {} : { attest }),
     power: powerGiven(given, session.env),
+    ...(await pullsGiven(given, dataDir, session.env)),
     ...(given['keep-receipts'] === undefined ? {} : { receiptDays: given['keep-receipts'] }),
     ...(given.token === undefined ? {} : { token: given.token }),
     ...(given.visibility === undefined ? {} : { visibility: given.visibility }),
