@@ -62,6 +62,9 @@ import { unloadModel } from './nodes/unload.ts'
 import { updateNode } from './nodes/update.ts'
 import { wakeNode } from './nodes/wake.ts'
 import { withdrawToken } from './nodes/withdraw.ts'
+import { cancelPull } from './pulls/cancel.ts'
+import { pullList } from './pulls/list.ts'
+import { pullModel } from './pulls/pull.ts'
 
 /**
  * Every admin route there is, in the order of the approval policy: what operators can do, and rows of what they can
@@ -120,6 +123,9 @@ const registry = [
   revokeNode,
   loadModel,
   unloadModel,
+  pullModel,
+  cancelPull,
+  pullList,
   probeNode,
   discoverNodes,
   nodeList,

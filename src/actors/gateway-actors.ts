@@ -20,6 +20,7 @@ import { createChat } from './chat/chat.ts'
 import type { ChatPort } from './chat/chat-port.ts'
 import { ChangeFeed } from './durable/change-feed.ts'
 import { DecisionLog } from './explain/decision-log.ts'
+import { createLocalNodes } from './finding/local-nodes.ts'
 import { createAgents } from './gateway-agents.ts'
 import { createConsoles } from './gateway-consoles.ts'
 import type { GatewayParts } from './gateway-handle.ts'
@@ -41,10 +42,10 @@ import { TimedReceipts } from './money/timed-receipts.ts'
 import { SharedPlacements } from './placement/shared-placements.ts'
 import { MemoryPlanner } from './planning/memory-planner.ts'
 import { ModelDemands } from './planning/model-demands.ts'
-import { createLocalNodes } from './finding/local-nodes.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
 import { PoolRouter } from './pool/pool-router.ts'
+import { NodePulls } from './pulls/node-pulls.ts'
 import { Ticker } from './relay/ticker.ts'
 import { RequestLog } from './requests/request-log.ts'
 import { createSleepBook } from './sleep/sleep-book.ts'
@@ -215,6 +216,7 @@ function createPool(
   const modelWishes = new ModelWishes({ db, trail: audit, pool, router, servers })
   const ownModels = new OwnModels(servers)
   const nodeSleeps = new NodeSleeps({ config, db, trail: audit, pool, router, waker, changedHere })
+  const nodePulls = new NodePulls({ db, trail: audit, pool, router })
   const localNodes = createLocalNodes({
     config,
     pool,
@@ -231,6 +233,7 @@ function createPool(
     waker,
     rouser,
     nodeSleeps,
+    nodePulls,
     poolFeed,
     localNodes,
     demands,

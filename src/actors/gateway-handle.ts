@@ -51,6 +51,7 @@ import type { MemoryPlanner } from './planning/memory-planner.ts'
 import type { ModelDemands } from './planning/model-demands.ts'
 import type { PoolAdmin } from './pool/pool-admin.ts'
 import type { PoolRouter } from './pool/pool-router.ts'
+import type { NodePulls } from './pulls/node-pulls.ts'
 import type { RequestLog } from './requests/request-log.ts'
 import type { ProcessPlace } from './siblings/process-place.ts'
 import type { Siblings } from './siblings/siblings.ts'
@@ -95,6 +96,8 @@ export interface GatewayHandle {
   readonly modelWishes: ModelWishes
   /** Operators send nodes to sleep, and wake them. */
   readonly nodeSleeps: NodeSleeps
+  /** Operators have agents fetch models. */
+  readonly nodePulls: NodePulls
   /** How much this process is asked for each model. */
   readonly demands: ModelDemands
   /** Which model belongs where (§37). */

@@ -5,6 +5,7 @@ import { nodeTable } from './commands/nodes/nodes-view.ts'
 import { type Action as Command, action as command } from './frame/action.ts'
 import { customerOption, shownOnce } from './frame/admin-options.ts'
 import { segment } from './frame/gateway-client.ts'
+import { nodeIdOf } from './frame/node-id.ts'
 import type { Session } from './frame/session.ts'
 import { fields, shortTime, table } from './frame/table.ts'
 import type { Terminal } from './frame/terminal.ts'
@@ -23,12 +24,20 @@ export const printerOf = (terminal: Terminal): Printer => ({
 
 const owner = 'customer_id'
 
-/** The path with what was typed in the places of its parts. */
-function pathOf({ path }: List, operands: readonly string[], session: Session, customer: string | undefined): string {
+/** The path with what was typed in the places of its parts; a node may be called by its name. */
+async function pathOf(
+  { path }: List,
+  operands: readonly string[],
+  session: Session,
+  customer: string | undefined,
+): Promise<string> {
   const typed = operands.values()
-  return path.replaceAll(/:(\w+)/g, (_, name: string) =>
-    segment(name === owner ? session.customer(customer) : (typed.next().value ?? '')),
-  )
+  const parts = new Map<string, string>()
+  for (const name of paramsIn(path)) {
+    const word = name === owner ? session.customer(customer) : (typed.next().value ?? '')
+    parts.set(name, name === 'node_id' ? await nodeIdOf(session.gateway(), word) : word)
+  }
+  return path.replaceAll(/:(\w+)/g, (_, name: string) => segment(parts.get(name) ?? ''))
 }
 
 type Options = Readonly<Record<string, ListOption>>
@@ -74,7 +83,7 @@ export function listCommand(list: List): Command {
     options: { ...(ofCustomer ? customerOption : {}), ...own },
     run: async ({ operands, options, json }, session) => {
       const given = options as Readonly<Record<string, unknown>>
-      const path = pathOf(list, operands, session, given.customer as string | undefined)
+      const path = await pathOf(list, operands, session, given.customer as string | undefined)
       const query = queryOf(list, own, given)
       const answer = await session.gateway().admin<Row>({ path: query === '' ? path : `${path}?${query}` })
       session.show(json, answer, () => printed(cli, session.terminal, answer[list.rows] as Row[], answer))

@@ -167,7 +167,8 @@ export const helpAdministration = {
       next: 'Take the id (`enr_…`, not the token itself) from the list of enrolment tokens.',
     },
     pull_not_found: {
-      means: 'The agent of this node knows no pull with this id: it forgets those that have ended, and all of them when it starts.',
+      means:
+        'The agent of this node knows no pull with this id: it forgets those that have ended, and all of them when it starts.',
       next: 'List its pulls with `models pulls NODE`. If the model is not there, pull it again: what was fetched is kept.',
     },
     join_not_found: {

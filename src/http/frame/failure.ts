@@ -21,6 +21,7 @@ const absentCodes: Readonly<Record<string, ProblemCode>> = {
   key_id: 'key_not_found',
   machine: 'machine_not_found',
   node_id: 'node_not_found',
+  pull_id: 'pull_not_found',
   receipt_hash: 'receipt_not_found',
   session_id: 'session_not_found',
   token_id: 'enrollment_token_not_found',

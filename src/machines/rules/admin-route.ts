@@ -31,6 +31,8 @@ export type CommandAction =
   | 'node.wake'
   | 'model.load'
   | 'model.unload'
+  | 'model.pull'
+  | 'model.pull.cancel'
 
 export type Category =
   | 'audit'

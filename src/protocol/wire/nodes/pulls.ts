@@ -34,7 +34,7 @@ export const pullFailures = [
 export type PullFailure = (typeof pullFailures)[number]
 
 export const pullRef = formed(
-  '^(?:hf:|ollama:|https?://)[\\x21-\\x7e]+$',
+  '^(?:(?:hf|ollama):[A-Za-z0-9._/:-]+|https?://[A-Za-z0-9._:/~+-]+)$',
   'hf:org/repo:QUANT, ollama:name:tag or an https URL of a .gguf file',
   { maxLength: 1_024 },
 )
@@ -44,9 +44,14 @@ export const PullOrder = Type.Object(
   {
     ref: pullRef,
     sha256: Type.Optional(formed('^[0-9a-f]{64}$', 'a SHA-256 in lower-case hexadecimal digits')),
-    model: Type.Optional(Type.Unsafe<string>({ ...modelId, description: 'What requests call it; absent: by its reference' })),
+    model: Type.Optional(
+      Type.Unsafe<string>({ ...modelId, description: 'What requests call it; absent: by its reference' }),
+    ),
     context_length: Type.Optional(
-      Type.Integer({ ...contextLength, description: 'Tokens that it must have room for; absent: 8,192, or what it can' }),
+      Type.Integer({
+        ...contextLength,
+        description: 'Tokens that it must have room for; absent: 8,192, or what it can',
+      }),
     ),
   },
   strict,
@@ -62,7 +67,9 @@ export const Pull = Type.Object(
     failure: nullable(literals(pullFailures)),
     bytes_done: count,
     bytes_total: nullable(count),
-    memory_mb: nullable(Type.Integer({ minimum: 1, description: 'What it will take in memory, as estimated from its header' })),
+    memory_mb: nullable(
+      Type.Integer({ minimum: 1, description: 'What it will take in memory, as estimated from its header' }),
+    ),
     context_length: nullable(Type.Integer(contextLength)),
     begun_at: Instant,
     ended_at: nullable(Instant),
@@ -74,6 +81,15 @@ export type Pull = Static<typeof Pull>
 /** `GET` of the agent: newest first. */
 export const AgentPulls = Type.Object({ pulls: Type.Array(Pull, { maxItems: pullsKeptMax }) }, strict)
 export type AgentPulls = Static<typeof AgentPulls>
+
+/** `GET /v1/admin/nodes/{node_id}/pulls`. */
+export const PullList = Type.Object({
+  object: Type.Literal(`${brand}.admin.pull_list`),
+  generated_at: Instant,
+  count,
+  pulls: Type.Array(Pull),
+})
+export type PullList = Static<typeof PullList>
 
 const says: Readonly<Record<PullFailure, string>> = {
   not_allowed: 'The owner of the computer lets its agent fetch nothing from there: see --pull-from of the agent.',

@@ -1,0 +1,29 @@
+import { Type } from '@sinclair/typebox'
+import { Pull, PullOrder } from '../../protocol/wire/nodes/pulls.ts'
+import { reason, strict } from '../../protocol/wire/shapes.ts'
+import { defineAction } from '../frame/define-action.ts'
+
+/** Its command also shows how it goes, and stands by itself in `models pull`. */
+export const pullModel = defineAction({
+  name: 'node.pull',
+  at: 'POST /v1/admin/nodes/:node_id/pulls',
+  policy: { role: 'operator', category: 'node_control', target: 'node', command: 'model.pull' },
+  summary: 'Have the agent of a node fetch a model',
+  description:
+    'From a hub or an address that the owner of the computer allows. The answer comes at once; the list of pulls tells how it goes.',
+  tag: 'Nodes (extension)',
+  body: Type.Object({ ...PullOrder.properties, reason }, strict),
+  result: Pull,
+  statuses: [202],
+  run: ({ gateway, audit, params, body: { reason: _, ...order } }) =>
+    gateway.nodePulls.pull(audit, params.node_id, order),
+  form: {
+    on: 'node',
+    when: { kind: ['agent'] },
+    verb: 'Pull a model',
+    title: 'Have {name} fetch a model',
+    about:
+      'The agent fetches it from a hub that its owner allows, checks it, and adds it to models.json. It refuses what does not fit into memory or on the disk.',
+    done: '{name} fetches the model.',
+  },
+})

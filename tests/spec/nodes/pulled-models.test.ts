@@ -1,0 +1,122 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { pullSource } from '../../../src/node/pulls/pull-sources.ts'
+import type { Pull, PullList } from '../../../src/protocol/wire/nodes/pulls.ts'
+import { type CommandLine, commandLine } from '../../cli/command-line.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
+import { ggufFile } from '../../support/nodes/gguf-file.ts'
+import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
+import { type ModelHub, startModelHub } from '../../support/nodes/model-hub.ts'
+import { testLimitMs } from '../../support/run/limits.ts'
+
+let gateway: TestGateway
+let customer: TestCustomer
+let hub: ModelHub
+/** A model server without an agent. */
+let bare: FakeNode
+let agent: TestAgent
+let folder: ModelFolder
+let cli: CommandLine
+const script = join(import.meta.dir, '../../support/nodes/model-server-script.ts')
+
+beforeAll(async () => {
+  bare = startFakeNode({ models: ['bare'] })
+  hub = startModelHub({ 'tiny-Q4_0.gguf': ggufFile(50_000), 'tiny-Q8_0.gguf': ggufFile(90_000) })
+  folder = modelFolder({ memory_mb: 20_000, models: [scriptModel('here')] })
+  gateway = await startTestGateway()
+  customer = await gateway.customer()
+  const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
+  agent = await startAgent({
+    gatewayUrl: gateway.url,
+    token,
+    runtimes: [],
+    dataDir: folder.path,
+    serverTimes: { healthMs: 10, fileMs: 20 },
+    pulls: {
+      sources: [`hf=${hub.url}`].flatMap((text) => pullSource(text) ?? []),
+      root: join(folder.path, 'models'),
+      command: [process.execPath, script, '--model', '{model}', '--port', '{port}'],
+    },
+  })
+  await untilState(gateway, agent.nodeId, 'ready')
+  await gateway.admin('PATCH', place(), { name: 'Den' })
+  cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin })
+})
+afterAll(async () => {
+  cli?.close()
+  await agent?.remove()
+  await gateway?.stop()
+  hub?.stop()
+  bare?.stop()
+  folder?.remove()
+})
+beforeEach(() => {
+  hub.fault = {}
+})
+
+const place = (more = '') => `/v1/admin/nodes/${agent.nodeId}${more}`
+const pulls = async () => (await gateway.admin<PullList>('GET', place('/pulls'))).pulls
+
+test(
+  '§39: `models pull` fetches a model onto a node, and a request is answered by it',
+  async () => {
+    const { code, out, err } = await cli.run(['models', 'pull', 'Den', 'hf:org/repo:Q4_0', '--model', 'tiny'])
+    expect([code, err.split('\n')[0]]).toEqual([0, 'waiting'])
+    expect(out).toContain('tiny is on Den: about ')
+    await waitFor('the model', async () => {
+      const answer = await gateway.chat(customer.key, { model: 'tiny', messages: [{ role: 'user', content: 'hi' }] })
+      return answer.status === 200 && (await answer.text()).includes('tiny from ')
+    })
+    expect((await cli.run(['models', 'pulls', 'Den'])).out).toMatch(/pull_\w{26} +tiny +done +100 % +0\.00 GB +\d+ MiB/)
+    const { events } = await gateway.admin<{ events: { metadata: object }[] }>(
+      'GET',
+      '/v1/admin/command-events?action=model.pull&limit=5',
+    )
+    expect(events[0]?.metadata).toMatchObject({ model: 'hf:org/repo:Q4_0' })
+  },
+  testLimitMs,
+)
+
+test(
+  '§39: a pull is shown as it goes, and cancelled; the next one goes on where it stopped',
+  async () => {
+    hub.fault = { stallAfter: 60_000 }
+    const ref = 'hf:org/repo:Q8_0'
+    const detached = await cli.json<Pull>('models', 'pull', 'Den', ref, '--detach')
+    await waitFor('its bytes', async () => (await pulls())[0]?.bytes_done === 60_000)
+    expect((await pulls())[0]).toMatchObject({ pull_id: detached.pull_id, state: 'fetching', bytes_total: 90_000 })
+    expect((await cli.run(['models', 'pulls', 'Den'])).out).toContain('66 %')
+    const { out } = await cli.run(['models', 'cancel-pull', 'Den', detached.pull_id])
+    expect(out).toContain(`The pull ${detached.pull_id} is ended.`)
+    expect((await pulls())[0]?.state).toBe('cancelled')
+    const before = hub.ranges.length
+    const { code } = await cli.run(['models', 'pull', 'Den', ref])
+    expect([code, hub.ranges.slice(before + 1)]).toEqual([0, ['bytes=60000-']])
+  },
+  testLimitMs,
+)
+
+test(
+  '§39: why a pull failed is said in words, and what nobody allows is refused',
+  async () => {
+    const missing = await cli.run(['models', 'pull', 'Den', 'hf:org/none:Q4_0'])
+    expect([missing.code, missing.err]).toEqual([1, expect.stringContaining('The hub has no such model')])
+    const { code, err } = await cli.run(['models', 'pull', 'Den', 'ollama:tiny'])
+    expect([code, err]).toEqual([1, expect.stringContaining('--pull-from')])
+    const wrong: readonly (readonly [string, object, RegExp, string?])[] = [
+      [place('/pulls'), { ref: '../x' }, /400.*invalid_request/s],
+      [place('/pulls'), { ref: 'https://u:p@host/a.gguf' }, /400.*invalid_request/s],
+      [place('/pulls'), { ref: 'hf:org/repo' }, /403/, gateway.tokens.viewer],
+      [place('/pulls/pull_00000000000000000000000000/cancel'), {}, /404.*pull_not_found/s],
+    ]
+    for (const [path, body, says, token] of wrong)
+      await expect(gateway.admin('POST', path, body, token)).rejects.toThrow(says)
+    const plain = await gateway.node(bare.url, { customerId: customer.customerId })
+    const path = `/v1/admin/nodes/${plain}/pulls`
+    await expect(gateway.admin('POST', path, { ref: 'hf:org/repo' })).rejects.toThrow(/409.*has no agent/s)
+    await expect(gateway.admin('GET', path)).rejects.toThrow(/409.*has no agent/s)
+  },
+  testLimitMs,
+)
