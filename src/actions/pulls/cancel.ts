@@ -20,7 +20,7 @@ export const cancelPull = defineAction({
   form: {
     on: 'pull',
     when: { state: ['waiting', 'looking', 'fetching'] },
-    verb: 'Cancel',
+    verb: 'End pull',
     title: 'End the pull of {model}',
     about: 'What was fetched stays on the disk of the computer, and the next pull goes on with it.',
     done: 'The pull of {model} is ended.',

@@ -1,6 +1,7 @@
-import { type Pull, PullList, pullFailureWords, pullsKeptMax } from '../../protocol/wire/nodes/pulls.ts'
+import { type Pull, PullList, pullsKeptMax } from '../../protocol/wire/nodes/pulls.ts'
 import { limitOf } from '../../protocol/wire/query.ts'
 import { defineList } from '../frame/define-list.ts'
+import { pullFailureWords } from '../frame/pull-words.ts'
 import { nodeOperand } from '../nodes/node.ts'
 
 const sizeOf = (bytes: number | null) => (bytes === null ? null : `${(bytes / 1e9).toFixed(2)} GB`)

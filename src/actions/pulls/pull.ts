@@ -18,12 +18,17 @@ export const pullModel = defineAction({
   run: ({ gateway, audit, params, body: { reason: _, ...order } }) =>
     gateway.nodePulls.pull(audit, params.node_id, order),
   form: {
-    on: 'node',
-    when: { kind: ['agent'] },
+    on: 'agent',
     verb: 'Pull a model',
     title: 'Have {name} fetch a model',
     about:
       'The agent fetches it from a hub that its owner allows, checks it, and adds it to models.json. It refuses what does not fit into memory or on the disk.',
+    labels: {
+      ref: 'Model: hf:org/repo:QUANT, ollama:name:tag, or the https address of a .gguf file',
+      model: 'Its name in requests (empty: after the reference)',
+      context_length: 'Context that it must have room for, tokens (empty: 8,192)',
+      sha256: 'SHA-256 of the file (only for an https address)',
+    },
     done: '{name} fetches the model.',
   },
 })

@@ -16,6 +16,7 @@ import {
 } from '../parts/node-facts.ts'
 import { Id, Pill, useNow } from '../parts/small.tsx'
 import { NodeModels } from './node-models.tsx'
+import { NodePulls } from './node-pulls.tsx'
 
 const modelsNamedMax = 3
 
@@ -139,6 +140,7 @@ export function NodeRow({ node }: { node: Node }) {
           <td colSpan={8} id={details}>
             <Facts node={node} />
             <NodeModels node={node} nowMs={now} />
+            <NodePulls node={node} />
           </td>
         </tr>
       )}

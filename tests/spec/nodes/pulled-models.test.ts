@@ -99,6 +99,22 @@ test(
 )
 
 test(
+  '§39: in a terminal `models pull` draws how far it is, and Ctrl-C leaves the pull alone',
+  async () => {
+    hub.fault = { stallAfter: 60_000 }
+    const run = cli.inTerminal(['models', 'pull', 'Den', 'hf:org/repo:Q8_0', '--model', 'drawn'])
+    await waitFor('the bar', () => run.text().includes(`[${'#'.repeat(16)}${'·'.repeat(8)}] 66 %`))
+    run.type('\u0003')
+    expect(await run.exited).toBe(0)
+    expect(run.text()).toContain('It goes on there')
+    const [pull] = await pulls()
+    expect(pull).toMatchObject({ model: 'drawn', state: 'fetching' })
+    await gateway.admin('POST', place(`/pulls/${pull?.pull_id}/cancel`), {})
+  },
+  testLimitMs,
+)
+
+test(
   '§39: why a pull failed is said in words, and what nobody allows is refused',
   async () => {
     const missing = await cli.run(['models', 'pull', 'Den', 'hf:org/none:Q4_0'])

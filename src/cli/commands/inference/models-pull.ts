@@ -1,4 +1,5 @@
-import { hasEnded, type Pull, type PullList, pullFailureWords } from '../../../protocol/wire/nodes/pulls.ts'
+import { pullFailureWords } from '../../../actions/frame/pull-words.ts'
+import { hasEnded, type Pull, type PullList } from '../../../protocol/wire/nodes/pulls.ts'
 import { secondMs } from '../../../time.ts'
 import { action } from '../../frame/action.ts'
 import { reasonBody, reasonOption } from '../../frame/admin-options.ts'

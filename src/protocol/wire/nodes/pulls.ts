@@ -90,20 +90,3 @@ export const PullList = Type.Object({
   pulls: Type.Array(Pull),
 })
 export type PullList = Static<typeof PullList>
-
-const says: Readonly<Record<PullFailure, string>> = {
-  not_allowed: 'The owner of the computer lets its agent fetch nothing from there: see --pull-from of the agent.',
-  not_found: 'The hub has no such model, or wants a token for it.',
-  ambiguous: 'Several files fit. Name one, as in hf:org/repo:Q4_K_M.',
-  hub_unavailable: 'The hub does not answer, or stopped in the midst. Pull again: it goes on where it stopped.',
-  hub_malformed: 'The hub’s answer is none that this version understands.',
-  wrong_hash: 'The file is not the one that the hub named. It was deleted.',
-  over_budget: 'It does not fit into the disk space that the owner gives to models: see --pull-budget of the agent.',
-  disk_full: 'The disk of the computer is full.',
-  disk_error: 'The folder of the models could not be written: see the log of the agent.',
-  does_not_fit: 'It does not fit into the memory that models.json gives to models.',
-  not_a_model: 'The file is no GGUF model that could be estimated.',
-  models_file: 'The entry could not be written: models.json is missing, broken or full, or has a model of this name.',
-  agent_stopped: 'The agent was stopped. Pull again: it goes on where it stopped.',
-}
-export const pullFailureWords = (failure: PullFailure): string => says[failure]

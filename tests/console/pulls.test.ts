@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import type { Browser } from 'playwright-core'
+import { pullSource } from '../../src/node/pulls/pull-sources.ts'
+import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
+import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
+import { ggufFile } from '../support/nodes/gguf-file.ts'
+import { type ModelFolder, modelFolder, scriptModel } from '../support/nodes/model-files.ts'
+import { type ModelHub, startModelHub } from '../support/nodes/model-hub.ts'
+import { testLimitMs } from '../support/run/limits.ts'
+
+describe.skipIf(!hasBrowser)('§39: pulls in the console', () => {
+  let gateway: TestGateway
+  let browser: Browser
+  let hub: ModelHub
+  let folder: ModelFolder
+  let agent: TestAgent
+  beforeAll(async () => {
+    hub = startModelHub({ 'tiny-Q4_0.gguf': ggufFile(50_000) })
+    folder = modelFolder({ memory_mb: 20_000, models: [scriptModel('here')] })
+    gateway = await startTestGateway()
+    const { customerId } = await gateway.customer()
+    const { enrollment_token: token } = await enrollmentToken(gateway, customerId)
+    agent = await startAgent({
+      ...{ gatewayUrl: gateway.url, token, runtimes: [], dataDir: folder.path },
+      pulls: {
+        sources: [`hf=${hub.url}`].flatMap((text) => pullSource(text) ?? []),
+        root: join(folder.path, 'models'),
+      },
+    })
+    await untilState(gateway, agent.nodeId, 'ready')
+    await gateway.admin('PATCH', `/v1/admin/nodes/${agent.nodeId}`, { name: 'Den' })
+    browser = await launchBrowser()
+  }, testLimitMs)
+  afterAll(async () => {
+    await browser?.close()
+    await agent?.remove()
+    await gateway?.stop()
+    hub?.stop()
+    folder?.remove()
+  })
+
+  test(
+    'a person has a model fetched, sees how it goes, and ends it',
+    async () => {
+      hub.fault = { stallAfter: 20_000 }
+      const console = await openConsole(browser, gateway.url)
+      const { page } = console
+      await console.signIn(gateway.tokens.operator)
+      await page.evaluate("location.hash = '#pool'")
+      await page.getByRole('button', { name: 'Den', exact: true }).click()
+      const fetched = page.getByRole('region', { name: 'Fetched models of Den' })
+      await fetched.getByRole('button', { name: 'Pull a model Den' }).click()
+      const dialog = page.getByRole('dialog')
+      await dialog.getByLabel('Model: hf:org/repo:QUANT').fill('hf:org/repo:Q4_0')
+      await dialog.getByLabel('Its name in requests').fill('tiny')
+      await dialog.getByLabel('Reason').fill('for the den')
+      await dialog.getByRole('button', { name: 'Pull a model', exact: true }).click()
+      await dialog.waitFor({ state: 'hidden' })
+      const row = fetched.getByRole('row', { name: 'tiny' })
+      await row.getByText('40 % of 0 GB').waitFor()
+      expect(await row.textContent()).toContain('fetching')
+      expect(await console.violations()).toEqual([])
+      await row.getByRole('button', { name: 'End pull tiny' }).click()
+      await dialog.getByLabel('Reason').fill('not now')
+      await dialog.getByRole('button', { name: 'End pull', exact: true }).click()
+      await row.getByText('cancelled').waitFor()
+      await console.close()
+    },
+    testLimitMs,
+  )
+})
