@@ -7,7 +7,7 @@ const cacheBytes = 2
 /** Tokens that llama.cpp computes at once by default, and bytes of each number then. */
 const [batchTokens, floatBytes] = [512, 4]
 /** The program itself, and what its libraries take, bytes. */
-const programBytes = 160 * 1024 * 1024
+const programBytes = 64 * 1024 * 1024
 const bytesOfMb = 1024 * 1024
 
 export interface Estimate {

@@ -162,7 +162,7 @@ test('§39: a file with another hash is deleted, also where an earlier try has l
 })
 
 test('§39: what is too large for the memory, the budget of the disk or the disk itself is refused before it is fetched', async () => {
-  budget(100)
+  budget(40)
   begin()
   expect(await pulled('hf:org/repo:Q4_K_M')).toMatchObject({ failure: 'does_not_fit' })
   budget(20_000)
