@@ -46,7 +46,7 @@ const waiting = async () => {
 test('§39: a node that falls asleep before it was asked twice is woken for the models that it had ready', async () => {
   await asleep(other)
   expect((await gateway.chat(customer.key, { model: 'other', messages })).status).toBe(200)
-  expect(other.card.packets).toBe(1)
+  expect(other.card.packets).toBeGreaterThan(0)
 })
 
 test('§39: a client that leaves before the first packet has gone out wakes nothing', async () => {
