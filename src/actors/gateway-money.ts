@@ -40,9 +40,10 @@ export function createMoney(parts: GatewayParts, actors: MoneyActors, chain: Evm
     announceMs: config.SVC_PAYOUT_ANNOUNCE_MS,
     batchMinWei: config.SVC_PAYOUT_BATCH_MIN_WEI,
   })
+  const ledger = new Ledger({ ...database, log, macs })
   return {
-    ledger: new Ledger({ ...database, log, macs }),
-    billing: createBilling({ db, trail }),
+    ledger,
+    billing: createBilling({ db, trail, recall: (customerId) => ledger.recall(customerId) }),
     settlement,
     settlementView: createSettlementView(db),
     idempotency: createIdempotency({ db, log, peppers }),

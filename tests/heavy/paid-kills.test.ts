@@ -7,7 +7,7 @@ import {
   startPaidPool,
 } from '../support/pools/paid-storm.ts'
 
-const rounds = 12
+const rounds = 20
 
 let pool: PaidPool
 beforeAll(async () => {
@@ -20,5 +20,6 @@ test(`§13: ${rounds} times kill -9 under paid load: the books balance after eac
   for (let round = 1; round <= rounds; round++) seen.push(await paidRound(pool, round))
   console.table(seen)
   expect(seen.some(({ openAfterKill }) => openAfterKill > 0)).toBe(true)
+  expect(seen.some(({ leasedAfterKill }) => leasedAfterKill > 0n)).toBe(true)
   await expectReleased(pool)
 }, 600_000)

@@ -111,7 +111,11 @@ export class PaidCall {
       // The client left meanwhile, so its idempotency key must be freed here.
       if (this.ended) return this.giveBack()
     }
-    const reservation = await this.port.ledger.reserve({ id: this.id, customerId: access.customerId, amountWei })
+    const reservation = await this.port.ledger.reserve(
+      { id: this.id, customerId: access.customerId, amountWei },
+      // Who repeats the request with its key looks for the reservation.
+      { asRow: idempotencyKey !== null },
+    )
     this.reservation = reservation
     this.prices = prices
     // The client left meanwhile.

@@ -1,6 +1,6 @@
 import { inEther } from '../../amounts.ts'
 import type { Database } from '../../db/client.ts'
-import { lockCustomer } from '../../db/queries/accounts/accounts.ts'
+import { availableWei, lockCustomer } from '../../db/queries/accounts/accounts.ts'
 import { insertOperatorEntry, type LedgerEntry, ledgerEntry } from '../../db/queries/money/ledger.ts'
 import { Problem } from '../../errors.ts'
 import { newId } from '../../ids.ts'
@@ -37,7 +37,14 @@ interface Verb {
   readonly idField: 'credit_id' | 'debit_id'
 }
 
-export function createBilling({ db, trail }: { readonly db: Database; readonly trail: AuditTrail }): Billing {
+export interface BillingOptions {
+  readonly db: Database
+  readonly trail: AuditTrail
+  /** Has gateways give back what they have leased of a customer's money. */
+  readonly recall: (customerId: string) => Promise<unknown>
+}
+
+export function createBilling({ db, trail, recall }: BillingOptions): Billing {
   const taken = ({ idField }: Verb) => new Problem(`${idField}_conflict`, { param: idField })
   const write = (
     verb: Verb,
@@ -57,7 +64,7 @@ export function createBilling({ db, trail }: { readonly db: Database; readonly t
         if (!same) throw taken(verb)
         return { entry: known, replayed: true }
       }
-      const available = customer.balanceWei - customer.reservedWei
+      const available = availableWei(customer)
       if (changeOf(kind, balanceAccounts) < 0 && amountWei > available) throw notAvailable(amountWei, available)
       const entry = await insertOperatorEntry(tx, { kind, entryId: id, customerId, amountWei, reason: audit.reason })
       await trail.record(tx, audit, { targetId: customerId, metadata: { amount_wei: amountWei.toString() } })
@@ -66,6 +73,7 @@ export function createBilling({ db, trail }: { readonly db: Database; readonly t
   const changes =
     (verb: Verb): Change =>
     async (customerId, change, audit) => {
+      if (changeOf(verb.kind, balanceAccounts) < 0) await recall(customerId)
       try {
         return await write(verb, customerId, change, audit)
       } catch (error) {

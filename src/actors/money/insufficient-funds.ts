@@ -1,12 +1,12 @@
 import { inEther } from '../../amounts.ts'
 import type { Database } from '../../db/client.ts'
-import { getCustomer } from '../../db/queries/accounts/accounts.ts'
+import { availableWei, getCustomer } from '../../db/queries/accounts/accounts.ts'
 import { Problem } from '../../errors.ts'
 
 /** The same for a quote that is asked for in parts; null: the account covers it, or what it has is not known. */
 export async function uncovered(db: Database, customerId: string, quoteWei: bigint): Promise<Problem | null> {
   const customer = await getCustomer(db, customerId).catch(() => null)
-  if (customer === null || customer.balanceWei - customer.reservedWei >= quoteWei) return null
+  if (customer === null || availableWei(customer) >= quoteWei) return null
   return insufficientFunds(db, customerId, quoteWei)
 }
 
@@ -16,7 +16,7 @@ export async function uncovered(db: Database, customerId: string, quoteWei: bigi
  */
 export async function insufficientFunds(db: Database, customerId: string, quoteWei: bigint): Promise<Problem> {
   const customer = await getCustomer(db, customerId).catch(() => null)
-  const available = customer === null ? null : customer.balanceWei - customer.reservedWei
+  const available = customer === null ? null : availableWei(customer)
   const has =
     available === null || available >= quoteWei ? 'the account has less' : `the account has ${inEther(available)}`
   return new Problem('insufficient_funds', {

@@ -38,8 +38,8 @@ export interface UpkeepOptions {
   readonly log: Log
   /** A reservation without a renewal is released after this time, ms (§13). */
   readonly staleMs: number
-  /** This gateway's own reservations. */
-  readonly open: Iterable<{ readonly id: string }>
+  /** The ids of this gateway's own reservations that are rows. */
+  readonly open: () => readonly string[]
   /** Resolves with how many of the reservations were open. */
   readonly release: (reservationIds: readonly string[]) => Promise<number>
   readonly clock?: Clock
@@ -56,8 +56,6 @@ const placesEveryMs = minuteMs
 /** Longer than a statement may take. */
 const answerMsMax = 20 * secondMs
 
-const idsOf = (open: UpkeepOptions['open']) => [...open].map(({ id }) => id)
-
 export function createUpkeep(options: UpkeepOptions): LedgerUpkeep {
   const { db, log, staleMs, open, release, clock } = options
   let reservedWei: bigint | null = null
@@ -70,7 +68,7 @@ export function createUpkeep(options: UpkeepOptions): LedgerUpkeep {
   }
   const sweep = async () => {
     const stales = await staleReservations(db, sweepMax)
-    const own = new Set(idsOf(open))
+    const own = new Set(open())
     const count = await release(stales.filter((id) => !own.has(id)))
     stale += count
     if (count > 0) log.warn('reservations_stale', { reservations: count })
@@ -79,7 +77,7 @@ export function createUpkeep(options: UpkeepOptions): LedgerUpkeep {
   const books = sharedRun(async () => {
     const read = await readBooks(db)
     brokenCount = brokenRules(read).length
-    reservedWei = read.reservedWei
+    reservedWei = read.reservedWei + read.leasedWei
     return read
   })
   const prove = async () => {
@@ -87,7 +85,7 @@ export function createUpkeep(options: UpkeepOptions): LedgerUpkeep {
     for (const rule of broken) log.error('books_do_not_balance', { rule })
   }
   const loops = [
-    every(staleMs / renewalsPerLife, 'reservations_not_renewed', () => renewReservations(db, idsOf(open), staleMs)),
+    every(staleMs / renewalsPerLife, 'reservations_not_renewed', () => renewReservations(db, open(), staleMs)),
     every(sweepEveryMs, 'reservations_not_swept', sweep),
     every(reservedReadEveryMs, 'reserves_not_read', async () => {
       reservedWei = await reservedTotal(db)

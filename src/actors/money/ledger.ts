@@ -1,58 +1,36 @@
 import type { Database, DatabaseAccess } from '../../db/client.ts'
 import { type Executor, prepared } from '../../db/prepared.ts'
-import { completeKeys, type IdempotentOutcome } from '../../db/queries/accounts/idempotency.ts'
+import type { CustomerRow } from '../../db/queries/accounts/accounts.ts'
+import { completeKeys } from '../../db/queries/accounts/idempotency.ts'
 import {
   type ReserveOutcome,
   type ReserveRow,
   reserveAll,
   type SettleOutcome,
-  type SettleRow,
   settleAll,
 } from '../../db/queries/money/ledger.ts'
 import type { Books } from '../../db/queries/money/ledger-proof.ts'
-import type { MarkedReceipt, NewReceipt } from '../../db/queries/money/receipts.ts'
-import { waitAtMost } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
-import { retry } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
-import { chargeOf, splitCharge } from '../../machines/rules/pricing.ts'
-import type { WorkKind } from '../../protocol/wire/work-kinds.ts'
 import { Roster } from '../../roster.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { GroupCommit, isRowFault, NoRoom } from '../durable/group-commit.ts'
-import { type MarkedPrices, marksOf, type ReceiptMacs } from '../log/receipt-macs.ts'
+import { UntilTaken } from '../durable/until-taken.ts'
+import type { ReceiptMacs } from '../log/receipt-macs.ts'
+import {
+  type Charge,
+  isOpen,
+  type OpenReservation,
+  openReservation,
+  type Settled,
+  type Settlement,
+  settlementOf,
+} from './charge.ts'
+import type { LeaseTerms } from './customer-lease.ts'
 import { insufficientFunds, uncovered } from './insufficient-funds.ts'
 import { createUpkeep, type LedgerUpkeep, type UpkeepState } from './ledger-upkeep.ts'
+import { MoneyLeases } from './money-leases.ts'
 import { type Reservation, released, reserveRow, settleRow } from './reservation.ts'
-
-/** One that has not ended, of this gateway. */
-interface OpenReservation extends Reservation {
-  openPlace: number
-}
-
-/** The charge for the work. */
-export interface Charge {
-  /** The price before the reservation caps it. 0 releases everything. */
-  readonly actualWei: bigint
-  readonly receipt: NewReceipt
-  readonly nodeId: string
-  readonly kind: WorkKind
-  /** The operator's part, in basis points. */
-  readonly feeBps: number
-  /** Of the quote. */
-  readonly prices?: MarkedPrices
-  /** Set if the request had an idempotency key. The same transaction completes the key with this usage. */
-  readonly completes?: Pick<IdempotentOutcome, 'requestId' | 'usage'>
-}
-
-export interface Settled {
-  /**
-   * `closed` means that the reservation had already ended, because its gateway was cut off for long. Nothing was
-   * debited.
-   */
-  readonly outcome: 'settled' | 'closed'
-  readonly chargedWei: bigint
-}
 
 export interface LedgerState extends UpkeepState {
   readonly groups: number
@@ -67,6 +45,8 @@ export interface LedgerOptions extends DatabaseAccess {
   readonly staleMs?: number
   /** From so many charges of a customer in a commit on they are one row (`groupFromDefault`). */
   readonly groupFrom?: number
+  /** When money is leased (docs/decisions/0051). */
+  readonly leases?: Partial<LeaseTerms>
 }
 
 const staleMsDefault = 15 * minuteMs
@@ -79,14 +59,7 @@ const commitWaitMs = 20 * secondMs
  * never does. With 64 requests at once on one customer, each costs a quarter less processor time for it (decision 20).
  */
 const settleGatherMsMax = 5
-const settleRetries = { firstMs: 50, maxMs: 5 * secondMs }
 const stopWaitMs = 10 * secondMs
-
-interface Settlement {
-  readonly row: SettleRow
-  readonly receipt: MarkedReceipt | null
-  readonly completes: IdempotentOutcome | null
-}
 
 /**
  * Reserves and settles, group-committed. Nothing is debited that was not reserved, and nothing reserved that is not there.
@@ -100,61 +73,137 @@ export class Ledger {
   private readonly statements: Executor
   private readonly reserves: GroupCommit<ReserveRow, ReserveOutcome>
   private readonly settles: GroupCommit<Settlement, SettleOutcome>
+  private readonly leases: MoneyLeases
   private readonly open = new Roster<'openPlace', OpenReservation>('openPlace')
   /** Reserves under way, whose charges are still to come. */
   private reserving = 0
-  /** Settlements and releases under way. */
-  private ending = 0
-  private allEnded: (() => void) | null = null
+  /** Settlements and releases. */
+  private readonly ends: UntilTaken
   private readonly upkeep: LedgerUpkeep
-  private readonly stopping = new AbortController()
-  private readonly retried: ReturnType<typeof retry>
 
   constructor(private readonly options: LedgerOptions) {
     this.db = options.db
     this.statements = prepared(options.sql)
     const staleMs = options.staleMs ?? staleMsDefault
-    this.upkeep = createUpkeep({ ...options, staleMs, open: this.open, release: (ids) => this.releaseAll(ids) })
-    this.retried = retry({
-      backoff: settleRetries,
-      onFailure: (error, failures) => this.notSettled(error, failures),
-      signal: this.stopping.signal,
+    this.upkeep = createUpkeep({
+      ...options,
+      staleMs,
+      open: () => [...this.open].flatMap(({ id, lease }) => (lease === null ? [id] : [])),
+      release: (ids) => this.releaseAll(ids),
     })
+    this.ends = new UntilTaken(options.log)
     const bounds = { groupMax, waitingMax, commitWaitMs }
     this.reserves = new GroupCommit({ ...bounds, commit: (rows) => reserveAll(this.statements, rows, staleMs) })
+    const gather = {
+      msMax: settleGatherMsMax,
+      moreCome: (waiting: number) => this.open.size + this.reserving > waiting,
+    }
+    this.leases = new MoneyLeases({
+      ...options,
+      terms: options.leases ?? {},
+      staleMs,
+      groups: { ...bounds, gather },
+      retried: (work) => this.ends.write(work),
+    })
     this.settles = new GroupCommit({
       ...bounds,
-      gather: { msMax: settleGatherMsMax, moreCome: (waiting) => this.open.size + this.reserving > waiting },
+      gather,
       commit: (settlements) => this.commitSettlements(settlements),
     })
   }
 
   start(): void {
     this.upkeep.start()
+    void this.leases.start()
   }
 
   /** Waits for running work, at most 10 s. */
   async stop(): Promise<void> {
     this.upkeep.stop()
-    if (this.ending > 0) {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      this.allEnded = resolve
-      await waitAtMost(stopWaitMs, promise)
-    }
-    this.stopping.abort()
-    if (this.ending > 0) this.options.log.error('settlements_left', { settlements: this.ending })
+    await this.ends.settled(stopWaitMs)
+    await this.leases.stop()
+    this.ends.stop()
+    if (this.ends.count > 0) this.options.log.error('settlements_left', { settlements: this.ends.count })
   }
 
   /**
-   * `id`: of the request, used once. Refuses with `insufficient_funds`, and with `service_unavailable` when the
-   * database is away: then nothing stays reserved.
+   * `id`: of the request, used once; `asRow`: others look for it in the database while it runs. Refuses with `insufficient_funds`, and
+   * with `service_unavailable` when the database is away: then nothing stays reserved.
    */
-  async reserve({ id, customerId, amountWei }: Reservation): Promise<Reservation> {
-    const reservation = { id, customerId, amountWei, openPlace: -1 }
-    let outcome: ReserveOutcome
+  async reserve({ id, customerId, amountWei }: Reservation, { asRow = false } = {}): Promise<Reservation> {
+    const at = this.leases.entered(customerId)
+    const reservation = openReservation({ id, customerId, amountWei }, at)
+    if (asRow || at?.reserve(reservation) !== true) await this.reserveRow(reservation)
+    this.open.add(reservation)
+    return reservation
+  }
+
+  /** Refuses with `insufficient_funds` what is more than the account has, before it is reserved in parts. */
+  async refuseUncovered(customerId: string, amountWei: bigint): Promise<void> {
+    const refused = await uncovered(this.db, customerId, amountWei)
+    if (refused === null) return
+    if (!(await this.recall(customerId))) throw refused
+    const still = await uncovered(this.db, customerId, amountWei)
+    if (still !== null) throw still
+  }
+
+  /**
+   * The account, in which what is reserved is what requests have reserved. `leasedWei` 0n: this is exact; else a gateway that leases so much
+   * does not answer (docs/decisions/0051).
+   */
+  account(customerId: string): Promise<CustomerRow | null> {
+    return this.leases.account(customerId)
+  }
+
+  /** Resolves when debit, payout, fee and receipt are on the database's disk. It retries until then. */
+  settle(reservation: Reservation, charge: Charge): Promise<Settled> {
+    if (!isOpen(reservation) || (reservation.lease === null && reservation.settling === null))
+      return this.settleRow(reservation, settlementOf(reservation, charge, this.options.macs))
+    reservation.settling ??= this.settleLeased(reservation, charge)
+    return reservation.settling
+  }
+
+  /** Resolves once accepted. It retries until it is done. */
+  release(reservation: Reservation): void {
+    void this.releaseOne(reservation).catch((error: unknown) =>
+      this.options.log.error('release_failed', { error: failureName(error) }),
+    )
+  }
+
+  /** For the metrics: the last read of the books and the work since the start. */
+  state(): LedgerState {
+    const all = [this.reserves.counts(), this.settles.counts(), this.leases.counts()]
+    const sum = (of: 'groups' | 'requests' | 'waiting') => all.reduce((total, each) => total + each[of], 0)
+    return {
+      ...this.upkeep.state(),
+      groups: sum('groups'),
+      requests: sum('requests'),
+      waiting: sum('waiting'),
+    }
+  }
+
+  /** Releases reservations whose renewals stopped and resolves with their number. It also runs every minute. */
+  async sweep(): Promise<number> {
+    await this.leases.sweep()
+    return this.upkeep.sweep()
+  }
+
+  /** All sums, at the question or after it. Reads the whole ledger, for one caller or for many. */
+  books(): Promise<Books> {
+    return this.upkeep.books()
+  }
+
+  /** Has all leases of this customer end, so that its row says what is available. */
+  recall(customerId: string): Promise<boolean> {
+    return this.leases.recall(customerId)
+  }
+
+  private async reserveRow(reservation: OpenReservation): Promise<void> {
+    const { customerId, amountWei } = reservation
+    let outcome: ReserveOutcome | null = null
     this.reserving++
     try {
-      outcome = await this.reserves.add(reserveRow(reservation))
+      outcome = await this.reserveOrRecall(reservation)
     } catch (error) {
       if (isRowFault(error)) throw error
       // The ledger does not know whether the reservation was made, so it releases it to be sure.
@@ -163,37 +212,41 @@ export class Ledger {
       throw new Problem('service_unavailable', { retryAfterSeconds: 1 })
     } finally {
       this.reserving--
+      if (outcome !== 'reserved') this.closed(reservation)
     }
     if (outcome === 'insufficient') throw await insufficientFunds(this.db, customerId, amountWei)
     if (outcome !== 'reserved') throw new Error(`a reservation was refused: ${outcome}`)
-    this.open.add(reservation)
-    return reservation
   }
 
-  /** Refuses with `insufficient_funds` what is more than the account has, before it is reserved in parts. */
-  async refuseUncovered(customerId: string, amountWei: bigint): Promise<void> {
-    const refused = await uncovered(this.db, customerId, amountWei)
-    if (refused !== null) throw refused
+  /** Nobody is refused while a gateway has leased what it has not reserved. */
+  private async reserveOrRecall(reservation: Reservation): Promise<ReserveOutcome> {
+    const outcome = await this.reserves.add(reserveRow(reservation))
+    if (outcome !== 'insufficient' || !(await this.recall(reservation.customerId))) return outcome
+    return this.reserves.add(reserveRow(reservation))
   }
 
-  /** Resolves when debit, payout, fee and receipt are on the database's disk. It retries until then. */
-  async settle(reservation: Reservation, charge: Charge): Promise<Settled> {
-    const chargedWei = chargeOf(charge.actualWei, reservation.amountWei)
-    const { shareWei, feeWei } = splitCharge(chargedWei, charge.feeBps)
-    const billed = chargedWei > 0n
-    const settlement = {
-      receipt: { ...charge.receipt, billed, ...marksOf(this.options.macs, charge) },
-      completes: charge.completes === undefined ? null : { ...charge.completes, receiptHash: charge.receipt.hash },
-      row: settleRow(reservation, {
-        chargedWei,
-        shareWei,
-        feeWei,
-        receiptHash: charge.receipt.hash,
-        node: charge.nodeId,
-        kind: charge.kind,
-        held: charge.receipt.status === 'held',
-      }),
+  /** What may change later, and what completes a key with it, is charged as a row. */
+  private async settleLeased(reservation: OpenReservation, charge: Charge): Promise<Settled> {
+    const settlement = settlementOf(reservation, charge, this.options.macs)
+    const { row, receipt, completes } = settlement
+    const { customerId: customer, amountWei: reservedWei } = reservation
+    if (row.chargedWei === 0n || row.held || receipt === null || completes !== null) {
+      await reservation.lease?.makeRow(reservation)
+      return this.settleRow(reservation, settlement)
     }
+    const outcome = await this.leases
+      .settle(reservation, (more) => ({ receipt, row: { ...row, ...more, customer, reservedWei } }))
+      .catch((error: unknown) => {
+        this.closed(reservation)
+        throw error
+      })
+    if (outcome !== 'settled') return this.settleRow(reservation, settlement)
+    this.closed(reservation)
+    return { outcome, chargedWei: row.chargedWei }
+  }
+
+  private async settleRow(reservation: Reservation, settlement: Settlement): Promise<Settled> {
+    const { chargedWei } = settlement.row
     let outcome = await this.end(reservation, settlement)
     // A reservation does not wait for the disk, so a crashed database may have lost it although the work was done.
     if (outcome === 'unknown' && (await this.reservedAgain(reservation))) {
@@ -204,32 +257,10 @@ export class Ledger {
     return { outcome: 'closed', chargedWei: 0n }
   }
 
-  /** Resolves once accepted. It retries until it is done. */
-  release(reservation: Reservation): void {
-    void this.end(reservation, { receipt: null, completes: null, row: settleRow(reservation, released) }).catch(
-      (error: unknown) => this.options.log.error('release_failed', { error: failureName(error) }),
-    )
-  }
-
-  /** For the metrics: the last read of the books and the work since the start. */
-  state(): LedgerState {
-    const [a, b] = [this.reserves.counts(), this.settles.counts()]
-    return {
-      ...this.upkeep.state(),
-      groups: a.groups + b.groups,
-      requests: a.requests + b.requests,
-      waiting: a.waiting + b.waiting,
-    }
-  }
-
-  /** Releases reservations whose renewals stopped and resolves with their number. It also runs every minute. */
-  sweep(): Promise<number> {
-    return this.upkeep.sweep()
-  }
-
-  /** All sums, at the question or after it. Reads the whole ledger, for one caller or for many. */
-  books(): Promise<Books> {
-    return this.upkeep.books()
+  private async releaseOne(reservation: Reservation): Promise<void> {
+    const lease = isOpen(reservation) ? reservation.lease : null
+    if (isOpen(reservation) && lease !== null && (await lease.release(reservation))) this.closed(reservation)
+    else await this.end(reservation, { receipt: null, completes: null, row: settleRow(reservation, released) })
   }
 
   /** Resolves with how many of the reservations were open. */
@@ -261,36 +292,20 @@ export class Ledger {
 
   /** The work is done, so this retries until the database has accepted the charge. Repeating a charge does no harm. */
   private end(reservation: Reservation, settlement: Settlement): Promise<SettleOutcome> {
-    return this.untilTaken(() => this.settles.add(settlement)).finally(() => this.closed(reservation))
+    return this.ends.write(() => this.settles.add(settlement)).finally(() => this.closed(reservation))
   }
 
   /** Returns false if the account no longer has enough. */
   private async reservedAgain(reservation: Reservation): Promise<boolean> {
     this.options.log.warn('reservation_lost')
-    const row = reserveRow(reservation)
-    return (await this.untilTaken(() => this.reserves.add(row))) === 'reserved'
-  }
-
-  private untilTaken<R>(work: () => Promise<R>): Promise<R> {
-    this.ending++
-    return this.retried(work).finally(() => {
-      this.ending--
-      if (this.ending === 0) this.allEnded?.()
-    })
+    return (await this.ends.write(() => this.reserveOrRecall(reservation))) === 'reserved'
   }
 
   /** One of another gateway, or of an earlier start, is not among the open ones. */
   private closed(reservation: Reservation): void {
-    if ('openPlace' in reservation) this.open.delete(reservation as OpenReservation)
-  }
-
-  /** What the database will never take, and what it does not take while this gateway stops, is not tried again. */
-  private notSettled(error: unknown, failures: number): void {
-    const { log } = this.options
-    if (isRowFault(error) || this.stopping.signal.aborted) {
-      log.error('settle_failed', { error: failureName(error) })
-      throw error
-    }
-    if (failures === 1) log.warn('settle_waits', { error: failureName(error) })
+    if (!isOpen(reservation) || reservation.isClosed) return
+    reservation.isClosed = true
+    this.open.delete(reservation)
+    if (reservation.at !== null) reservation.at.running--
   }
 }

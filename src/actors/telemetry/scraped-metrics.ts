@@ -206,7 +206,7 @@ function recordMetrics({ gauge, counter }: Scraped, of: Partial<MetricSources>):
 
 function ledgerMetrics({ gauge, counter }: Scraped, of: Partial<MetricSources>): void {
   const ledger = () => of.ledger?.()
-  const reserved = 'Set aside for work that runs, all customers'
+  const reserved = 'Set aside for work that runs or leased for it, all customers'
   gauge('ledger_reserved_wei', reserved, () => {
     const wei = ledger()?.reservedWei ?? null
     return wei === null ? null : Number(wei)

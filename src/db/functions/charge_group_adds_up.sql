@@ -12,6 +12,12 @@ BEGIN
       cardinality(g.balance_after_wei), cardinality(g.reserved_after_wei)]) THEN
     RETURN false;
   END IF;
+  -- Of charges under a lease, the entries of their reserves and when they were made.
+  IF g.reserve_seq IS NOT NULL AND NOT coalesce(g.rows = ALL (ARRAY[cardinality(g.reserve_seq), cardinality(g.reserve_ids),
+      cardinality(g.reserved_at_ms)]) AND array_position(g.reserve_seq, NULL) IS NULL AND array_position(g.reserve_ids, NULL) IS NULL,
+      false) THEN
+    RETURN false;
+  END IF;
   FOR i IN 1 .. g.rows LOOP
     IF g.charged_wei[i] <= 0 OR g.share_wei[i] < 0 OR g.fee_wei[i] < 0 OR g.released_wei[i] < 0
         OR g.charged_wei[i] <> g.share_wei[i] + g.fee_wei[i] OR g.reserved_after_wei[i] < 0
@@ -24,7 +30,7 @@ BEGIN
     v_charged := v_charged + g.charged_wei[i]; v_shares := v_shares + g.share_wei[i]; v_fees := v_fees + g.fee_wei[i];
   END LOOP;
   RETURN v_charged = g.charged_total AND v_shares = g.shares_total AND v_fees = g.fees_total AND g.group_id = g.debit_ids[1]
-    AND g.first_seq = g.debit_seq[1] AND g.last_seq = greatest(g.debit_seq[g.rows], g.release_seq[g.rows])
+    AND g.first_seq = coalesce(g.reserve_seq[1], g.debit_seq[1]) AND g.last_seq = greatest(g.debit_seq[g.rows], g.release_seq[g.rows])
     -- Who looks for the entries of a range of seq knows by this where to end. A statement that draws numbers for longer is cancelled.
     AND g.last_seq - g.first_seq < 1000000;
 END $$;

@@ -8,6 +8,8 @@
 --
 -- The lock of the view is for the log of a gateway of the version before, as in `ledger_charge`.
 --
+-- What is leased (docs/decisions/0051) is no more there than what is reserved.
+--
 -- The usual group is of one customer who has enough: then the one statement that sets the money aside also locks and looks.
 CREATE OR REPLACE FUNCTION ledger_reserve(p_ids text[], p_customers text[], p_amounts numeric[], p_entries text[], p_jobs text[],
   p_ttl_ms bigint)
@@ -21,7 +23,7 @@ BEGIN
   IF p_customers[1] = ALL (p_customers) THEN
     UPDATE customers c SET reserved_wei = c.reserved_wei + s.amount
       FROM (SELECT sum(q.amount) AS amount FROM unnest(p_amounts) AS q (amount)) s
-      WHERE c.customer_id = p_customers[1] AND c.reserved_wei + s.amount <= c.balance_wei
+      WHERE c.customer_id = p_customers[1] AND c.reserved_wei + c.leased_wei + s.amount <= c.balance_wei
       RETURNING c.balance_wei, c.reserved_wei - s.amount, clock_timestamp() INTO v_balance, v_reserved, v_now;
     IF FOUND THEN
       IF NOT EXISTS (SELECT 1 FROM reservations o WHERE o.reservation_id = ANY (p_ids)) THEN
@@ -45,9 +47,9 @@ BEGIN
       SELECT 1 FROM (SELECT q.customer, sum(q.amount) AS amount FROM unnest(p_customers, p_amounts) AS q (customer, amount)
         GROUP BY q.customer) s
       LEFT JOIN customers c ON c.customer_id = s.customer
-      WHERE c.customer_id IS NULL OR c.reserved_wei + s.amount > c.balance_wei) THEN
+      WHERE c.customer_id IS NULL OR c.reserved_wei + c.leased_wei + s.amount > c.balance_wei) THEN
     FOR r IN
-      SELECT q.ord::int AS ord, q.amount, q.customer, c.customer_id IS NOT NULL AS known, c.balance_wei, c.reserved_wei,
+      SELECT q.ord::int AS ord, q.amount, q.customer, c.customer_id IS NOT NULL AS known, c.balance_wei, c.leased_wei, c.reserved_wei,
         o.reservation_id IS NOT NULL AS seen,
         o.status = 'open' AND o.customer_id = q.customer AND o.amount_wei = q.amount AS same
       FROM unnest(p_ids, p_customers, p_amounts) WITH ORDINALITY AS q (id, customer, amount, ord)
@@ -59,7 +61,7 @@ BEGIN
         v_customer := r.customer; v_reserved := r.reserved_wei;
       END IF;
       v_answer := CASE WHEN NOT r.known THEN 'no_customer' WHEN r.seen AND r.same THEN 'reserved'
-        WHEN r.seen THEN 'conflict' WHEN v_reserved + r.amount > r.balance_wei THEN 'insufficient' END;
+        WHEN r.seen THEN 'conflict' WHEN v_reserved + r.leased_wei + r.amount > r.balance_wei THEN 'insufficient' END;
       IF v_answer IS NULL THEN v_reserved := v_reserved + r.amount; CONTINUE; END IF;
       v_refused := v_refused || r.ord;
       IF v_answer <> 'reserved' THEN place := r.ord; outcome := v_answer; RETURN NEXT; END IF;

@@ -18,11 +18,19 @@ export const customers = pgTable(
     webhookSecretSealed: bytea().notNull(),
     balanceWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }).notNull().default(sql`0`),
     reservedWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }).notNull().default(sql`0`),
+    /** Of the balance, beside what is reserved: in leases of gateways, which reserve it in memory (docs/decisions/0051). */
+    leasedWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }).notNull().default(sql`0`),
+    /** Somebody wants to know what is reserved: no lease begins before. */
+    unleasedUntil: instant(),
     revision: revision(),
     createdAt: createdAt(),
   },
   (t) => [
     check('customer_reserved_within_balance', sql`0 <= ${t.reservedWei} and ${t.reservedWei} <= ${t.balanceWei}`),
+    check(
+      'customer_leased_within_balance',
+      sql`0 <= ${t.leasedWei} and ${t.reservedWei} + ${t.leasedWei} <= ${t.balanceWei}`,
+    ),
     check('customer_balance_is_uint256', sql`${t.balanceWei} < 2::numeric ^ 256`),
   ],
 )

@@ -95,6 +95,28 @@ export const reservations = pgTable(
 )
 
 /**
+ * A part of a customer's balance that one process of a gateway may reserve in memory (docs/decisions/0051). `left_wei` counts in the
+ * customer's `leased_wei` and becomes less with each charge. When it ends, all of it is free again.
+ */
+export const moneyLeases = pgTable(
+  'money_leases',
+  {
+    leaseId: text().primaryKey(),
+    customerId: text()
+      .$type<CustomerId>()
+      .notNull()
+      .references(() => customers.customerId),
+    leftWei: wei().notNull(),
+    /** Its gateway renews it; after this anybody may end it. */
+    endsAt: instant().notNull(),
+  },
+  (t) => [index().on(t.customerId), check('money_lease_not_overspent', sql`${t.leftWei} >= 0`)],
+)
+
+/** From when on money is leased: an hour after the upgrade, as gateways of the version before count none of it in what is reserved. */
+export const moneyLeaseStart = pgTable('money_lease_start', { beginsAt: instant().primaryKey() })
+
+/**
  * A node's share of one debit (§14). `settlement_status` is the resting state of the payout's chart, moved with
  * its batch; `void`: an operator rejected the receipt, and it is not paid. Shares of groups of charges become rows when a batch takes one of
  * them; the view `payouts` has both (docs/decisions/0035).

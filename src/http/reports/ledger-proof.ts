@@ -35,6 +35,8 @@ export const ledgerProof = report({
       fees_wei: books.feesWei.toString(),
       reserved_wei: books.reservedWei.toString(),
       open_reservations_wei: books.openReservationsWei.toString(),
+      leased_wei: books.leasedWei.toString(),
+      leases_wei: books.leasesWei.toString(),
       entries: books.entries,
       customers_off: books.customersOff,
       entries_off: books.entriesOff,

@@ -1,5 +1,4 @@
 import { brand } from '../../brand.ts'
-import { getCustomer } from '../../db/queries/accounts/accounts.ts'
 import { ledgerPage, ledgerTotals } from '../../db/queries/money/ledger.ts'
 import { Problem } from '../../errors.ts'
 import { UsageExport } from '../../protocol/wire/money/billing.ts'
@@ -9,7 +8,7 @@ import type { HttpContext } from '../frame/context.ts'
 import { cellsOf } from '../frame/csv.ts'
 import { ledgerPlace, ledgerQuery, readLedgerRange, seqOf } from '../frame/ledger-range.ts'
 import { allPages, type Place, pageOf, readCursor } from '../frame/page.ts'
-import { ledgerEntryView, usageView } from '../views/money.ts'
+import { balanceView, ledgerEntryView, usageView } from '../views/money.ts'
 import { report } from './report.ts'
 
 const query = { ...ledgerQuery, limit: limitOf(1_000, 10_000) } as const
@@ -26,7 +25,7 @@ const columns = [
 
 /** Throws where there is no such customer: also before the first line of a table. */
 async function customerOf({ gateway }: HttpContext, customerId: string) {
-  const row = await getCustomer(gateway.db, customerId)
+  const row = await gateway.ledger.account(customerId)
   if (row === null) throw new Problem('customer_not_found')
   return row
 }
@@ -54,9 +53,7 @@ export const usageExport = report({
         customer_id: row.customerId,
         display_name: row.displayName,
         account_status: row.accountStatus,
-        balance_wei: row.balanceWei.toString(),
-        reserved_wei: row.reservedWei.toString(),
-        available_wei: (row.balanceWei - row.reservedWei).toString(),
+        ...balanceView(row),
         created_at: isoTime(row.createdAt),
       },
       ...page,

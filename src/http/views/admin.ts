@@ -21,6 +21,7 @@ import type { ModelEntry } from '../../protocol/wire/admin/catalogue.ts'
 import type { Explanation } from '../../protocol/wire/admin/explanation.ts'
 import type { LiveNode } from '../../protocol/wire/admin/inspect.ts'
 import { isoTime } from '../../time.ts'
+import { balanceView } from './money.ts'
 
 const instant = (at: Date | null) => (at === null ? null : isoTime(at))
 const seesOwners = (role: Role) => role !== 'viewer'
@@ -31,9 +32,7 @@ export function customerView(row: CustomerRecord): Customer {
     display_name: row.displayName,
     account_status: row.accountStatus,
     gateway_policy: row.gatewayPolicy,
-    balance_wei: row.balanceWei.toString(),
-    reserved_wei: row.reservedWei.toString(),
-    available_wei: (row.balanceWei - row.reservedWei).toString(),
+    ...balanceView(row),
     created_at: isoTime(row.createdAt),
     etag: etagOf(row),
   }

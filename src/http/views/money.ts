@@ -1,6 +1,7 @@
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
 import type { BatchProof, PayoutBatch } from '../../actors/money/settlement.ts'
 import { brand } from '../../brand.ts'
+import type { CustomerRow } from '../../db/queries/accounts/accounts.ts'
 import { heldReceipts } from '../../db/queries/money/held-receipts.ts'
 import type {
   InvoiceLine as InvoiceLineRow,
@@ -17,6 +18,20 @@ import { dayMs, isoTime } from '../../time.ts'
 
 export const instant = (at: Date | null) => (at === null ? null : isoTime(at))
 export const windowStart = (nowMs: number, windowDays: number) => new Date(nowMs - windowDays * dayMs)
+
+/** What a customer has, and what of it is set aside. What is leased (docs/decisions/0051) counts as reserved, and is said to. */
+export function balanceView({
+  balanceWei,
+  reservedWei,
+  leasedWei,
+}: Pick<CustomerRow, 'balanceWei' | 'reservedWei' | 'leasedWei'>) {
+  return {
+    balance_wei: balanceWei.toString(),
+    reserved_wei: (reservedWei + leasedWei).toString(),
+    available_wei: (balanceWei - reservedWei - leasedWei).toString(),
+    ...(leasedWei > 0n ? { reserved_includes_leases: true as const } : {}),
+  }
+}
 
 export function ledgerEntryView(row: LedgerEntryRow): LedgerEntry {
   return {

@@ -9,6 +9,9 @@ export interface BookSums {
   readonly feesWei: bigint
   readonly reservedWei: bigint
   readonly openReservationsWei: bigint
+  /** Of the balances, in leases of gateways, beside what is reserved; and what the leases have left of it. */
+  readonly leasedWei: bigint
+  readonly leasesWei: bigint
   /** Customers whose balance or reserve is not what their own entries add up to. */
   readonly customersOff: number
   /** Entries whose `_after` amounts do not follow from the entry before. */
@@ -21,6 +24,7 @@ const rules: Readonly<Record<string, (books: BookSums) => boolean>> = {
   [equation(workAccounts, ['payouts', 'fees'])]: ({ sums, payoutsWei, feesWei }) =>
     leftOn(workAccounts, sums) === payoutsWei + feesWei,
   'reserved = open reservations': ({ reservedWei, openReservationsWei }) => reservedWei === openReservationsWei,
+  'leased = leases': ({ leasedWei, leasesWei }) => leasedWei === leasesWei,
   'every balance is the sum of its entries': ({ customersOff }) => customersOff === 0,
   'every entry follows from the one before': ({ entriesOff }) => entriesOff === 0,
 }

@@ -13,6 +13,6 @@ test('§13: whatever two gateways do at once, with connections killed at any sta
     await world.close()
   }
   // Else nothing was put to the test.
-  const { groups, charged, kills, batches, refunds, tooLate } = world.seen
-  expect(Math.min(groups, charged, kills, batches, refunds, tooLate)).toBeGreaterThan(0)
+  for (const [what, times] of Object.entries(world.seen))
+    expect({ what, often: times > 0 }).toEqual({ what, often: true })
 })

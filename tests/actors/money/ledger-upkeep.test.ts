@@ -19,11 +19,9 @@ test('§13: reservations are renewed three times in their life, swept every minu
   const listed: number[] = []
   const swept: number[] = []
   // Both the renewal and the sweep ask which reservations are this gateway's own.
-  const open = {
-    [Symbol.iterator]: () => {
-      listed.push(clock.now())
-      return [][Symbol.iterator]()
-    },
+  const open = () => {
+    listed.push(clock.now())
+    return []
   }
   const release = async () => {
     swept.push(clock.now())
@@ -58,7 +56,7 @@ test('§13: without the database each of its works says so, and goes on', async 
   }
   const { db, close } = openDatabase({ url: database.url, connectionsMax: 1 })
   await close()
-  const upkeep = createUpkeep({ db, log, staleMs: 15 * minuteMs, open: [], release: async () => 0, clock })
+  const upkeep = createUpkeep({ db, log, staleMs: 15 * minuteMs, open: () => [], release: async () => 0, clock })
   upkeep.start()
   for (let reads = 1; reads <= 3; reads++) {
     await clock.pass(5_000)

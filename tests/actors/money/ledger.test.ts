@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type Charge, Ledger } from '../../../src/actors/money/ledger.ts'
+import type { Charge } from '../../../src/actors/money/charge.ts'
+import { Ledger } from '../../../src/actors/money/ledger.ts'
 import type { Reservation } from '../../../src/actors/money/reservation.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { ledgerPage } from '../../../src/db/queries/money/ledger.ts'

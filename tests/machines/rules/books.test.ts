@@ -9,6 +9,8 @@ const books: BookSums = {
   feesWei: 3n,
   reservedWei: 5n,
   openReservationsWei: 5n,
+  leasedWei: 8n,
+  leasesWei: 8n,
   customersOff: 0,
   entriesOff: 0,
 }
@@ -39,6 +41,8 @@ const figures: readonly (readonly [Figure, readonly string[]])[] = [
   ['feesWei', [work]],
   ['reservedWei', ['reserved = open reservations']],
   ['openReservationsWei', ['reserved = open reservations']],
+  ['leasedWei', ['leased = leases']],
+  ['leasesWei', ['leased = leases']],
   ['customersOff', ['every balance is the sum of its entries']],
   ['entriesOff', ['every entry follows from the one before']],
 ]

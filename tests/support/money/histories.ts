@@ -4,7 +4,6 @@ import fc from 'fast-check'
 import type postgres from 'postgres'
 import { buildBatch } from '../../../src/actors/money/batch-building.ts'
 import { Ledger } from '../../../src/actors/money/ledger.ts'
-import type { Reservation } from '../../../src/actors/money/reservation.ts'
 import { connect, openDatabase } from '../../../src/db/client.ts'
 import { readBooks } from '../../../src/db/queries/money/ledger-proof.ts'
 import { lockBuilder, payablePayouts } from '../../../src/db/queries/money/payout-batches.ts'
@@ -15,24 +14,31 @@ import { createLog } from '../../../src/log.ts'
 import { brokenRules } from '../../../src/machines/rules/books.ts'
 import { type TestDatabase, testDatabase } from '../run/postgres.ts'
 import { turn } from '../run/turn.ts'
+import { waitUntil } from '../run/wait-until.ts'
 import { expectSound } from './groups.ts'
 import { chargeFor, fundedCustomer } from './ledger.ts'
 import { testMacs } from './receipt-macs.ts'
 
-/** What one client does, in `gateway`'s program. A price above the reserve is capped. */
+/** What one client does, in `gateway`'s program, after so many turns of the loop, so many times. A price above the reserve is capped. */
 interface Request {
   readonly kind: 'request'
+  readonly turns: number
+  readonly times: number
   readonly gateway: number
   readonly customer: number
   readonly reserveWei: number
   readonly priceWei: number
   readonly feeBps: number
-  readonly end: 'charge' | 'charge twice' | 'hold' | 'abort' | 'expire, then charge'
+  readonly end: 'charge' | 'charge twice' | 'charge nothing' | 'hold' | 'abort' | 'expire, then charge'
 }
 type Step =
   | Request
   /** The server process of some connection is ended, after so many turns of the loop. */
   | { readonly kind: 'kill'; readonly turns: number; readonly pick: number }
+  /** A gateway loses all of its connections for ever, and another one takes its place. */
+  | { readonly kind: 'crash'; readonly turns: number; readonly gateway: number }
+  /** A customer reads its account while it pays. */
+  | { readonly kind: 'read'; readonly turns: number; readonly gateway: number; readonly customer: number }
   | { readonly kind: 'batch' }
   | { readonly kind: 'decide'; readonly pick: number; readonly decision: 'accepted' | 'rejected' }
 /** Steps of one round run at once. */
@@ -46,6 +52,8 @@ const watcherName = 'watcher'
 
 const request = fc.record({
   kind: fc.constant('request' as const),
+  turns: fc.nat(20),
+  times: fc.integer({ min: 1, max: 4 }),
   gateway: fc.nat(gateways - 1),
   customer: fc.nat(customers - 1),
   reserveWei: fc.integer({ min: 1, max: 60 }),
@@ -56,6 +64,7 @@ const request = fc.record({
     'charge' as const,
     'charge' as const,
     'charge twice' as const,
+    'charge nothing' as const,
     'hold' as const,
     'abort' as const,
     'expire, then charge' as const,
@@ -64,6 +73,19 @@ const request = fc.record({
 const step = fc.oneof(
   { weight: 12, arbitrary: request },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('kill' as const), turns: fc.nat(30), pick: fc.nat(50) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('crash' as const), turns: fc.nat(60), gateway: fc.nat(gateways - 1) }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('read' as const),
+      turns: fc.nat(60),
+      gateway: fc.nat(gateways - 1),
+      customer: fc.nat(customers - 1),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('batch' as const) }) },
   {
     weight: 1,
@@ -79,35 +101,71 @@ export const histories: fc.Arbitrary<History> = fc.array(fc.array(step, { minLen
   maxLength: 4,
 })
 
+/** A gateway until it crashes. */
+interface Life {
+  readonly ledger: Ledger
+  readonly opened: ReturnType<typeof openDatabase>
+  readonly application: string
+  /** Resolves at the crash. */
+  readonly crashed: Promise<'crashed'>
+  readonly crash: () => void
+}
+
+/** A charge whose gateway has crashed: it is written, or it is not. */
+interface Unheard {
+  readonly hash: string
+  readonly customerId: string
+  readonly wei: bigint
+  readonly held: boolean
+}
+
+const log = createLog('silent', () => {})
+
 /** Two gateways on one database, and who watches them by connections that nobody kills. */
 export class HistoryWorld {
   private readonly watcher: Pick<ReturnType<typeof openDatabase>, 'db' | 'sql'>
   private readonly killer: postgres.Sql
-  private readonly opened: ReturnType<typeof openDatabase>[]
-  private readonly ledgers: readonly Ledger[]
+  private lives = 0
+  private readonly gateways: Life[]
+  private readonly dead: Life[] = []
+  private unheard: Unheard[] = []
   private readonly held: { readonly hash: string; readonly customerId: string; readonly wei: bigint }[] = []
   private readonly balances = new Map<string, bigint>()
   /** How often something was put to the test. */
-  readonly seen = { groups: 0, charged: 0, refused: 0, tooLate: 0, kills: 0, batches: 0, refunds: 0 }
+  readonly seen = {
+    groups: 0,
+    leased: 0,
+    charged: 0,
+    refused: 0,
+    tooLate: 0,
+    kills: 0,
+    crashes: 0,
+    reads: 0,
+    batches: 0,
+    refunds: 0,
+  }
 
   private constructor(private readonly database: TestDatabase) {
     const sql = connect(database.url, { max: 4, connection: { application_name: watcherName } })
     this.watcher = { sql, db: drizzle(sql, { casing: 'snake_case' }) }
     this.killer = connect(database.url, { max: 1, connection: { application_name: watcherName } })
-    this.opened = Array.from({ length: gateways }, () => openDatabase({ url: database.url, connectionsMax: 3 }))
-    const log = createLog('silent', () => {})
-    this.ledgers = this.opened.map((own) => new Ledger({ macs: testMacs, ...own, log, groupFrom: 2 }))
+    this.gateways = Array.from({ length: gateways }, () => this.begin())
   }
 
   static async open(): Promise<HistoryWorld> {
-    return new HistoryWorld(await testDatabase({ connectionsMax: 2 }))
+    const world = new HistoryWorld(await testDatabase({ connectionsMax: 2 }))
+    await Promise.all(world.gateways.map(({ ledger }) => ledger.start()))
+    return world
   }
 
   async close(): Promise<void> {
+    await Promise.all(this.gateways.map(({ ledger }) => ledger.stop()))
     await expectSound(this.watcher)
-    const [row] = await this.watcher.sql<{ groups: number }[]>`select count(*)::int as groups from charge_groups`
+    const [row] = await this.watcher.sql<{ groups: number; leased: number }[]>`
+      select count(*)::int as groups, count(reserve_seq)::int as leased from charge_groups`
     this.seen.groups = row?.groups ?? 0
-    for (const one of this.opened) await one.close()
+    this.seen.leased = row?.leased ?? 0
+    for (const { opened } of this.gateways) await opened.close()
     for (const sql of [this.watcher.sql, this.killer]) await sql.end()
     await this.database.drop()
   }
@@ -126,72 +184,159 @@ export class HistoryWorld {
     }
   }
 
+  private begin(): Life {
+    const application = `gateway-${this.lives++}`
+    const opened = openDatabase({
+      url: `${this.database.url}${this.database.url.includes('?') ? '&' : '?'}application_name=${application}`,
+      connectionsMax: 3,
+    })
+    const ledger = new Ledger({ macs: testMacs, ...opened, log, groupFrom: 2, leases: { from: 2 } })
+    const { promise, resolve } = Promise.withResolvers<'crashed'>()
+    return { ledger, opened, application, crashed: promise, crash: () => resolve('crashed') }
+  }
+
+  private at(gateway: number): Life {
+    return this.gateways[gateway % gateways] as Life
+  }
+
   /** At every moment: the books balance, and nobody is overdrawn. */
   private async watch(running: () => boolean): Promise<void> {
     do {
       const books = await readBooks(this.watcher.db)
       expect(brokenRules(books)).toEqual([])
       const overdrawn = await this.watcher
-        .sql`select 1 from customers where reserved_wei > balance_wei or reserved_wei < 0`
+        .sql`select 1 from customers where reserved_wei + leased_wei > balance_wei or reserved_wei < 0 or leased_wei < 0`
       expect(overdrawn).toHaveLength(0)
     } while (running())
   }
 
-  /** What a customer reads of itself (E11). Nothing runs: a reserve that nobody heard of is the sweep's to end. */
+  /**
+   * Nothing runs: a reserve that nobody heard of is the sweep's to end, and so is the lease of a gateway that crashed. Then each customer can
+   * spend all that it has, on any gateway, and reads that nothing is reserved (E11).
+   */
   private async expectModel(ids: readonly string[]): Promise<void> {
+    await this.hearTheDead()
     await this.watcher.sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`
-    for (const ledger of this.ledgers) await this.untilDone(() => ledger.sweep())
-    for (const id of ids) {
-      const [row] = await this.watcher.sql<{ balance: string; reserved: string }[]>`
-        select balance_wei::text as balance, reserved_wei::text as reserved from customers where customer_id = ${id}`
-      expect([row?.balance, row?.reserved]).toEqual([String(this.balances.get(id)), '0'])
+    for (const { ledger } of this.gateways) await this.untilDone(() => ledger.sweep())
+    for (const [at, id] of ids.entries()) {
+      const balance = this.balances.get(id) ?? 0n
+      const [{ ledger }, { ledger: other }] = [this.at(at), this.at(at + 1)]
+      if (balance > 0n) {
+        const last = await this.untilDone(() =>
+          ledger.reserve({ id: newId('req'), customerId: id, amountWei: balance }),
+        )
+        await ledger.settle(last, chargeFor(id, 0n))
+      }
+      for (const one of [ledger, other]) {
+        const row = await this.untilDone(() => one.account(id))
+        expect([row?.balanceWei, row?.reservedWei, row?.leasedWei]).toEqual([balance, 0n, 0n])
+      }
     }
+    await this.watcher.sql`update customers set unleased_until = null`
   }
 
-  private run(one: Step, ids: readonly string[]): Promise<void> {
-    if (one.kind === 'request') return this.request(one, ids[one.customer] ?? '')
+  /** What a crashed gateway had sent is on the books or not, once its connections are gone. */
+  private async hearTheDead(): Promise<void> {
+    if (this.dead.length === 0) return
+    const names = this.dead.splice(0).map(({ application }) => application)
+    await waitUntil('no statement of a gateway that crashed', async () => {
+      const left = await this.watcher
+        .sql`select 1 from pg_stat_activity where application_name in ${this.watcher.sql(names)}`
+      return left.length === 0
+    })
+    for (const { hash, customerId, wei, held } of this.unheard.splice(0)) {
+      const billed = await this.watcher.sql`select 1 from receipts where receipt_hash = ${hash} and billed`
+      if (billed.length === 0) continue
+      this.balances.set(customerId, (this.balances.get(customerId) ?? 0n) - wei)
+      if (held) this.held.push({ hash, customerId, wei })
+    }
+    await this.watcher.sql`update money_leases set ends_at = now() - interval '1 s'`
+  }
+
+  private async run(one: Step, ids: readonly string[]): Promise<void> {
+    if (one.kind === 'request') return this.client(one, ids[one.customer] ?? '')
     if (one.kind === 'kill') return this.kill(one.turns, one.pick)
+    if (one.kind === 'crash') return this.crash(one.turns, one.gateway)
+    if (one.kind === 'read') return this.read(one.turns, one.gateway, ids[one.customer] ?? '')
     return one.kind === 'batch' ? this.batch() : this.decide(one.pick, one.decision)
   }
 
+  private async client(request: Request, customerId: string): Promise<void> {
+    for (let at = 0; at < request.turns; at++) await turn()
+    for (let time = 0; time < request.times; time++) await this.request(request, customerId)
+  }
+
   private async request({ gateway, reserveWei, priceWei, feeBps, end }: Request, customerId: string): Promise<void> {
-    const ledger = this.ledgers[gateway] as Ledger
+    const life = this.at(gateway)
+    const { ledger } = life
     const wanted = { id: newId('req'), customerId, amountWei: BigInt(reserveWei) }
-    let held: Reservation
-    try {
-      held = await ledger.reserve(wanted)
-    } catch (error) {
+    const reserving = ledger.reserve(wanted).catch((error: unknown) => {
       if (!(error instanceof Problem)) throw error
+      return null
+    })
+    const held = await Promise.race([reserving, life.crashed])
+    if (held === 'crashed') return
+    if (held === null) {
       this.seen.refused++
       return
     }
     if (end === 'abort') return ledger.release(held)
-    const { receipt } = chargeFor(customerId, BigInt(priceWei))
-    const charge = chargeFor(customerId, BigInt(priceWei), {
+    const actualWei = end === 'charge nothing' ? 0n : BigInt(priceWei)
+    const { receipt } = chargeFor(customerId, actualWei)
+    const charge = chargeFor(customerId, actualWei, {
       feeBps,
       receipt: { ...receipt, status: end === 'hold' ? 'held' : 'accepted' },
     })
     if (end === 'expire, then charge') {
       await this.watcher
         .sql`update reservations set expires_at = now() - interval '1 s' where reservation_id = ${held.id}`
-      await this.untilDone(() => (this.ledgers[(gateway + 1) % gateways] as Ledger).sweep())
+      await this.watcher.sql`update money_leases set ends_at = now() - interval '1 s' where customer_id = ${customerId}`
+      await this.untilDone(() => this.at(gateway + 1).ledger.sweep())
     }
-    const other = this.ledgers[(gateway + 1) % gateways] as Ledger
-    const tellers = end === 'charge twice' ? [ledger, other] : [ledger]
-    const [first, second = first] = await Promise.all(tellers.map((teller) => teller.settle(held, charge)))
+    const whole = BigInt(Math.min(Number(actualWei), reserveWei))
+    const calls = end === 'charge twice' ? [1, 2] : [1]
+    const settled = await Promise.race([Promise.all(calls.map(() => ledger.settle(held, charge))), life.crashed])
+    if (settled === 'crashed') {
+      if (whole > 0n) this.unheard.push({ hash: charge.receipt.hash, customerId, wei: whole, held: end === 'hold' })
+      return
+    }
+    const [first, second = first] = settled
     expect(second).toEqual(first as NonNullable<typeof first>)
     const wei = first?.chargedWei ?? 0n
     if (first?.outcome === 'closed') this.seen.tooLate++
-    else expect(wei).toBe(BigInt(Math.min(priceWei, reserveWei)))
+    else expect(wei).toBe(whole)
     this.seen.charged++
     this.balances.set(customerId, (this.balances.get(customerId) ?? 0n) - wei)
     if (end === 'hold' && wei > 0n) this.held.push({ hash: charge.receipt.hash, customerId, wei })
   }
 
+  private async read(turns: number, gateway: number, customerId: string): Promise<void> {
+    for (let at = 0; at < turns; at++) await turn()
+    const life = this.at(gateway)
+    const row = await Promise.race([this.untilDone(() => life.ledger.account(customerId)), life.crashed])
+    if (row === 'crashed' || row === null) return
+    this.seen.reads++
+    expect(row.reservedWei + row.leasedWei).toBeLessThanOrEqual(row.balanceWei)
+  }
+
+  private async crash(turns: number, gateway: number): Promise<void> {
+    for (let at = 0; at < turns; at++) await turn()
+    const life = this.at(gateway)
+    const next = this.begin()
+    this.gateways[gateway % gateways] = next
+    await next.ledger.start()
+    this.dead.push(life)
+    life.crash()
+    void life.opened.sql.end({ timeout: 0 })
+    void life.ledger.stop()
+    this.seen.crashes++
+  }
+
   private async kill(turns: number, pick: number): Promise<void> {
     for (let at = 0; at < turns; at++) await turn()
     const found = await this.killer<{ pid: number }[]>`select a.pid from pg_stat_activity a
-      where a.datname = current_database() and a.application_name <> ${watcherName} and a.query like '%ledger_%'
+      where a.datname = current_database() and a.application_name <> ${watcherName}
+        and (a.query like '%ledger_%' or a.query like '%money_lease%')
       order by a.state = 'active' desc, a.pid`
     const busy = found[pick % Math.max(1, found.length)]
     if (busy === undefined) return

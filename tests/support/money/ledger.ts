@@ -1,5 +1,5 @@
 import { expect } from 'bun:test'
-import type { Charge } from '../../../src/actors/money/ledger.ts'
+import type { Charge } from '../../../src/actors/money/charge.ts'
 import type { Database } from '../../../src/db/client.ts'
 import { type Books, readBooks } from '../../../src/db/queries/money/ledger-proof.ts'
 import { newId } from '../../../src/ids.ts'

@@ -31,6 +31,7 @@ export const books = action({
         ['Fees', `${body.fees_wei} wei`],
         ['Reserved', `${body.reserved_wei} wei`],
         ['Open', `${body.open_reservations_wei} wei`],
+        ['Leased', `${body.leased_wei} wei`],
         ['Entries', body.entries],
       ]),
     )

@@ -109,6 +109,13 @@ export async function getCustomer(db: Database, customerId: string): Promise<Cus
   return row ?? null
 }
 
+/** What nobody has reserved or leased. */
+export const availableWei = ({
+  balanceWei,
+  reservedWei,
+  leasedWei,
+}: Pick<CustomerRow, 'balanceWei' | 'reservedWei' | 'leasedWei'>): bigint => balanceWei - reservedWei - leasedWei
+
 /** Newest first; `before`: the id of the last customer of the page before. */
 export async function listCustomers(
   db: Database,

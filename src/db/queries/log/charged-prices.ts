@@ -21,7 +21,7 @@ export const priceRules = {
   'every debit is what its price makes of its tokens': `
     select r.receipt_hash as subject from receipt_rows r
       join ledger_entries l on l.kind = ${kindText('debit')} and l.receipt_hash = r.receipt_hash
-      left join reservations v on v.reservation_id = l.reservation_id
+      left join charge_quotes v on v.receipt_hash = r.receipt_hash
     where r.billed and case when ${wellFormed}
       then l.amount_wei <> least(r.prompt_tokens * ${promptPrice} + r.completion_tokens * ${completionPrice}, v.amount_wei)
       else r.issued_at is not null end`,
@@ -32,7 +32,7 @@ export const priceRules = {
       from admin_approval_events where target_type = 'model' and target_id is not null),
     since as (select model, min(created_at) as at from events group by model)
     select r.receipt_hash as subject from receipt_rows r
-      join reservations v on v.receipt_hash = r.receipt_hash
+      join charge_quotes v on v.receipt_hash = r.receipt_hash
       left join since s on s.model = r.model_id
     where r.billed and ${wellFormed}
       and (not exists (select 1 from audit_purge_runs p where ${wasPurged}) or v.created_at > s.at + ${quotedWithin})

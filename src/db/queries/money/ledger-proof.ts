@@ -12,6 +12,9 @@ export interface Books {
   readonly feesWei: bigint
   readonly reservedWei: bigint
   readonly openReservationsWei: bigint
+  /** Beside what is reserved, and what the leases have left of it. */
+  readonly leasedWei: bigint
+  readonly leasesWei: bigint
   /** Customers whose balance or reserve is not what their own entries add up to. */
   readonly customersOff: number
   /** Entries whose `_after` amounts do not follow from the entry before. */
@@ -65,6 +68,8 @@ const wholeBooks = sql`
       (select coalesce(sum(amount_wei), 0)::text from protocol_fees where status <> 'refunded') as fees,
       (select coalesce(sum(reserved_wei), 0)::text from customers) as reserved,
       (select coalesce(sum(amount_wei), 0)::text from reservations where status = 'open') as open_reservations,
+      (select coalesce(sum(leased_wei), 0)::text from customers) as leased,
+      (select coalesce(sum(left_wei), 0)::text from money_leases) as leases,
       (select count(*)::int from customers c left join own o using (customer_id)
         where c.balance_wei <> coalesce(o.balance, 0) or c.reserved_wei <> coalesce(o.reserved, 0)) as customers_off,
       (select count(*)::int from followed where balance_gap <> 0 or reserved_gap <> 0) as entries_off,
@@ -79,14 +84,18 @@ function booksOf([row]: readonly [Record<string, string>]): Books {
     feesWei: wei('fees'),
     reservedWei: wei('reserved'),
     openReservationsWei: wei('open_reservations'),
+    leasedWei: wei('leased'),
+    leasesWei: wei('leases'),
     customersOff: Number(row.customers_off),
     entriesOff: Number(row.entries_off),
     entries: Number(row.entries),
   }
 }
 
-/** Cheap: what the metrics show. */
+/** Cheap: what the metrics show. What is leased counts whole. */
 export async function reservedTotal(db: Database): Promise<bigint> {
-  const rows = await db.execute(sql`select coalesce(sum(reserved_wei), 0)::text as reserved from customers`)
+  const rows = await db.execute(
+    sql`select coalesce(sum(reserved_wei + leased_wei), 0)::text as reserved from customers`,
+  )
   return BigInt((rows as unknown as readonly { reserved: string }[])[0]?.reserved ?? '0')
 }

@@ -53,7 +53,7 @@ const texts = (values: readonly (string | null)[]) => arrayOf('text', values)
 const amounts = (values: readonly bigint[]) => arrayOf('numeric', values)
 const flags = (values: readonly boolean[]) => arrayOf('boolean', values)
 
-function inOrder<O>(count: number, usual: O, answer: unknown): readonly O[] {
+export function inOrder<O>(count: number, usual: O, answer: unknown): readonly O[] {
   const outcomes = new Array<O>(count).fill(usual)
   for (const { place, outcome } of answer as Exceptions<O>) outcomes[place - 1] = outcome
   return outcomes

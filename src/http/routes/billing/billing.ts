@@ -1,5 +1,4 @@
 import { Elysia } from 'elysia'
-import { getCustomer } from '../../../db/queries/accounts/accounts.ts'
 import { ledgerPage, ledgerTotals } from '../../../db/queries/money/ledger.ts'
 import { Problem } from '../../../errors.ts'
 import { wholePolicy } from '../../../machines/rules/model-policy.ts'
@@ -12,7 +11,7 @@ import { nextLink, pageOf, readCursor } from '../../frame/page.ts'
 import { asks } from '../../frame/query.ts'
 import { describe } from '../../frame/route-table.ts'
 import { customer } from '../../plugins/customer.ts'
-import { usageView } from '../../views/money.ts'
+import { balanceView, usageView } from '../../views/money.ts'
 
 const tags = ['Billing']
 const security = [{ CustomerId: [], CustomerToken: [] }]
@@ -27,16 +26,14 @@ export const billingRoutes = (context: HttpContext) => {
     .get(
       '/v1/billing/account',
       async ({ access }) => {
-        const row = await getCustomer(gateway.db, access.customerId)
+        const row = await gateway.ledger.account(access.customerId)
         if (row === null) throw new Problem('invalid_credentials')
         return {
           status: 'ok' as const,
           customer_id: row.customerId,
           display_name: row.displayName,
           account_status: row.accountStatus,
-          balance_wei: row.balanceWei.toString(),
-          reserved_wei: row.reservedWei.toString(),
-          available_wei: (row.balanceWei - row.reservedWei).toString(),
+          ...balanceView(row),
           gateway_policy: row.gatewayPolicy && wholePolicy(row.gatewayPolicy, expertsMax),
         }
       },

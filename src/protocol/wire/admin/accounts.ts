@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
-import { count, etag, Instant, id, literals, NullableInstant, nullable, reason, strict, text, wei } from '../shapes.ts'
+import { balanceFields } from '../balance.ts'
+import { count, etag, Instant, id, literals, NullableInstant, nullable, reason, strict, text } from '../shapes.ts'
 import { GatewayPolicy, GatewayPolicyChanges, ModelPolicy, ModelPolicyChanges } from './policy.ts'
 
 const accountStatus = literals(['active', 'suspended', 'closed'])
@@ -25,9 +26,7 @@ const customerFields = {
   display_name: Type.String(),
   account_status: accountStatus,
   gateway_policy: nullable(GatewayPolicy),
-  balance_wei: wei,
-  reserved_wei: wei,
-  available_wei: wei,
+  ...balanceFields,
   created_at: Instant,
   etag,
 }

@@ -2,6 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
 import { kindNames } from '../../money/kinds.ts'
 import { WholeGatewayPolicy } from '../admin/policy.ts'
+import { balanceFields } from '../balance.ts'
 import { pageFields } from '../page.ts'
 import {
   chosenId,
@@ -81,9 +82,7 @@ export const UsageExport = Type.Object({
     customer_id: Type.String(),
     display_name: Type.String(),
     account_status: Type.String(),
-    balance_wei: wei,
-    reserved_wei: wei,
-    available_wei: wei,
+    ...balanceFields,
     created_at: Instant,
   }),
   ...pageFields,
@@ -97,9 +96,7 @@ export const CustomerAccount = Type.Object({
   customer_id: Type.String(),
   display_name: Type.String(),
   account_status: literals(['active', 'suspended', 'closed']),
-  balance_wei: wei,
-  reserved_wei: wei,
-  available_wei: wei,
+  ...balanceFields,
   gateway_policy: nullable(WholeGatewayPolicy),
 })
 

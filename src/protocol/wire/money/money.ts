@@ -246,6 +246,8 @@ export const LedgerProof = Type.Object({
   fees_wei: wei,
   reserved_wei: wei,
   open_reservations_wei: wei,
+  leased_wei: wei,
+  leases_wei: wei,
   entries: count,
   customers_off: count,
   entries_off: count,

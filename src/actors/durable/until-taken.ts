@@ -1,0 +1,54 @@
+import { waitAtMost } from '../../deadline.ts'
+import { retry } from '../../host/loop.ts'
+import { failureName, type Log } from '../../log.ts'
+import { secondMs } from '../../time.ts'
+import { isRowFault } from './group-commit.ts'
+
+const retries = { firstMs: 50, maxMs: 5 * secondMs }
+
+/** Writes for work that is done, each repeated until the database has taken it. Repeating one must do no harm. */
+export class UntilTaken {
+  /** Under way. */
+  count = 0
+  private allTaken: (() => void) | null = null
+  private readonly stopping = new AbortController()
+  private readonly retried: ReturnType<typeof retry>
+
+  constructor(private readonly log: Log) {
+    this.retried = retry({
+      backoff: retries,
+      onFailure: (error, failures) => this.notTaken(error, failures),
+      signal: this.stopping.signal,
+    })
+  }
+
+  /** Rejects with what the database will never take, and with what it does not take while this process stops. */
+  write<R>(work: () => Promise<R>): Promise<R> {
+    this.count++
+    return this.retried(work).finally(() => {
+      this.count--
+      if (this.count === 0) this.allTaken?.()
+    })
+  }
+
+  /** Waits for what is under way, at most so long. */
+  async settled(waitMs: number): Promise<void> {
+    if (this.count === 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.allTaken = resolve
+    await waitAtMost(waitMs, promise)
+  }
+
+  /** Nothing is tried again. */
+  stop(): void {
+    this.stopping.abort()
+  }
+
+  private notTaken(error: unknown, failures: number): void {
+    if (isRowFault(error) || this.stopping.signal.aborted) {
+      this.log.error('settle_failed', { error: failureName(error) })
+      throw error
+    }
+    if (failures === 1) this.log.warn('settle_waits', { error: failureName(error) })
+  }
+}

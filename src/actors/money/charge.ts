@@ -1,0 +1,90 @@
+import type { IdempotentOutcome } from '../../db/queries/accounts/idempotency.ts'
+import type { SettleRow } from '../../db/queries/money/ledger.ts'
+import type { MarkedReceipt, NewReceipt } from '../../db/queries/money/receipts.ts'
+import { newId } from '../../ids.ts'
+import { chargeOf, splitCharge } from '../../machines/rules/pricing.ts'
+import type { WorkKind } from '../../protocol/wire/work-kinds.ts'
+import { type MarkedPrices, marksOf, type ReceiptMacs } from '../log/receipt-macs.ts'
+import type { CustomerLease, LeasedReservation } from './customer-lease.ts'
+import { type Reservation, settleRow } from './reservation.ts'
+
+/** The charge for the work. */
+export interface Charge {
+  /** The price before the reservation caps it. 0 releases everything. */
+  readonly actualWei: bigint
+  readonly receipt: NewReceipt
+  readonly nodeId: string
+  readonly kind: WorkKind
+  /** The operator's part, in basis points. */
+  readonly feeBps: number
+  /** Of the quote. */
+  readonly prices?: MarkedPrices
+  /** Set if the request had an idempotency key. The same transaction completes the key with this usage. */
+  readonly completes?: Pick<IdempotentOutcome, 'requestId' | 'usage'>
+}
+
+export interface Settled {
+  /**
+   * `closed` means that the reservation had already ended, because its gateway was cut off for long. Nothing was
+   * debited.
+   */
+  readonly outcome: 'settled' | 'closed'
+  readonly chargedWei: bigint
+}
+
+/** One that has not ended, of this gateway. */
+export interface OpenReservation extends LeasedReservation {
+  openPlace: number
+  isClosed: boolean
+  /** What it counts at; null: nothing is leased of its customer. */
+  readonly at: CustomerLease | null
+  /** Of a charge under a lease, which a second call for the same one joins. */
+  settling: Promise<Settled> | null
+}
+
+/** `at`: what it counts at. */
+export const openReservation = (
+  { id, customerId, amountWei }: Reservation,
+  at: CustomerLease | null,
+): OpenReservation => ({
+  id,
+  customerId,
+  amountWei,
+  at,
+  openPlace: -1,
+  isClosed: false,
+  settling: null,
+  lease: null,
+  leaseId: '',
+  leasePlace: -1,
+  entry: newId('led'),
+  reservedAtMs: 0,
+})
+
+/** Not one of another gateway, or of an earlier start. */
+export const isOpen = (reservation: Reservation): reservation is OpenReservation => 'openPlace' in reservation
+
+export interface Settlement {
+  readonly row: SettleRow
+  readonly receipt: MarkedReceipt | null
+  readonly completes: IdempotentOutcome | null
+}
+
+export function settlementOf(reservation: Reservation, charge: Charge, macs: ReceiptMacs): Settlement {
+  const chargedWei = chargeOf(charge.actualWei, reservation.amountWei)
+  const { shareWei, feeWei } = splitCharge(chargedWei, charge.feeBps)
+  const billed = chargedWei > 0n
+  return {
+    receipt: { ...charge.receipt, billed, ...marksOf(macs, charge) },
+    completes: charge.completes === undefined ? null : { ...charge.completes, receiptHash: charge.receipt.hash },
+    row: settleRow(reservation, {
+      chargedWei,
+      shareWei,
+      feeWei,
+      receiptHash: charge.receipt.hash,
+      node: charge.nodeId,
+      kind: charge.kind,
+      held: charge.receipt.status === 'held',
+    }),
+  }
+}

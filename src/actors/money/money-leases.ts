@@ -1,0 +1,207 @@
+import type { DatabaseAccess } from '../../db/client.ts'
+import { type Executor, prepared } from '../../db/prepared.ts'
+import { type CustomerRow, getCustomer } from '../../db/queries/accounts/accounts.ts'
+import { listenTo } from '../../db/queries/change-feed.ts'
+import {
+  endStaleLeases,
+  type LeasedOutcome,
+  type LeasedRow,
+  recallChannel,
+  recallLeases,
+  renewLeases,
+  reserveLeased,
+  settleLeased,
+  takeLease,
+} from '../../db/queries/money/leases.ts'
+import type { MarkedReceipt } from '../../db/queries/money/receipts.ts'
+import { waitAtMost } from '../../deadline.ts'
+import { type Loop, loop } from '../../host/loop.ts'
+import { failureName, type Log } from '../../log.ts'
+import { secondMs } from '../../time.ts'
+import { GroupCommit, type GroupCommitOptions } from '../durable/group-commit.ts'
+import { CustomerLease, type LeasedReservation, type LeaseTerms } from './customer-lease.ts'
+
+export interface LeasedSettlement {
+  readonly row: LeasedRow
+  readonly receipt: MarkedReceipt
+}
+
+export interface MoneyLeasesOptions extends DatabaseAccess {
+  readonly log: Log
+  readonly terms?: Partial<LeaseTerms>
+  /** Of the reservations that leased ones become, ms. */
+  readonly staleMs: number
+  /** As the charges of rows have them. */
+  readonly groups: Omit<GroupCommitOptions<never, never>, 'commit'>
+  /** Repeats until the database has answered. */
+  readonly retried: <R>(work: () => Promise<R>) => Promise<R>
+}
+
+const termsDefault: LeaseTerms = { from: 9, ttlMs: 30 * secondMs, idleMs: 2 * secondMs }
+/** Customers with paid requests within the last seconds. Of more, each request is a row. */
+const customersMax = 50_000
+const tickMs = secondMs
+const sweepEveryMs = 5 * secondMs
+const answerMsMax = 20 * secondMs
+const endWaitMs = 5 * secondMs
+/** After somebody asked what is reserved, its reservations are rows for so long. */
+const pauseMs = 2 * secondMs
+/** How long a refusal waits for money that gateways have leased and not reserved, ms. */
+const refusalWaitMs = secondMs
+/** How long a read of an account waits for the same, ms. */
+const readWaitMs = 500
+/** Between two looks at whether the leases have ended. */
+const looks = { firstMs: 2, maxMs: 20 }
+
+/** The leases of money of this process (docs/decisions/0051), and the charges under them. */
+export class MoneyLeases {
+  private readonly statements: Executor
+  private readonly terms: LeaseTerms
+  private readonly customers = new Map<string, CustomerLease>()
+  private readonly settles: GroupCommit<LeasedSettlement, LeasedOutcome>
+  private readonly loops: readonly Loop[]
+  private unlisten: (() => Promise<void>) | null = null
+
+  constructor(private readonly options: MoneyLeasesOptions) {
+    this.statements = prepared(options.sql)
+    this.terms = { ...termsDefault, ...options.terms }
+    this.settles = new GroupCommit({
+      ...options.groups,
+      commit: (group) =>
+        settleLeased(
+          this.statements,
+          group.map(({ row }) => row),
+          group.map(({ receipt }) => receipt),
+          this.terms.ttlMs,
+        ),
+    })
+    const every = (everyMs: number, whenFailed: string, run: () => Promise<unknown>) =>
+      loop({
+        everyMs,
+        boundMs: answerMsMax,
+        run,
+        onFailure: (error) => options.log.warn(whenFailed, { error: failureName(error) }),
+      })
+    this.loops = [
+      every(tickMs, 'money_leases_not_renewed', () => this.tick()),
+      every(sweepEveryMs, 'money_leases_not_ended', () => this.sweep()),
+    ]
+  }
+
+  /** Without the channel a recall is seen at the next tick. */
+  async start(): Promise<void> {
+    for (const each of this.loops) each.start()
+    const heard = (customerId: string) => void this.customers.get(customerId)?.end()
+    this.unlisten = await listenTo(this.options.sql, recallChannel, heard).catch(() => null)
+  }
+
+  /** Gives all leases back, as far as the database answers; those that are left end by themselves. */
+  async stop(): Promise<void> {
+    for (const each of this.loops) void each.stop()
+    await waitAtMost(endWaitMs, Promise.all([...this.customers.values()].map((lease) => lease.end())))
+    if (this.unlisten !== null) await waitAtMost(endWaitMs, this.unlisten())
+  }
+
+  /** For a request that begins: its `running` is one more until `left`. null: there are too many customers. */
+  entered(customerId: string): CustomerLease | null {
+    let lease = this.customers.get(customerId)
+    if (lease === undefined) {
+      if (this.customers.size >= customersMax) return null
+      lease = this.open(customerId)
+    }
+    lease.running++
+    return lease
+  }
+
+  /**
+   * Charges a reservation under its lease, with all others that wait. `unknown`: the lease has ended, and the reservation with it; null:
+   * it is a row.
+   */
+  settle(
+    reservation: LeasedReservation,
+    settlementOf: (row: Pick<LeasedRow, 'leaseId' | 'reservedAtMs' | 'reserve'>) => LeasedSettlement,
+  ): Promise<LeasedOutcome | null> {
+    const { lease } = reservation
+    if (lease === null) return Promise.resolve(null)
+    const { leaseId, reservedAtMs, entry: reserve } = reservation
+    const settlement = settlementOf({ leaseId, reservedAtMs, reserve })
+    return lease.charge(reservation, settlement.row.chargedWei, async () => {
+      for (;;) {
+        const outcome = await this.options.retried(() => this.settles.add(settlement))
+        // Of the others one was charged before or has no lease: they are answered by that, so that fewer are sent with this one now.
+        if (outcome !== 'again') return outcome
+      }
+    })
+  }
+
+  /**
+   * Has all leases of this customer end, here and on other gateways, and waits so long for it, ms. Then what its row says is reserved is all that
+   * is, and no lease begins for 2 s. False: there was none.
+   */
+  async recall(customerId: string, waitMs = refusalWaitMs): Promise<boolean> {
+    const untilMs = performance.now() + waitMs
+    let left = await recallLeases(this.statements, customerId, pauseMs)
+    const own = this.customers.get(customerId)?.end()
+    if (left === 0 && own === undefined) return false
+    if (own !== undefined) await waitAtMost(waitMs, own)
+    for (let ms = looks.firstMs; left > 0 && performance.now() < untilMs; ms = Math.min(ms * 2, looks.maxMs)) {
+      await Bun.sleep(ms)
+      left = await recallLeases(this.statements, customerId, pauseMs)
+    }
+    return true
+  }
+
+  /** The account, after its leases have ended, or the time for that is over. null: there is none. */
+  async account(customerId: string): Promise<CustomerRow | null> {
+    const { db } = this.options
+    const row = await getCustomer(db, customerId)
+    if (row === null || row.leasedWei === 0n) return row
+    await this.recall(customerId, readWaitMs)
+    return getCustomer(db, customerId)
+  }
+
+  /** Ends leases of gateways that are gone, and resolves with their number. It also runs every 5 s. */
+  sweep(): Promise<number> {
+    return endStaleLeases(this.statements)
+  }
+
+  counts() {
+    return this.settles.counts()
+  }
+
+  private open(customerId: string): CustomerLease {
+    const { log, retried, staleMs } = this.options
+    const calls = {
+      take: (id: string, customer: string, wei: bigint) =>
+        takeLease(this.statements, { id, customerId: customer, wei, ttlMs: this.terms.ttlMs }),
+      makeRows: (...[lease, rows]: Parameters<ConstructorParameters<typeof CustomerLease>[1]['makeRows']>) =>
+        retried(() => reserveLeased(this.statements, lease, rows, staleMs)),
+    }
+    const lease = new CustomerLease(customerId, calls, this.terms, log, () => performance.now())
+    this.customers.set(customerId, lease)
+    return lease
+  }
+
+  private async tick(): Promise<void> {
+    const renewable = new Map<string, CustomerLease>()
+    for (const [customerId, lease] of this.customers) {
+      if (lease.isOver) this.customers.delete(customerId)
+      else lease.tick()
+      const { renewable: id } = lease
+      if (id !== null) renewable.set(id, lease)
+    }
+    if (renewable.size === 0) return
+    const sentAtMs = performance.now()
+    for (const { id, there, renewed, recalled } of await renewLeases(
+      this.statements,
+      [...renewable.keys()],
+      this.terms.ttlMs,
+    )) {
+      const lease = renewable.get(id)
+      if (lease?.renewable !== id) continue
+      if (!there) lease.lost()
+      else if (recalled) void lease.end()
+      else if (renewed) lease.renewed(sentAtMs)
+    }
+  }
+}

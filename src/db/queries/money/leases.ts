@@ -1,0 +1,122 @@
+import { sql } from 'drizzle-orm'
+import { arrayOf } from '../../arrays.ts'
+import type { Executor } from '../../prepared.ts'
+import { inOrder, type SettleRow } from './ledger.ts'
+import { type MarkedReceipt, receiptColumns } from './receipts.ts'
+
+/** The channel on which holders of a customer's leases are asked to end them; the payload is the customer's id. */
+export const recallChannel = 'penstock_money'
+
+/** A reservation in memory, as a row that it may become. */
+export interface LeasedReserve {
+  readonly id: string
+  readonly amountWei: bigint
+  /** The id of its entry. */
+  readonly entry: string
+}
+
+/** A charge of a reservation under a lease. It is never held. */
+export interface LeasedRow extends SettleRow {
+  readonly leaseId: string
+  readonly customer: string
+  readonly reservedWei: bigint
+  /** When it was reserved, Unix ms. */
+  readonly reservedAtMs: number
+  /** The id of the entry of its reserve. */
+  readonly reserve: string
+}
+
+/** `again`: not charged, because others of the call stood in its way. */
+export type LeasedOutcome = 'settled' | 'unknown' | 'again'
+
+const texts = (values: readonly (string | null)[]) => arrayOf('text', values)
+const amounts = (values: readonly (bigint | number)[]) => arrayOf('numeric', values)
+
+/** Resolves with how much was leased, at most `wei`, when that is on the disk: a lease that a crash made smaller would be overspent. */
+export async function takeLease(
+  db: Executor,
+  lease: { readonly id: string; readonly customerId: string; readonly wei: bigint; readonly ttlMs: number },
+): Promise<bigint> {
+  const answer = await db.execute(sql`select money_lease_take(${lease.id}, ${lease.customerId},
+    ${lease.wei.toString()}::text::numeric, ${lease.ttlMs}::bigint)::text as wei`)
+  return BigInt((answer as unknown as readonly { wei: string }[])[0]?.wei ?? '0')
+}
+
+/**
+ * Makes rows of reservations in memory, which are on the disk when it resolves, and with `ends` gives the lease back. False: there is no
+ * such lease (any more). Repeating it does no harm.
+ */
+export async function reserveLeased(
+  db: Executor,
+  lease: { readonly id: string; readonly customerId: string; readonly ends: boolean },
+  rows: readonly LeasedReserve[],
+  ttlMs: number,
+): Promise<boolean> {
+  const answer = await db.execute(sql`select money_lease_reserve(${lease.id}, ${lease.customerId}, ${lease.ends},
+    ${texts(rows.map(({ id }) => id))}, ${amounts(rows.map(({ amountWei }) => amountWei))},
+    ${texts(rows.map(({ entry }) => entry))}, ${ttlMs}::bigint) as there`)
+  return (answer as unknown as readonly { there: boolean }[])[0]?.there === true
+}
+
+export interface RenewedLease {
+  readonly id: string
+  /** False: it has ended. */
+  readonly there: boolean
+  readonly renewed: boolean
+  /** Somebody asks what is reserved. */
+  readonly recalled: boolean
+}
+
+/** Renews leases, but those that a charge holds: it renews them itself. */
+export async function renewLeases(
+  db: Executor,
+  ids: readonly string[],
+  ttlMs: number,
+): Promise<readonly RenewedLease[]> {
+  const rows = await db.execute(sql`
+    with held as (
+      select l.lease_id from money_leases l where l.lease_id = any (${texts(ids)}) for update skip locked
+    ), renewed as (
+      update money_leases l set ends_at = clock_timestamp() + ${ttlMs}::bigint * interval '1 ms'
+        from held h where l.lease_id = h.lease_id returning l.lease_id
+    )
+    select q.id, l.lease_id is not null as there, r.lease_id is not null as renewed,
+      coalesce(c.unleased_until > clock_timestamp(), false) as recalled
+    from unnest(${texts(ids)}) as q (id)
+    left join money_leases l on l.lease_id = q.id
+    left join renewed r on r.lease_id = q.id
+    left join customers c on c.customer_id = l.customer_id`)
+  return rows as unknown as readonly RenewedLease[]
+}
+
+/** Asks all holders to end their leases of this customer, and lets none begin for `pauseMs`. Resolves with how many there are. */
+export async function recallLeases(db: Executor, customerId: string, pauseMs: number): Promise<number> {
+  const answer = await db.execute(sql`select money_leases_recall(${customerId}, ${pauseMs}::bigint) as count`)
+  return (answer as unknown as readonly { count: number }[])[0]?.count ?? 0
+}
+
+/** Ends leases that nobody renewed and resolves with their number. */
+export async function endStaleLeases(db: Executor): Promise<number> {
+  const answer = await db.execute(sql`select money_leases_end(null) as count`)
+  return (answer as unknown as readonly { count: number }[])[0]?.count ?? 0
+}
+
+/** One statement and one commit for all charges with their receipts: all of them are charged, or none. Ids must differ. */
+export async function settleLeased(
+  db: Executor,
+  rows: readonly LeasedRow[],
+  receipts: readonly MarkedReceipt[],
+  ttlMs: number,
+): Promise<readonly LeasedOutcome[]> {
+  const answer = await db.execute(sql`select place, outcome from ledger_charge_leased(
+    ${texts(rows.map(({ leaseId }) => leaseId))}, ${ttlMs}::bigint, ${texts(rows.map(({ id }) => id))},
+    ${texts(rows.map(({ customer }) => customer))}, ${amounts(rows.map(({ reservedWei }) => reservedWei))},
+    ${amounts(rows.map(({ reservedAtMs }) => reservedAtMs))}, ${amounts(rows.map(({ chargedWei }) => chargedWei))},
+    ${amounts(rows.map(({ shareWei }) => shareWei))}, ${amounts(rows.map(({ feeWei }) => feeWei))},
+    ${texts(rows.map(({ receiptHash }) => receiptHash))}, ${texts(rows.map(({ node }) => node))},
+    ${texts(rows.map(({ kind }) => kind))}, ${texts(rows.map(({ reserve }) => reserve))},
+    ${texts(rows.map(({ debit }) => debit))}, ${texts(rows.map(({ release }) => release))},
+    ${texts(rows.map(({ payout }) => payout))}, ${texts(rows.map(({ fee }) => fee))},
+    ${JSON.stringify(receiptColumns(receipts))}::text::json)`)
+  return inOrder<LeasedOutcome>(rows.length, 'settled', answer)
+}
