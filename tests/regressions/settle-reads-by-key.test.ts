@@ -12,7 +12,9 @@ const openIndex = 'reservations_expires_at_index'
 
 test('§13: a charge finds its reservations by their ids and never reads the index of the open ones', async () => {
   const database = await testDatabase({ connectionsMax: 4 })
-  const ledger = new Ledger({ macs: testMacs, ...database, log: createLog('silent', () => {}) })
+  // Each reservation is a row.
+  const leases = { from: Number.POSITIVE_INFINITY }
+  const ledger = new Ledger({ macs: testMacs, ...database, log: createLog('silent', () => {}), leases })
   try {
     /** undefined: no such index. */
     const scans = async (index: string) => {

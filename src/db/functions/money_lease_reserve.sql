@@ -2,8 +2,8 @@
 -- they are like those that `ledger_reserve` makes. Sent again, it changes nothing. Answers whether the lease was there, with enough for them:
 -- one with less is older than its gateway believes, after a fail-over to a standby that was behind, and ends.
 CREATE OR REPLACE FUNCTION money_lease_reserve(p_lease text, p_customer text, p_end boolean, p_ids text[], p_amounts numeric[],
-  p_entries text[], p_ttl_ms bigint) RETURNS boolean
-LANGUAGE plpgsql AS $$
+  p_entries text[], p_ttl_ms bigint) RETURNS boolean LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   v_balance numeric; v_reserved numeric; v_left numeric; v_sum numeric; v_now timestamptz;
 BEGIN

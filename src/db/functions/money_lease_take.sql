@@ -7,7 +7,7 @@ DECLARE
   v_wei numeric; v_ends_at timestamptz;
 BEGIN
   IF NOT EXISTS (SELECT 1 FROM money_lease_start s WHERE s.begins_at <= clock_timestamp()) THEN RETURN 0; END IF;
-  SELECT least(p_wei, trunc((c.balance_wei - c.reserved_wei - c.leased_wei) / 2)) INTO v_wei FROM customers c
+  SELECT least(p_wei, div(c.balance_wei - c.reserved_wei - c.leased_wei, 2)) INTO v_wei FROM customers c
     WHERE c.customer_id = p_customer AND (c.unleased_until IS NULL OR c.unleased_until < clock_timestamp()) FOR UPDATE;
   IF v_wei IS NULL OR v_wei <= 0 THEN RETURN 0; END IF;
   v_ends_at := clock_timestamp() + p_ttl_ms * interval '1 ms';

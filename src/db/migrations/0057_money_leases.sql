@@ -436,8 +436,8 @@ END $$;
 -- they are like those that `ledger_reserve` makes. Sent again, it changes nothing. Answers whether the lease was there, with enough for them:
 -- one with less is older than its gateway believes, after a fail-over to a standby that was behind, and ends.
 CREATE OR REPLACE FUNCTION money_lease_reserve(p_lease text, p_customer text, p_end boolean, p_ids text[], p_amounts numeric[],
-  p_entries text[], p_ttl_ms bigint) RETURNS boolean
-LANGUAGE plpgsql AS $$
+  p_entries text[], p_ttl_ms bigint) RETURNS boolean LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   v_balance numeric; v_reserved numeric; v_left numeric; v_sum numeric; v_now timestamptz;
 BEGIN
@@ -482,7 +482,7 @@ DECLARE
   v_wei numeric; v_ends_at timestamptz;
 BEGIN
   IF NOT EXISTS (SELECT 1 FROM money_lease_start s WHERE s.begins_at <= clock_timestamp()) THEN RETURN 0; END IF;
-  SELECT least(p_wei, trunc((c.balance_wei - c.reserved_wei - c.leased_wei) / 2)) INTO v_wei FROM customers c
+  SELECT least(p_wei, div(c.balance_wei - c.reserved_wei - c.leased_wei, 2)) INTO v_wei FROM customers c
     WHERE c.customer_id = p_customer AND (c.unleased_until IS NULL OR c.unleased_until < clock_timestamp()) FOR UPDATE;
   IF v_wei IS NULL OR v_wei <= 0 THEN RETURN 0; END IF;
   v_ends_at := clock_timestamp() + p_ttl_ms * interval '1 ms';
