@@ -27,8 +27,9 @@ BEGIN
       ORDER BY l.customer_id, l.lease_id FOR UPDATE) l
     JOIN (SELECT q.lease, q.customer, sum(q.charged) AS charged FROM unnest(p_leases, p_customers, p_charged) AS q (lease, customer, charged)
       GROUP BY q.lease, q.customer) s ON s.lease = l.lease_id AND s.customer = l.customer_id;
+  -- By their keys, whatever size the table had when the plan was made: hence the OFFSET.
   SELECT array_agg(q.ord) INTO v_done FROM unnest(p_hashes) WITH ORDINALITY AS q (hash, ord)
-    JOIN receipt_rows r ON r.receipt_hash = q.hash WHERE r.billed;
+    CROSS JOIN LATERAL (SELECT r.billed FROM receipt_rows r WHERE r.receipt_hash = q.hash OFFSET 0) r WHERE r.billed;
   IF v_short IS NOT NULL THEN
     WITH l AS (DELETE FROM money_leases l WHERE l.lease_id = ANY (v_short) RETURNING l.customer_id, l.left_wei)
     UPDATE customers c SET leased_wei = c.leased_wei - s.wei

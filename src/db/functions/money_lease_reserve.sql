@@ -12,7 +12,7 @@ BEGIN
   SELECT l.left_wei INTO v_left FROM money_leases l WHERE l.lease_id = p_lease AND l.customer_id = p_customer FOR UPDATE;
   IF NOT FOUND THEN RETURN false; END IF;
   SELECT coalesce(sum(q.amount), 0) INTO v_sum FROM unnest(p_ids, p_amounts) AS q (id, amount)
-    WHERE NOT EXISTS (SELECT 1 FROM reservations o WHERE o.reservation_id = q.id);
+    WHERE (SELECT true FROM reservations o WHERE o.reservation_id = q.id) IS NULL;
   v_now := clock_timestamp();
   IF v_sum > v_left THEN
     DELETE FROM money_leases l WHERE l.lease_id = p_lease;
@@ -28,7 +28,7 @@ BEGIN
   END IF;
   WITH q AS MATERIALIZED (
     SELECT u.id, u.amount, u.entry, u.ord FROM unnest(p_ids, p_amounts, p_entries) WITH ORDINALITY AS u (id, amount, entry, ord)
-    WHERE NOT EXISTS (SELECT 1 FROM reservations o WHERE o.reservation_id = u.id)
+    WHERE (SELECT true FROM reservations o WHERE o.reservation_id = u.id) IS NULL
   ), o AS (
     INSERT INTO reservations (reservation_id, customer_id, amount_wei, created_at, expires_at)
       SELECT q.id, p_customer, q.amount, v_now, v_now + p_ttl_ms * interval '1 ms' FROM q

@@ -279,8 +279,9 @@ BEGIN
       ORDER BY l.customer_id, l.lease_id FOR UPDATE) l
     JOIN (SELECT q.lease, q.customer, sum(q.charged) AS charged FROM unnest(p_leases, p_customers, p_charged) AS q (lease, customer, charged)
       GROUP BY q.lease, q.customer) s ON s.lease = l.lease_id AND s.customer = l.customer_id;
+  -- By their keys, whatever size the table had when the plan was made: hence the OFFSET.
   SELECT array_agg(q.ord) INTO v_done FROM unnest(p_hashes) WITH ORDINALITY AS q (hash, ord)
-    JOIN receipt_rows r ON r.receipt_hash = q.hash WHERE r.billed;
+    CROSS JOIN LATERAL (SELECT r.billed FROM receipt_rows r WHERE r.receipt_hash = q.hash OFFSET 0) r WHERE r.billed;
   IF v_short IS NOT NULL THEN
     WITH l AS (DELETE FROM money_leases l WHERE l.lease_id = ANY (v_short) RETURNING l.customer_id, l.left_wei)
     UPDATE customers c SET leased_wei = c.leased_wei - s.wei
@@ -446,7 +447,7 @@ BEGIN
   SELECT l.left_wei INTO v_left FROM money_leases l WHERE l.lease_id = p_lease AND l.customer_id = p_customer FOR UPDATE;
   IF NOT FOUND THEN RETURN false; END IF;
   SELECT coalesce(sum(q.amount), 0) INTO v_sum FROM unnest(p_ids, p_amounts) AS q (id, amount)
-    WHERE NOT EXISTS (SELECT 1 FROM reservations o WHERE o.reservation_id = q.id);
+    WHERE (SELECT true FROM reservations o WHERE o.reservation_id = q.id) IS NULL;
   v_now := clock_timestamp();
   IF v_sum > v_left THEN
     DELETE FROM money_leases l WHERE l.lease_id = p_lease;
@@ -462,7 +463,7 @@ BEGIN
   END IF;
   WITH q AS MATERIALIZED (
     SELECT u.id, u.amount, u.entry, u.ord FROM unnest(p_ids, p_amounts, p_entries) WITH ORDINALITY AS u (id, amount, entry, ord)
-    WHERE NOT EXISTS (SELECT 1 FROM reservations o WHERE o.reservation_id = u.id)
+    WHERE (SELECT true FROM reservations o WHERE o.reservation_id = u.id) IS NULL
   ), o AS (
     INSERT INTO reservations (reservation_id, customer_id, amount_wei, created_at, expires_at)
       SELECT q.id, p_customer, q.amount, v_now, v_now + p_ttl_ms * interval '1 ms' FROM q
