@@ -5,6 +5,7 @@ import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
 import { testDatabase } from '../run/postgres.ts'
 import { turn } from '../run/turn.ts'
+import { waitUntil } from '../run/wait-until.ts'
 import { expectSound } from './groups.ts'
 import { chargeFor, fundedCustomer } from './ledger.ts'
 import { testMacs } from './receipt-macs.ts'
@@ -31,6 +32,8 @@ export interface ReadsSeen {
   readonly groups: number
 }
 
+/** Before so many reads there are charges under a lease for certain. */
+const leasedReads = 4
 const never = Number.POSITIVE_INFINITY
 
 /** Whether at some moment of the read just these slots were reserved. What is under way may be either. */
@@ -84,7 +87,16 @@ export async function readsWhilePaying({ clients, reads }: { clients: number; re
   }
   const load = Promise.all(Array.from({ length: Math.min(clients, slotsMax) }, (_, n) => client(n)))
   let recalls = 0
+  const leasedCharges = async () => {
+    const [row] = await database.sql<{ groups: number }[]>`
+      select count(reserve_seq)::int as groups from charge_groups where customer_id = ${id}`
+    return row?.groups ?? 0
+  }
   for (let read = 0; read < reads; read++) {
+    if (read < leasedReads) {
+      const charged = await leasedCharges()
+      await waitUntil('a charge under a lease', async () => (await leasedCharges()) > charged)
+    }
     const [before] = await database.sql<{ leased: boolean }[]>`
       select leased_wei > 0 as leased from customers where customer_id = ${id}`
     if (before?.leased === true) recalls++
@@ -108,9 +120,8 @@ export async function readsWhilePaying({ clients, reads }: { clients: number; re
   await load
   for (const ledger of ledgers) await ledger.stop()
   await expectSound(database)
-  const [row] = await database.sql<{ groups: number }[]>`
-    select count(reserve_seq)::int as groups from charge_groups where customer_id = ${id}`
+  const groups = await leasedCharges()
   for (const own of opened) await own.close()
   await database.drop()
-  return { reads, paid, recalls, groups: row?.groups ?? 0 }
+  return { reads, paid, recalls, groups }
 }

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { arrayOf } from '../../arrays.ts'
+import { arrayOf, arrayText } from '../../arrays.ts'
 import type { Executor } from '../../prepared.ts'
 import { inOrder, type SettleRow } from './ledger.ts'
 import { type MarkedReceipt, receiptColumns } from './receipts.ts'
@@ -30,7 +30,10 @@ export interface LeasedRow extends SettleRow {
 export type LeasedOutcome = 'settled' | 'unknown' | 'again'
 
 const texts = (values: readonly (string | null)[]) => arrayOf('text', values)
-const amounts = (values: readonly (bigint | number)[]) => arrayOf('numeric', values)
+const amounts = (values: readonly bigint[]) => arrayOf('numeric', values)
+const integers = (values: readonly number[]) => sql`${arrayText(values)}::text`
+/** Of ASCII. */
+const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
 
 /** Resolves with how much was leased, at most `wei`, when that is on the disk: a lease that a crash made smaller would be overspent. */
 export async function takeLease(
@@ -101,22 +104,67 @@ export async function endStaleLeases(db: Executor): Promise<number> {
   return (answer as unknown as readonly { count: number }[])[0]?.count ?? 0
 }
 
-/** One statement and one commit for all charges with their receipts: all of them are charged, or none. Ids must differ. */
+/** The charges of one lease in a call. */
+interface LeaseSums {
+  readonly leaseId: string
+  readonly customer: string
+  count: number
+  chargedWei: bigint
+  shareWei: bigint
+  feeWei: bigint
+}
+
+const orderOf = ({ customer, leaseId }: LeasedRow) => `${customer} ${leaseId}`
+
+/** Of each lease, in the order of the rows, which stand by customer and lease. */
+function sumsOf(rows: readonly LeasedRow[]): readonly LeaseSums[] {
+  const sums: LeaseSums[] = []
+  for (const { leaseId, customer, chargedWei, shareWei, feeWei } of rows) {
+    const last = sums.at(-1)
+    if (last?.leaseId !== leaseId) sums.push({ leaseId, customer, count: 1, chargedWei, shareWei, feeWei })
+    else {
+      last.count++
+      last.chargedWei += chargedWei
+      last.shareWei += shareWei
+      last.feeWei += feeWei
+    }
+  }
+  return sums
+}
+
+/**
+ * One statement and one commit for all charges with their receipts: all of them are charged, or none. Ids must differ. Outcomes are in
+ * the order of the rows.
+ */
 export async function settleLeased(
   db: Executor,
   rows: readonly LeasedRow[],
   receipts: readonly MarkedReceipt[],
   ttlMs: number,
 ): Promise<readonly LeasedOutcome[]> {
+  const keys = rows.map(orderOf)
+  const places = rows.map((_, at) => at).sort((a, b) => compare(keys[a] ?? '', keys[b] ?? ''))
+  const sorted = places.flatMap((at) => rows[at] ?? [])
+  const sums = sumsOf(sorted)
   const answer = await db.execute(sql`select place, outcome from ledger_charge_leased(
-    ${texts(rows.map(({ leaseId }) => leaseId))}, ${ttlMs}::bigint, ${texts(rows.map(({ id }) => id))},
-    ${texts(rows.map(({ customer }) => customer))}, ${amounts(rows.map(({ reservedWei }) => reservedWei))},
-    ${amounts(rows.map(({ reservedAtMs }) => reservedAtMs))}, ${amounts(rows.map(({ chargedWei }) => chargedWei))},
-    ${amounts(rows.map(({ shareWei }) => shareWei))}, ${amounts(rows.map(({ feeWei }) => feeWei))},
-    ${texts(rows.map(({ receiptHash }) => receiptHash))}, ${texts(rows.map(({ node }) => node))},
-    ${texts(rows.map(({ kind }) => kind))}, ${texts(rows.map(({ reserve }) => reserve))},
-    ${texts(rows.map(({ debit }) => debit))}, ${texts(rows.map(({ release }) => release))},
-    ${texts(rows.map(({ payout }) => payout))}, ${texts(rows.map(({ fee }) => fee))},
+    ${texts(sums.map(({ leaseId }) => leaseId))}, ${texts(sums.map(({ customer }) => customer))},
+    ${integers(sums.map(({ count }) => count))}::int[], ${amounts(sums.map(({ chargedWei }) => chargedWei))},
+    ${amounts(sums.map(({ shareWei }) => shareWei))}, ${amounts(sums.map(({ feeWei }) => feeWei))}, ${ttlMs}::bigint,
+    ${texts(sorted.map(({ id }) => id))}, ${integers(sorted.map(({ reservedAtMs }) => reservedAtMs))}::bigint[],
+    ${amounts(sorted.map(({ chargedWei }) => chargedWei))}, ${amounts(sorted.map(({ shareWei }) => shareWei))},
+    ${amounts(sorted.map(({ feeWei }) => feeWei))},
+    ${amounts(sorted.map(({ reservedWei, chargedWei }) => reservedWei - chargedWei))},
+    ${texts(sorted.map(({ receiptHash }) => receiptHash))}, ${texts(sorted.map(({ node }) => node))},
+    ${texts(sorted.map(({ kind }) => kind))}, ${texts(sorted.map(({ reserve }) => reserve))},
+    ${texts(sorted.map(({ debit }) => debit))},
+    ${texts(sorted.map(({ release, reservedWei, chargedWei }) => (reservedWei > chargedWei ? release : null)))},
+    ${texts(sorted.map(({ payout, shareWei }) => (shareWei > 0n ? payout : null)))},
+    ${texts(sorted.map(({ fee, feeWei }) => (feeWei > 0n ? fee : null)))},
     ${JSON.stringify(receiptColumns(receipts))}::text::json)`)
-  return inOrder<LeasedOutcome>(rows.length, 'settled', answer)
+  const outcomes = new Array<LeasedOutcome>(rows.length)
+  for (const [place, outcome] of inOrder<LeasedOutcome>(rows.length, 'settled', answer).entries()) {
+    const at = places[place]
+    if (at !== undefined) outcomes[at] = outcome
+  }
+  return outcomes
 }
