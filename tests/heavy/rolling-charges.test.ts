@@ -15,7 +15,7 @@ import { waitUntil } from '../support/run/wait-until.ts'
 
 /*
  * Paid load on two gateways of one database, the program of a release, which writes a row for each charge, and that of today, which writes
- * groups: through the migration, while either builds batches, and until the release has ended. `PENSTOCK_ROLLING_COMMIT` names another release.
+ * groups and leases money: through the migration, while either builds batches, and until the release has ended. `PENSTOCK_ROLLING_COMMIT` names another release.
  */
 const here = resolve(import.meta.dir, '../..')
 const kept = keptReleases().find((one) => one.name === 'aa044207')
@@ -127,6 +127,13 @@ suite(`charges through a rolling upgrade from ${release.commit.slice(0, 8)}${lac
     // While charges come the sums alone: the check of every row follows when they have ended.
     for (const gateway of [first, second])
       expect(await adminGet(asAdmin(gateway), '/v1/admin/ledger/proof')).toMatchObject(sound)
+    // As if the hour after the upgrade were over too early: the old one cannot spend what today's leases.
+    await sql`update money_lease_start set begins_at = 'epoch'`
+    await waitUntil('a charge under a lease', async () => {
+      const leased = await sql`select 1 from charge_groups where reserve_seq is not null limit 1`
+      return leased.length > 0
+    })
+    await Promise.all([onOld.more(100), onToday.more(100)])
     await onOld.stop()
     await first.stop()
     await onToday.more(100)
@@ -139,7 +146,8 @@ suite(`charges through a rolling upgrade from ${release.commit.slice(0, 8)}${lac
     expect([...answered].filter((hash) => !charged.has(hash))).toEqual([])
     const spent = debits.reduce((sum, { wei }) => sum + BigInt(wei), 0n)
     await waitUntil('nothing is reserved', async () => {
-      const [row] = await sql`select reserved_wei::text as wei from customers where customer_id = ${ada.id}`
+      const [row] =
+        await sql`select (reserved_wei + leased_wei)::text as wei from customers where customer_id = ${ada.id}`
       return row?.wei === '0'
     })
     const [account] = await sql`select balance_wei::text as wei from customers where customer_id = ${ada.id}`

@@ -84,15 +84,17 @@ export class MoneyLeases {
       })
     this.loops = [
       every(tickMs, 'money_leases_not_renewed', () => this.tick()),
-      every(sweepEveryMs, 'money_leases_not_ended', () => this.sweep()),
+      every(sweepEveryMs, 'money_leases_not_ended', async () => {
+        if (this.unlisten === null) await this.listen()
+        await this.sweep()
+      }),
     ]
   }
 
   /** Without the channel a recall is seen at the next tick. */
   async start(): Promise<void> {
     for (const each of this.loops) each.start()
-    const heard = (customerId: string) => void this.customers.get(customerId)?.end()
-    this.unlisten = await listenTo(this.options.sql, recallChannel, heard).catch(() => null)
+    await this.listen()
   }
 
   /** Gives all leases back, as far as the database answers; those that are left end by themselves. */
@@ -180,6 +182,11 @@ export class MoneyLeases {
     const lease = new CustomerLease(customerId, calls, this.terms, log, () => performance.now())
     this.customers.set(customerId, lease)
     return lease
+  }
+
+  private async listen(): Promise<void> {
+    const heard = (customerId: string) => void this.customers.get(customerId)?.end()
+    this.unlisten = await listenTo(this.options.sql, recallChannel, heard).catch(() => null)
   }
 
   private async tick(): Promise<void> {

@@ -7,7 +7,7 @@ test('§13: whatever two gateways do at once, with connections killed at any sta
   try {
     await fc.assert(
       fc.asyncProperty(histories, (history) => world.play(history)),
-      { numRuns: 25, endOnFailure: true },
+      { numRuns: 16, endOnFailure: true },
     )
   } finally {
     await world.close()

@@ -14,7 +14,7 @@ import { createLog } from '../../../src/log.ts'
 import { brokenRules } from '../../../src/machines/rules/books.ts'
 import { type TestDatabase, testDatabase } from '../run/postgres.ts'
 import { turn } from '../run/turn.ts'
-import { waitUntil } from '../run/wait-until.ts'
+import { waitFor, waitUntil } from '../run/wait-until.ts'
 import { expectSound } from './groups.ts'
 import { chargeFor, fundedCustomer } from './ledger.ts'
 import { testMacs } from './receipt-macs.ts'
@@ -47,6 +47,8 @@ export type History = readonly (readonly Step[])[]
 const customers = 3
 const creditWei = 500n
 const gateways = 2
+/** Longer than any wait: a lease that its gateway has forgotten is found. */
+const ttlMs = 3_600_000
 /** Of connections that nobody kills. */
 const watcherName = 'watcher'
 
@@ -190,7 +192,7 @@ export class HistoryWorld {
       url: `${this.database.url}${this.database.url.includes('?') ? '&' : '?'}application_name=${application}`,
       connectionsMax: 3,
     })
-    const ledger = new Ledger({ macs: testMacs, ...opened, log, groupFrom: 2, leases: { from: 2 } })
+    const ledger = new Ledger({ macs: testMacs, ...opened, log, groupFrom: 2, leases: { from: 2, ttlMs } })
     const { promise, resolve } = Promise.withResolvers<'crashed'>()
     return { ledger, opened, application, crashed: promise, crash: () => resolve('crashed') }
   }
@@ -221,12 +223,7 @@ export class HistoryWorld {
     for (const [at, id] of ids.entries()) {
       const balance = this.balances.get(id) ?? 0n
       const [{ ledger }, { ledger: other }] = [this.at(at), this.at(at + 1)]
-      if (balance > 0n) {
-        const last = await this.untilDone(() =>
-          ledger.reserve({ id: newId('req'), customerId: id, amountWei: balance }),
-        )
-        await ledger.settle(last, chargeFor(id, 0n))
-      }
+      if (balance > 0n) await this.spendable(ledger, id, balance)
       for (const one of [ledger, other]) {
         const row = await this.untilDone(() => one.account(id))
         expect([row?.balanceWei, row?.reservedWei, row?.leasedWei]).toEqual([balance, 0n, 0n])
@@ -235,13 +232,29 @@ export class HistoryWorld {
     await this.watcher.sql`update customers set unleased_until = null`
   }
 
+  /** What is given up only now, because its connection was killed, is free in a moment. */
+  private async spendable(ledger: Ledger, customerId: string, amountWei: bigint): Promise<void> {
+    const look = async () => {
+      await this.watcher.sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`
+      for (const one of this.gateways) await this.untilDone(() => one.ledger.sweep())
+      return ledger.reserve({ id: newId('req'), customerId, amountWei }).catch((error: unknown) => {
+        if (error instanceof Problem) return null
+        throw error
+      })
+    }
+    const all = await waitFor('all of a balance can be spent', look)
+    await ledger.settle(all, chargeFor(customerId, 0n))
+  }
+
   /** What a crashed gateway had sent is on the books or not, once its connections are gone. */
   private async hearTheDead(): Promise<void> {
     if (this.dead.length === 0) return
     const names = this.dead.splice(0).map(({ application }) => application)
     await waitUntil('no statement of a gateway that crashed', async () => {
-      const left = await this.watcher
-        .sql`select 1 from pg_stat_activity where application_name in ${this.watcher.sql(names)}`
+      // One that it listens on has no statement.
+      const left = await this.watcher.sql`select pg_terminate_backend(pid) from pg_stat_activity
+        where application_name in ${this.watcher.sql(names)} and state = 'idle'
+        union all select true from pg_stat_activity where application_name in ${this.watcher.sql(names)}`
       return left.length === 0
     })
     for (const { hash, customerId, wei, held } of this.unheard.splice(0)) {
