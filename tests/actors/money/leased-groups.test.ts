@@ -1,0 +1,130 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { settlementOf } from '../../../src/actors/money/charge.ts'
+import {
+  endStaleLeases,
+  type LeasedRow,
+  recallLeases,
+  reserveLeased,
+  settleLeased,
+  takeLease,
+} from '../../../src/db/queries/money/leases.ts'
+import { newId } from '../../../src/ids.ts'
+import { entriesOf, expectSound, groupsOf } from '../../support/money/groups.ts'
+import { chargeFor, fundedCustomer } from '../../support/money/ledger.ts'
+import { testMacs } from '../../support/money/receipt-macs.ts'
+import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+
+const credit = 10_000n
+const ttlMs = 60_000
+let database: TestDatabase
+beforeAll(async () => {
+  database = await testDatabase({ connectionsMax: 4 })
+})
+afterAll(async () => {
+  await expectSound(database)
+  await database.drop()
+})
+
+/** A charge of 60 of 100 wei under this lease, with its receipt. */
+function work(customerId: string, leaseId: string) {
+  const reservation = { id: newId('req'), customerId, amountWei: 100n }
+  const { row, receipt } = settlementOf(reservation, chargeFor(customerId, 60n), testMacs)
+  if (receipt === null) throw new Error('no receipt')
+  const leased: LeasedRow = {
+    ...row,
+    leaseId,
+    customer: customerId,
+    reservedWei: 100n,
+    reservedAtMs: Date.now(),
+    reserve: newId('led'),
+  }
+  return { row: leased, receipt }
+}
+
+const send = (all: readonly ReturnType<typeof work>[]) =>
+  settleLeased(
+    database.db,
+    all.map(({ row }) => row),
+    all.map(({ receipt }) => receipt),
+    ttlMs,
+  )
+
+async function leaseOf(customerId: string, wei: bigint): Promise<string> {
+  const id = newId('mls')
+  expect(await takeLease(database.db, { id, customerId, wei, ttlMs })).toBe(wei)
+  return id
+}
+
+async function amounts(customerId: string) {
+  const [row] = await database.sql`select balance_wei::int as balance, reserved_wei::int as reserved,
+    leased_wei::int as leased from customers where customer_id = ${customerId}`
+  return row
+}
+
+test('§13: charges under leases that are sent again, in any composition, are charged once', async () => {
+  const [ada, bob] = [await fundedCustomer(database, credit), await fundedCustomer(database, credit)]
+  const [ofAda, ofBob] = [await leaseOf(ada, 1_000n), await leaseOf(bob, 1_000n)]
+  const [a, b, c] = [work(ada, ofAda), work(ada, ofAda), work(ada, ofAda)]
+  const [d, gone] = [work(bob, ofBob), work(bob, newId('mls'))]
+  expect(await send([d, a, b])).toEqual(['settled', 'settled', 'settled'])
+  expect(await send([b, a, d])).toEqual(['settled', 'settled', 'settled'])
+  expect(await send([gone, c, b])).toEqual(['unknown', 'again', 'settled'])
+  expect(await amounts(ada)).toEqual({ balance: 9_880, reserved: 0, leased: 880 })
+  expect(await send([c])).toEqual(['settled'])
+  expect(await amounts(ada)).toEqual({ balance: 9_820, reserved: 0, leased: 820 })
+  expect(await amounts(bob)).toEqual({ balance: 9_940, reserved: 0, leased: 940 })
+  expect((await groupsOf(database, ada)).map(({ rows }) => rows)).toEqual([2, 1])
+  const kinds = (await entriesOf(database, ada)).map(({ kind }) => kind)
+  expect(kinds).toEqual(['admin_credit', ...[1, 2, 3].flatMap(() => ['reserve', 'debit', 'release'])] as typeof kinds)
+})
+
+test('§13: a charge that is there twice, or is no sum of share and fee, or is more than its reserve, undoes its call', async () => {
+  const id = await fundedCustomer(database, credit)
+  const lease = await leaseOf(id, 1_000n)
+  const [a, b] = [work(id, lease), work(id, lease)]
+  const refused = { cause: { code: '23514' } }
+  await expect(send([a, b, a])).rejects.toMatchObject(refused)
+  await expect(send([b, { ...a, row: { ...a.row, feeWei: a.row.feeWei + 1n } }])).rejects.toMatchObject(refused)
+  await expect(send([b, { ...a, row: { ...a.row, reservedWei: 59n } }])).rejects.toMatchObject(refused)
+  expect(await amounts(id)).toEqual({ balance: 10_000, reserved: 0, leased: 1_000 })
+  expect(await send([a, b])).toEqual(['settled', 'settled'])
+})
+
+test('§13: reservations of a lease become rows once, however often they are sent', async () => {
+  const id = await fundedCustomer(database, credit)
+  const leaseId = await leaseOf(id, 1_000n)
+  const rows = [1, 2].map(() => ({ id: newId('req'), amountWei: 100n, entry: newId('led') }))
+  const one = { id: leaseId, customerId: id, ends: false }
+  for (let time = 0; time < 2; time++) {
+    expect(await reserveLeased(database.db, one, rows.slice(0, 1), ttlMs)).toBe(true)
+    expect(await amounts(id)).toEqual({ balance: 10_000, reserved: 100, leased: 900 })
+  }
+  expect(await reserveLeased(database.db, { ...one, ends: true }, rows, ttlMs)).toBe(true)
+  expect(await reserveLeased(database.db, { ...one, ends: true }, rows, ttlMs)).toBe(false)
+  expect(await amounts(id)).toEqual({ balance: 10_000, reserved: 200, leased: 0 })
+})
+
+test('§13: at most half of what is available is leased, none while somebody wants to know, and nothing is leased twice', async () => {
+  const id = await fundedCustomer(database, 1_001n)
+  const lease = { id: newId('mls'), customerId: id, wei: 10_000n, ttlMs }
+  expect(await takeLease(database.db, lease)).toBe(500n)
+  expect(await takeLease(database.db, lease)).toBe(250n)
+  expect(await amounts(id)).toEqual({ balance: 1_001, reserved: 0, leased: 750 })
+  expect(await recallLeases(database.db, id, 60_000)).toBe(1)
+  expect(await takeLease(database.db, lease)).toBe(0n)
+  await database.sql`update money_leases set ends_at = now() - interval '1 s' where customer_id = ${id}`
+  expect(await endStaleLeases(database.db)).toBe(1)
+  expect(await recallLeases(database.db, id, 60_000)).toBe(0)
+  expect(await amounts(id)).toEqual({ balance: 1_001, reserved: 0, leased: 0 })
+})
+
+test('§13: a group of charges under a lease is never changed, not its reserves either', async () => {
+  const id = await fundedCustomer(database, credit)
+  const lease = await leaseOf(id, 1_000n)
+  await send([work(id, lease)])
+  for (const change of ['reserve_ids = null', 'reserve_seq = null', 'reserved_at_ms = array[0]']) {
+    await expect(
+      database.sql.unsafe(`update charge_groups set ${change} where customer_id = '${id}'`),
+    ).rejects.toMatchObject({ code: '23001' })
+  }
+})
