@@ -14,7 +14,7 @@ import {
   takeLease,
 } from '../../db/queries/money/leases.ts'
 import type { MarkedReceipt } from '../../db/queries/money/receipts.ts'
-import { waitAtMost } from '../../deadline.ts'
+import { waitAtMost, within } from '../../deadline.ts'
 import { type Loop, loop } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import { secondMs } from '../../time.ts'
@@ -42,6 +42,7 @@ const termsDefault: LeaseTerms = { from: 9, ttlMs: 30 * secondMs, idleMs: 2 * se
 const customersMax = 50_000
 const tickMs = secondMs
 const sweepEveryMs = 5 * secondMs
+/** Longer than a statement may take: a query may never settle. */
 const answerMsMax = 20 * secondMs
 const endWaitMs = 5 * secondMs
 /** After somebody asked what is reserved, its reservations are rows for so long. */
@@ -142,13 +143,13 @@ export class MoneyLeases {
    */
   async recall(customerId: string, waitMs = refusalWaitMs): Promise<boolean> {
     const untilMs = performance.now() + waitMs
-    let left = await recallLeases(this.statements, customerId, pauseMs)
+    let left = await this.ask(customerId)
     const own = this.customers.get(customerId)?.end()
     if (left === 0 && own === undefined) return false
     if (own !== undefined) await waitAtMost(waitMs, own)
     for (let ms = looks.firstMs; left > 0 && performance.now() < untilMs; ms = Math.min(ms * 2, looks.maxMs)) {
       await Bun.sleep(ms)
-      left = await recallLeases(this.statements, customerId, pauseMs)
+      left = await this.ask(customerId)
     }
     return true
   }
@@ -171,13 +172,17 @@ export class MoneyLeases {
     return this.settles.counts()
   }
 
+  private ask(customerId: string): Promise<number> {
+    return within(answerMsMax, recallLeases(this.statements, customerId, pauseMs))
+  }
+
   private open(customerId: string): CustomerLease {
     const { log, retried, staleMs } = this.options
     const calls = {
       take: (id: string, customer: string, wei: bigint) =>
-        takeLease(this.statements, { id, customerId: customer, wei, ttlMs: this.terms.ttlMs }),
+        within(answerMsMax, takeLease(this.statements, { id, customerId: customer, wei, ttlMs: this.terms.ttlMs })),
       makeRows: (...[lease, rows]: Parameters<ConstructorParameters<typeof CustomerLease>[1]['makeRows']>) =>
-        retried(() => reserveLeased(this.statements, lease, rows, staleMs)),
+        retried(() => within(answerMsMax, reserveLeased(this.statements, lease, rows, staleMs))),
     }
     const lease = new CustomerLease(customerId, calls, this.terms, log, () => performance.now())
     this.customers.set(customerId, lease)
