@@ -212,7 +212,6 @@ UNION ALL
     LATERAL unnest(g.charged_wei, g.released_wei, g.reserved_at_ms) WITH ORDINALITY u(charged, released, reserved_at_ms, place)
   WHERE g.reserve_seq IS NOT NULL;
 --> statement-breakpoint
--- FUNCTIONS
 -- The constraint of `charge_groups`, as one call: the server reads the text of each constraint anew for every statement, which
 -- was two fifths of what a group of eight costs. Every column has one element for each charge, every sum is that of its
 -- column, no sum is negative, every entry has its number, and what a row is known by is in it.
