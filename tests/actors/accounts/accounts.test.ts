@@ -52,8 +52,8 @@ test('§4: a customer is made with a token and a webhook secret, shown once and 
   expect(made.webhookSecret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
   expect(Object.keys(made.customer).sort()).toEqual(
     [
-      ...['accountStatus', 'balanceWei', 'createdAt', 'customerId', 'displayName', 'gatewayPolicy', 'reservedWei'],
-      'revision',
+      ...['accountStatus', 'balanceWei', 'createdAt', 'customerId', 'displayName', 'gatewayPolicy'],
+      ...['leasedWei', 'reservedWei', 'revision', 'unleasedUntil'],
     ].sort(),
   )
   expect(made.customer).toMatchObject({ displayName: 'Ä & Co', accountStatus: 'active', balanceWei: 0n })

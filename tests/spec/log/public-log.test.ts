@@ -13,6 +13,7 @@ import { json, startTestGateway, type TestGateway } from '../../support/gateways
 import { insertGroup, insertReceipts } from '../../support/money/insert-receipts.ts'
 import { payFor } from '../../support/money/money.ts'
 import { markOf } from '../../support/money/receipt-macs.ts'
+import { waitFor } from '../../support/run/wait-until.ts'
 
 let gateway: TestGateway
 beforeAll(async () => {
@@ -214,11 +215,14 @@ test('§31: two gateways on one database sequence everything once', async () => 
   await Promise.all(
     Array.from({ length: 40 }, (_, at) => insertReceipts(one.database, rows.slice(at * 10, at * 10 + 10))),
   )
-  await Promise.all([one.gateway.sequencer.catchUp(), two.gateway.sequencer.catchUp()])
-  await one.gateway.sequencer.catchUp()
-  const logged = await one.database.db.execute<{ hash: string }>(
-    sql`select hash from log_contents where kind = 'receipt' order by entry_index`,
-  )
+  const logged = await waitFor('all of them are in the log', async () => {
+    // One that finds the other at it leaves it to that one.
+    await Promise.all([one.gateway.sequencer.catchUp(), two.gateway.sequencer.catchUp()])
+    const found = await one.database.db.execute<{ hash: string }>(
+      sql`select hash from log_contents where kind = 'receipt' order by entry_index`,
+    )
+    return found.length < rows.length ? null : found
+  })
   expect(logged.map(({ hash }) => hash).sort()).toEqual(rows.map(({ hash }) => hash).sort())
   await two.stop()
   await one.stop()
