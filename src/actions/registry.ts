@@ -52,6 +52,7 @@ import { drainNode } from './nodes/drain.ts'
 import { enrollNode } from './nodes/enroll.ts'
 import { nodeList } from './nodes/list.ts'
 import { loadModel } from './nodes/load.ts'
+import { readModelLogs } from './nodes/logs.ts'
 import { probeNode } from './nodes/probe.ts'
 import { registerNode } from './nodes/register.ts'
 import { resumeNode } from './nodes/resume.ts'
@@ -126,6 +127,7 @@ const registry = [
   pullModel,
   cancelPull,
   pullList,
+  readModelLogs,
   probeNode,
   discoverNodes,
   nodeList,

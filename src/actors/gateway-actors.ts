@@ -30,6 +30,7 @@ import { createMoney } from './gateway-money.ts'
 import { createOperators, oidcSources } from './gateway-operators.ts'
 import { createFailedLogins } from './limits/failed-logins.ts'
 import { GatewayLimits } from './limits/limits.ts'
+import { ModelLogs } from './loading/model-logs.ts'
 import { ModelWishes } from './loading/model-wishes.ts'
 import { OwnModels } from './loading/own-models.ts'
 import { Rouser } from './loading/rouser.ts'
@@ -214,6 +215,7 @@ function createPool(
   const rouser = new Rouser({ servers, router })
   const demands = new ModelDemands(() => router.table())
   const modelWishes = new ModelWishes({ db, trail: audit, pool, router, servers })
+  const modelLogs = new ModelLogs({ db, trail: audit, pool, router, log })
   const ownModels = new OwnModels(servers)
   const nodeSleeps = new NodeSleeps({ config, db, trail: audit, pool, router, waker, changedHere })
   const nodePulls = new NodePulls({ db, trail: audit, pool, router })
@@ -238,6 +240,7 @@ function createPool(
     localNodes,
     demands,
     modelWishes,
+    modelLogs,
     ownModels,
   }
 }

@@ -33,6 +33,7 @@ import type { PrivateJobs } from './jobs/private-jobs.ts'
 import type { Webhooks, WebhookWorld } from './jobs/webhooks.ts'
 import type { FailedLogins } from './limits/failed-logins.ts'
 import type { GatewayLimits } from './limits/limits.ts'
+import type { ModelLogs } from './loading/model-logs.ts'
 import type { ModelWishes } from './loading/model-wishes.ts'
 import type { BooksCheck } from './log/books-check.ts'
 import type { Cosigning } from './log/cosigning.ts'
@@ -94,6 +95,7 @@ export interface GatewayHandle {
   checkAuditChains(): Promise<ChainReport>
   readonly pool: PoolAdmin
   readonly modelWishes: ModelWishes
+  readonly modelLogs: ModelLogs
   /** Operators send nodes to sleep, and wake them. */
   readonly nodeSleeps: NodeSleeps
   /** Operators have agents fetch models. */

@@ -13,9 +13,10 @@ import { RequestLine } from './request-line.ts'
 import { baseHeaders, clientClosedStatus, toldByAgent } from './rerank/answers.ts'
 import { nodeSealedRoute, nodeSealedUsageRoute } from './sealed/sealed-routes.ts'
 
-export const modelWishRoutes = {
+export const modelRoutes = {
   load: `${nodeModelsPath}/:model/load`,
   unload: `${nodeModelsPath}/:model/unload`,
+  logs: `${nodeModelsPath}/:model/logs`,
 } as const
 
 export const nodePullCancelRoute = `${nodePullsPath}/:pull/cancel`
@@ -33,7 +34,7 @@ const forGatewayAlone: ReadonlySet<string> = new Set([
   witnessPath,
   nodePullsPath,
   nodePullCancelRoute,
-  ...Object.values(modelWishRoutes),
+  ...Object.values(modelRoutes),
 ])
 
 type Refuse = (problem: Problem, requestId: string) => Response

@@ -7,7 +7,6 @@ import { ConnectionClock, idleSeconds } from '../listener/connection-clock.ts'
 import { frontDoor } from '../listener/front-door.ts'
 import { pathOf } from '../listener/request-target.ts'
 import { failureName, type Log } from '../log.ts'
-import type { ModelWishName } from '../polling/tell-runtime.ts'
 import { parseJson, readJsonText } from '../protocol/json/json-body.ts'
 import { witnessBytesMax } from '../protocol/log/witnessing.ts'
 import { isNonce } from '../protocol/signing/signatures.ts'
@@ -16,7 +15,7 @@ import { nodeModelsPath, nodeSleepPath, nodeStatusPath, nodeWakePath } from '../
 import { nodePullsPath } from '../protocol/wire/nodes/pulls.ts'
 import { nodeTokensPath } from '../protocol/wire/nodes/tokens.ts'
 import { signedBody } from './access/signed-body.ts'
-import { answered, asOpenAi, asProblem, modelWishRoutes, nodePullCancelRoute } from './answered-route.ts'
+import { answered, asOpenAi, asProblem, modelRoutes, nodePullCancelRoute } from './answered-route.ts'
 import { type AttestationParts, answerAttestation, nodeAttestationRoute } from './attestation/attestation-route.ts'
 import { answerChat, type ChatRouteParts, listModels, nodeChatRoute, nodeModelsRoute } from './chat/chat-routes.ts'
 import { answerCommand, commandBodyBytesMax, nodeCommandRoute } from './commands/command-routes.ts'
@@ -29,7 +28,7 @@ import { logEnd, RequestLine } from './request-line.ts'
 import { baseHeaders } from './rerank/answers.ts'
 import type { Reranker } from './rerank/rerank.ts'
 import { rerankRoutes } from './rerank/rerank-routes.ts'
-import { answerModelWish, modelWishBytesMax } from './runtimes/model-routes.ts'
+import { answerModelLog, answerModelWish, modelWishBytesMax } from './runtimes/model-routes.ts'
 import {
   answerSealed,
   answerSealedUsage,
@@ -102,14 +101,12 @@ async function commandResponse(parts: OpenParts, request: Request): Promise<Resp
   )
 }
 
-/** Only the gateway may ask for a model in memory; programs on this computer ask by calling it. */
-async function modelWishResponse(
-  parts: OpenParts,
-  request: Request,
-  wish: ModelWishName,
-  id: string,
-): Promise<Response> {
-  return answerModelWish(parts.runtimes, wish, id, await signedBody(parts, request, modelWishBytesMax))
+type ModelVerb = keyof typeof modelRoutes
+
+/** Only the gateway may ask for a model in memory; programs on this computer ask by calling it. It alone reads logs. */
+async function modelResponse(parts: OpenParts, request: Request, verb: ModelVerb, id: string): Promise<Response> {
+  const body = await signedBody(parts, request, modelWishBytesMax)
+  return verb === 'logs' ? answerModelLog(parts.runtimes, id, body) : answerModelWish(parts.runtimes, verb, id, body)
 }
 
 /** While the computer sleeps or its owner needs it, nothing new comes from the gateway; programs of the computer are served. */
@@ -143,7 +140,7 @@ function isKnown({ credentials }: NodeAppParts, request: Request): boolean {
 }
 
 /** The gateway encodes the id of a model that it wants in memory. */
-const wishPath = new RegExp(`^${nodeModelsPath}/([^/]+)/(?:load|unload)$`)
+const wishPath = new RegExp(`^${nodeModelsPath}/([^/]+)/(?:load|unload|logs)$`)
 
 function door(parts: NodeAppParts) {
   const refuse = (request: Request, problem: Problem) => {
@@ -175,8 +172,8 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
       refuseWork(parts, request)
       return answerChat(open, request, requestId)
     })
-  const modelWish = (request: Request, wish: ModelWishName, id: string) =>
-    answered(parts, modelWishRoutes[wish], request, asProblem, () => modelWishResponse(open, request, wish, id))
+  const model = (request: Request, verb: ModelVerb, id: string) =>
+    answered(parts, modelRoutes[verb], request, asProblem, () => modelResponse(open, request, verb, id))
   const { enter, adapter, isCanonical, refuseAmbiguous } = door(parts)
   const app: AnyElysia = new Elysia({
     adapter,
@@ -204,10 +201,9 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     .put(nodeCommandRoute, ({ request }) => command(request), { parse: 'none' })
     .get(nodeCommandRoute, ({ request }) => command(request))
     .delete(nodeCommandRoute, ({ request }) => command(request), { parse: 'none' })
-    .post(modelWishRoutes.load, ({ request, params }) => modelWish(request, 'load', params.model), { parse: 'none' })
-    .post(modelWishRoutes.unload, ({ request, params }) => modelWish(request, 'unload', params.model), {
-      parse: 'none',
-    })
+    .post(modelRoutes.load, ({ request, params }) => model(request, 'load', params.model), { parse: 'none' })
+    .post(modelRoutes.unload, ({ request, params }) => model(request, 'unload', params.model), { parse: 'none' })
+    .post(modelRoutes.logs, ({ request, params }) => model(request, 'logs', params.model), { parse: 'none' })
     .post(
       witnessPath,
       ({ request }) => answered(parts, witnessPath, request, asProblem, () => witnessResponse(open, request)),

@@ -12,7 +12,7 @@ describe.skipIf(!hasBrowser)('§37: the plan of the memory on the page', () => {
   beforeAll(async () => {
     pool = await startPlannedPool('advise', [
       scriptModel('a', { 'load-ms': '800', 'answer-ms': '600' }),
-      scriptModel('b', {}, { pinned: true }),
+      scriptModel('b', {}, { pinned: true, logs: true }),
     ])
     for (let call = 0; call < 4; call++) expect(await pool.ask('a')).toBe(200)
     await pool.tell('unload', 'a')
@@ -46,6 +46,31 @@ describe.skipIf(!hasBrowser)('§37: the plan of the memory on the page', () => {
       expect(events[0]).toMatchObject({ actor_type: 'admin_token', reason: 'as planned', metadata: { model: 'a' } })
       await page.getByText('Everything is where it should be').waitFor()
       expect(console.faults).toEqual([])
+    },
+    testLimitMs,
+  )
+
+  test(
+    'beside each model of an agent stands a button for its log, which says why there is none to read',
+    async () => {
+      const console = await openConsole(browser, pool.gateway.url)
+      const { page } = console
+      await console.signIn(pool.gateway.tokens.operator)
+      await console.show('Pool')
+      await page.getByRole('button', { name: 'test machine', exact: true }).click()
+      const read = async (model: string) => {
+        await page.getByRole('button', { name: `Log ${model} on test machine` }).click()
+        await page.getByRole('dialog').getByLabel('Reason').fill('it is slow')
+        await page.getByRole('dialog').getByRole('button', { name: 'Read', exact: true }).click()
+      }
+      await read('a')
+      await page.getByRole('alert').getByText('The owner of the node lets nobody read this').waitFor()
+      await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+      await read('b')
+      expect(await page.getByRole('dialog').locator('code').textContent()).toBe('b listens')
+      await page.getByRole('heading', { name: 'What the server of b on test machine wrote last' }).waitFor()
+      expect(await console.violations()).toEqual([])
+      await page.getByRole('dialog').getByRole('button', { name: 'Done' }).click()
     },
     testLimitMs,
   )

@@ -21,6 +21,8 @@ export interface ActionForm {
   readonly undo?: string
   /** What the answer shows only once: a label by its member. */
   readonly shows?: Readonly<Record<string, string>>
+  /** What the answer shows, and would show again: a label by its member. */
+  readonly reads?: Readonly<Record<string, string>>
   /** The members of the body that are typed, by their labels; the row gives the others. Absent: all are typed. */
   readonly labels?: Readonly<Record<string, string>>
   /** On its button. Absent: the verb. */

@@ -3,6 +3,12 @@ import { defineAction } from '../frame/define-action.ts'
 import type { ActionForm } from '../frame/form.ts'
 import { nodeOperand, tag } from './node.ts'
 
+export const modelOperand = {
+  name: 'MODEL',
+  is: 'model',
+  about: 'The model id that clients use, or the node’s own name for it',
+} as const
+
 interface Wished<W extends 'load' | 'unload'> {
   readonly wish: W
   readonly summary: string
@@ -29,10 +35,7 @@ export const wishModel = <const W extends 'load' | 'unload'>({ wish, summary, ab
     command: {
       words: `models ${wish}`,
       about,
-      operands: [
-        nodeOperand,
-        { name: 'MODEL', is: 'model', about: 'The model id that clients use, or the node’s own name for it' },
-      ],
+      operands: [nodeOperand, modelOperand],
       prints,
     },
     form: { ...form, on: 'model of a node', labels: {} },

@@ -23,6 +23,16 @@ const refusalWaitMs = 2 * secondMs
 export const cannotBeTold = () => new Problem('invalid_state', { detail: 'The server of this model cannot be told' })
 export const wouldNot = () => new Problem('upstream_error', { detail: 'The server of this model would not' })
 
+/** The route of a model on a node, by the node's name of it or a client's. Throws `model_not_found`. */
+export function routeOn(router: PoolRouter, nodeId: string, modelId: string): Route {
+  const { routes, latest } = router.table()
+  const here = (route: Route) => route.nodeId === nodeId
+  const named = ({ modelNames, upstreamModelId }: Route) => upstreamModelId === modelId || modelNames.includes(modelId)
+  const route = routes.find((each) => here(each) && named(each)) ?? latest.get(modelId)?.find(here)
+  if (route === undefined) throw new Problem('model_not_found', { param: 'model' })
+  return route
+}
+
 /** Operators bring models into the memory of nodes, and let them go (§30). */
 export class ModelWishes {
   constructor(private readonly options: ModelWishesOptions) {}
@@ -34,12 +44,7 @@ export class ModelWishes {
   async tell(audit: AuditContext, nodeId: string, wish: ModelWishName, modelId: string): Promise<void> {
     const { db, trail, pool, router, servers } = this.options
     const row = await pool.node(nodeId)
-    const { routes, latest } = router.table()
-    const here = ({ nodeId: at }: Route) => at === row.nodeId
-    const named = ({ modelNames, upstreamModelId }: Route) =>
-      upstreamModelId === modelId || modelNames.includes(modelId)
-    const route = routes.find((each) => here(each) && named(each)) ?? latest.get(modelId)?.find(here)
-    if (route === undefined) throw new Problem('model_not_found', { param: 'model' })
+    const route = routeOn(router, row.nodeId, modelId)
     if (!servers.canTell(route)) throw cannotBeTold()
     // The event stands before the deed: nothing is told without one.
     const metadata = { model: route.upstreamModelId }

@@ -86,6 +86,8 @@ export interface Act {
   readonly check?: (values: Values, signal: AbortSignal) => Promise<Verdict> | null
   readonly run: (values: Values, send: Send) => Promise<unknown>
   readonly shows?: (answer: never) => readonly Shown[]
+  /** What it shows can be asked for again. Absent: it is shown this once. */
+  readonly again?: true
   /** `rack-1 gets no new work.` */
   readonly done: string
   /** What of it was refused, and how to do it still, while the rest stands; null: nothing. */

@@ -29,10 +29,16 @@ function bodyOf({ members, fields }: ConsoleForm, row: Row, values: Values): Row
     : Object.fromEntries(members.flatMap((name) => (given[name] === undefined ? [] : [[name, given[name]]])))
 }
 
+/** Members of an answer by their labels; a list has a line for each of its texts. */
+const shownOf =
+  (labels: Readonly<Record<string, string>>) =>
+  (answer: Row): readonly Shown[] =>
+    Object.entries(labels).map(([member, label]) => ({ label, text: [answer[member]].flat().join('\n') }))
+
 /** The act of an action on a row. */
 export function actOn(action: string, row: Row): Act {
   const form = formOf(action)
-  const { verb, button, method, fields, undo, shows, confirm, destroys } = form
+  const { verb, button, method, fields, undo, shows, reads, confirm, destroys } = form
   const text = (words: string) => filled(words, row)
   return {
     actions: [action],
@@ -48,12 +54,8 @@ export function actOn(action: string, row: Row): Act {
       const body = bodyOf(form, row, values)
       return send({ action, method, path, ...(body === undefined ? {} : { body }) })
     },
-    ...(shows === undefined
-      ? {}
-      : {
-          shows: (answer: Row): readonly Shown[] =>
-            Object.entries(shows).map(([member, label]) => ({ label, text: String(answer[member]) })),
-        }),
+    ...(shows === undefined ? {} : { shows: shownOf(shows) }),
+    ...(reads === undefined ? {} : { shows: shownOf(reads), again: true }),
     done: text(form.done),
     ...(undo === undefined ? {} : { undo: () => actOn(undo, row) }),
   }

@@ -26,7 +26,11 @@ function Opened({ act, opening }: { act: Act; opening: number }) {
   }
   return (
     <dialog ref={dialog} onCancel={leaving} onClose={closed} aria-labelledby="act-title" aria-describedby="act-about">
-      {form.shown.length > 0 ? <Once form={form} close={close} /> : <Asking act={act} form={form} close={close} />}
+      {form.shown.length > 0 ? (
+        <Answer act={act} form={form} close={close} />
+      ) : (
+        <Asking act={act} form={form} close={close} />
+      )}
     </dialog>
   )
 }
@@ -177,11 +181,14 @@ function Brought({ form, first }: { form: Form; first: boolean }) {
   )
 }
 
-function Once({ form: { shown, lacking }, close }: { form: Form; close: () => void }) {
+const once = { title: 'Shown only this once', about: 'Keep it where you keep passwords. Nobody can show it again.' }
+
+function Answer({ act, form: { shown, lacking }, close }: { act: Act; form: Form; close: () => void }) {
+  const { title, about } = act.again === true ? act : once
   return (
     <div class="once">
-      <h2 id="act-title">Shown only this once</h2>
-      <p id="act-about">Keep it where you keep passwords. Nobody can show it again.</p>
+      <h2 id="act-title">{title}</h2>
+      <p id="act-about">{about}</p>
       {lacking !== null && <Alert>{lacking}</Alert>}
       {shown.map((each) => (
         <Secret key={each.label} shown={each} />

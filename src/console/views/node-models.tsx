@@ -86,7 +86,7 @@ export function NodeModels({ node, nowMs }: { node: Node; nowMs: number }) {
         <>
           <ActButtons
             kind="model of a node"
-            row={{ node_id: node.node_id, name: node.name, model, loaded }}
+            row={{ node_id: node.node_id, name: node.name, kind: node.kind, model, loaded }}
             on={`${model} on ${node.name}`}
           />
           {node.kind === 'runtime' && <ActButton act={declareWork(node, served)} on={`${model} on ${node.name}`} />}

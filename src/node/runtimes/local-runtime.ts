@@ -40,6 +40,8 @@ export interface LocalRuntime {
    * Starts to load or unload a model, without waiting for it. False or absent if the server has no interface for it.
    */
   tell?(wish: ModelWishName, modelId: string): boolean
+  /** The last lines that its server has written; null: they stay on this computer. Absent: nobody here hears its server. */
+  lastLines?(): readonly string[] | null
   /** How its server is asked for one of its models. Absent: by this name, and with the request as it was sent. */
   askedFor?(modelId: string): AskedServer
   /** Ends what watches it. */

@@ -223,12 +223,12 @@ export class ModelServer {
       this.failure = null
       this.lastUsedMs = nowMs
     }
-    if (state === 'failed') this.failure = this.fault ?? this.written()
+    if (state === 'failed') this.failure = this.fault ?? this.written
     log.info('model_server', { model: model.id, state, ...(isReady(state) ? { load_ms: this.loadMs } : {}) })
   }
 
-  /** The end of its command's output, without confidential values. */
-  private written(): string | null {
+  /** The end of the output of its last start, at most 64 KiB, without confidential values; null: it was never started. */
+  get written(): string | null {
     return this.process === null ? null : confidedTo(this.model).strike(this.process.text)
   }
 

@@ -11,6 +11,7 @@ import { modelServerStates } from '../../protocol/wire/nodes/agent.ts'
 import { literals } from '../../protocol/wire/shapes.ts'
 import { isoTime } from '../../time.ts'
 import { NodeStartError } from '../membership/enrollment.ts'
+import { lastLines } from './last-lines.ts'
 import { killMarked, residentByMark } from './marked-processes.ts'
 import { ModelServer } from './model-server.ts'
 import { type ModelsFile, memoryOf, memorySum, type ServedModel } from './models-file.ts'
@@ -20,7 +21,6 @@ import { type ServerTimes, serverTimes } from './server-times.ts'
 export const serversFile = 'model-servers.json'
 /** Lines shown of a failed command's output. */
 const linesShown = 10
-const lineCharactersMax = 500
 /** Time limit for ending the processes of an earlier agent, ms. */
 const orphansWithinMs = 30_000
 const yieldMsMax = 60_000
@@ -255,7 +255,7 @@ export class ModelServers {
       state: state === 'ready.busy' ? ('ready.idle' as const) : state,
       since: isoTime(sinceMs),
       memory_mb: memorySum(model),
-      last_lines: failure === null ? [] : lastLines(failure),
+      last_lines: failure === null ? [] : lastLines(failure, linesShown),
     }))
     const text = JSON.stringify([servers, this.fault])
     if (text !== this.told) {
@@ -282,9 +282,4 @@ export class ModelServers {
     const stored: StoredServers = { word: this.word, ...(this.fault === null ? {} : { fault: this.fault }), servers }
     this.options.folder.write(serversFile, stored)
   }
-}
-
-function lastLines(text: string): string[] {
-  const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '')
-  return lines.slice(-linesShown).map((line) => line.slice(0, lineCharactersMax))
 }

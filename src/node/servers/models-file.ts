@@ -86,6 +86,7 @@ const ServedModel = Type.Object(
       ),
     ),
     wake: Type.Optional(ServerRequest),
+    logs: Type.Optional(Type.Boolean()),
     request: Type.Optional(RequestChange),
     profiles: Type.Optional(
       Type.Array(Type.Object({ id: modelId, request: Type.Optional(RequestChange) }, strict), {

@@ -2,7 +2,7 @@ import { Problem } from '../../errors.ts'
 import type { RuntimeId } from '../../ids.ts'
 import { takesCalls } from '../../machines/charts/model-server.ts'
 import type { ModelWishName } from '../../polling/tell-runtime.ts'
-import type { AgentRuntime } from '../../protocol/wire/nodes/agent.ts'
+import { type AgentRuntime, modelLogLinesMax } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import type { RuntimeModel } from '../../runtimes/runtime.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
@@ -13,6 +13,7 @@ import {
   type RuntimeTimes,
   WatchedRuntime,
 } from '../runtimes/local-runtime.ts'
+import { lastLines } from './last-lines.ts'
 import { isReady, type ModelServer } from './model-server.ts'
 import type { ModelServers } from './model-servers.ts'
 import { memoryOf, memorySum, type RequestChange } from './models-file.ts'
@@ -153,6 +154,12 @@ export class ServerRuntime implements LocalRuntime {
     if (wish === 'unload' && this.server.model.pinned === true) return false
     this.server.send(wish === 'load' ? 'load.asked' : 'unload.asked')
     return true
+  }
+
+  /** Only where its owner's file lets them be read: a server may write what is in the requests. */
+  lastLines(): readonly string[] | null {
+    const { model, written } = this.server
+    return model.logs === true ? lastLines(written ?? '', modelLogLinesMax) : null
   }
 
   askedFor(modelId: string): AskedServer {

@@ -360,6 +360,8 @@ test(
       headers: { authorization: `Bearer ${agent.localToken}` },
     })
     expect(unsigned.status).toBe(401)
+    const logs = { method: 'POST', headers: { authorization: `Bearer ${agent.localToken}` } }
+    expect((await fetch(agent.node.url + place.replace(/load$/, 'logs'), logs)).status).toBe(401)
     expect((await agent.call('POST', place, { command: ['touch', '/tmp/owned'] })).status).toBe(400)
     expect((await agent.call('POST', '/svc/v1/models/absent/load')).status).toBe(404)
     expect((await agent.call('POST', '/svc/v1/models/lexical%2Fbm25/load')).status).toBe(409)

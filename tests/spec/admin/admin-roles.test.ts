@@ -68,6 +68,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'POST /v1/admin/nodes/:node_id/pulls',
     'POST /v1/admin/nodes/:node_id/pulls/:pull_id/cancel',
     'GET /v1/admin/nodes/:node_id/pulls',
+    'POST /v1/admin/nodes/:node_id/models/logs',
     'PATCH /v1/admin/nodes/:node_id',
     'POST /v1/admin/nodes/:node_id/drain',
     'POST /v1/admin/nodes/:node_id/resume',

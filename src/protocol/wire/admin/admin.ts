@@ -33,6 +33,11 @@ export const ModelWished = Type.Object({
   model: Type.String(),
 })
 export type ModelWished = Static<typeof ModelWished>
+export const ModelLogRead = Type.Object({
+  node_id: Type.String(),
+  model: Type.String(),
+  lines: Type.Array(Type.String(), { description: 'The last lines that its server has written, oldest first' }),
+})
 export const ReasonBody = Type.Object({ reason }, strict)
 
 const visibility = literals(['private', 'public'])

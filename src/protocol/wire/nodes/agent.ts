@@ -31,7 +31,7 @@ export const nodeStatusPath = `/${brand}/v1/status`
 /** Where a gateway tells an agent to sleep, and to send a magic packet for another computer (§39). */
 export const nodeSleepPath = `/${brand}/v1/sleep`
 export const nodeWakePath = `/${brand}/v1/wake`
-/** Where a gateway says which models an agent is to have in memory (§30): `…/{id}/load`, `…/{id}/unload`. */
+/** Where a gateway says which models an agent is to have in memory (§30): `…/{id}/load`, `…/{id}/unload`; `…/{id}/logs` gives a log (§37). */
 export const nodeModelsPath = `/${brand}/v1/models`
 export const runtimesMax = 64
 export const modelsPerRuntimeMax = 1_000
@@ -265,3 +265,10 @@ export const NodeReceipt = Type.Object({
   signature_ed25519: signature,
 })
 export type NodeReceipt = Static<typeof NodeReceipt>
+
+/** The last lines of a model server's output, as an agent gives them to its gateway (§37). */
+export const modelLogLinesMax = 200
+export const modelLogCharactersMax = 500
+const logLine = Type.String({ maxLength: modelLogCharactersMax })
+export const ModelLog = Type.Object({ lines: Type.Array(logLine, { maxItems: modelLogLinesMax }) }, strict)
+export type ModelLog = Static<typeof ModelLog>
