@@ -63,11 +63,13 @@ export class ModelServer {
   private process: ServerProcess | null = null
   /** The request by which it falls asleep or wakes. */
   private ordered: AbortController | null = null
+  private entry: ServedModel
   /** Why its last start ran no command; null: it ran one. */
   private fault: string | null = null
 
   constructor(private readonly options: ModelServerOptions) {
     const { model, times, log } = options
+    this.entry = model
     const machine = modelServerMachine.provide({
       actions: {
         startCommand: () => this.start(),
@@ -93,7 +95,13 @@ export class ModelServer {
   }
 
   get model(): ServedModel {
-    return this.options.model
+    return this.entry
+  }
+
+  /** Its entry was edited, and starts the same process. */
+  edited(entry: ServedModel): this {
+    this.entry = entry
+    return this
   }
 
   /** Calls that wait or run. */

@@ -69,6 +69,17 @@ export async function startModelServers(options: ModelServersOptions): Promise<M
 /** Its owner wants it in memory before the first call. */
 const isKept = ({ pinned, preload }: ServedModel) => pinned === true || preload === true
 
+/** What a process was started by. The other members count from the next call on, and need no new process. */
+const startOf = (model: ServedModel) =>
+  JSON.stringify({
+    ...model,
+    pinned: undefined,
+    preload: undefined,
+    logs: undefined,
+    request: undefined,
+    profiles: undefined,
+  })
+
 /** The model servers of `models.json`: who may be in memory, and who gives way (§30). */
 export class ModelServers {
   list: readonly ModelServer[] = []
@@ -108,8 +119,8 @@ export class ModelServers {
   }
 
   /**
-   * Takes over an edited file. Servers of unchanged entries run on; one whose entry has changed or is gone takes no more calls, and
-   * ends when its work is done.
+   * Takes over an edited file. Servers whose entries start the same process run on; one whose entry starts another or is gone takes no
+   * more calls, and ends when its work is done.
    */
   adopt(file: ModelsFile): void {
     if (this.stopping) return
@@ -121,15 +132,17 @@ export class ModelServers {
       mark: () => `${this.word}${this.starts++}.`,
       moved: () => this.look(),
     }
-    const kept = new Map(this.list.map((server) => [JSON.stringify(server.model), server]))
-    const list = file.models.map((model) => kept.get(JSON.stringify(model)) ?? new ModelServer({ ...common, model }))
+    const early = new Set(this.list.filter(({ model }) => isKept(model)))
+    const kept = new Map(this.list.map((server) => [startOf(server.model), server]))
+    const list = file.models.map(
+      (model) => kept.get(startOf(model))?.edited(model) ?? new ModelServer({ ...common, model }),
+    )
     const gone = this.list.filter((server) => !list.includes(server))
-    const fresh = list.filter((server) => !this.list.includes(server))
     this.file = file
     this.fault = null
     this.list = list
     this.leaving = [...this.leaving, ...gone]
-    for (const server of fresh) if (isKept(server.model)) server.send('load.asked')
+    for (const server of list) if (isKept(server.model) && !early.has(server)) server.send('load.asked')
     this.look()
   }
 
@@ -257,7 +270,7 @@ export class ModelServers {
       memory_mb: memorySum(model),
       last_lines: failure === null ? [] : lastLines(failure, linesShown),
     }))
-    const text = JSON.stringify([servers, this.fault])
+    const text = JSON.stringify([servers, this.fault, this.file])
     if (text !== this.told) {
       this.told = text
       for (const listener of this.listeners) listener()

@@ -88,6 +88,38 @@ test(
 )
 
 test(
+  '§37: an edit of pins, logs, requests and profiles alone is followed without a new process',
+  async () => {
+    const { agent, folder } = await begin({ memory_mb: 80, models: [scriptModel('a', { echo: '' }), scriptModel('b')] })
+    await said(agent, 'a')
+    const before = pidsOf(folder, 'a')
+    const verb = (name: string) => agent.call('POST', `${nodeModelsPath}/a/${name}`)
+    expect((await verb('logs')).status).toBe(409)
+    const more = {
+      pinned: true,
+      logs: true,
+      request: { set: { temperature: 0.2 } },
+      profiles: [{ id: 'a:hot', request: { set: { temperature: 1.5 } } }],
+    }
+    const early = scriptModel('b', {}, { preload: true })
+    folder.write({ memory_mb: 80, models: [scriptModel('a', { echo: '' }, more), early] })
+    await waitUntil('the profile is told', async () => (await modelsOf(agent)).has('a:hot'))
+    expect(JSON.parse(await said(agent, 'a'))).toMatchObject({ temperature: 0.2 })
+    expect(JSON.parse(await said(agent, 'a:hot'))).toMatchObject({ temperature: 1.5 })
+    expect(await (await verb('logs')).json()).toEqual({ lines: ['a listens'] })
+    expect((await verb('unload')).status).toBe(409)
+    await waitUntil('the other one is loaded', () => folder.stateOf('b') === 'ready.idle')
+    expect(pidsOf(folder, 'a')).toEqual(before as number[])
+    folder.write({ memory_mb: 80, models: [scriptModel('a', { echo: '' }), early] })
+    await waitUntil('it is as before', async () => !(await modelsOf(agent)).has('a:hot'))
+    expect((await verb('logs')).status).toBe(409)
+    expect(JSON.parse(await said(agent, 'a'))).not.toHaveProperty('temperature')
+    expect(pidsOf(folder, 'a')).toEqual(before as number[])
+  },
+  testLimitMs,
+)
+
+test(
   '§37: a broken edit changes nothing, and the owner of the computer is told line and field',
   async () => {
     const { agent, folder } = await begin({ memory_mb: 80, models: [scriptModel('a')] })
