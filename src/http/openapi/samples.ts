@@ -16,6 +16,8 @@ const byName: Readonly<Record<string, unknown>> = {
   token_id: 'enr_01M7XP7Z5B6Y2V0Q3T8N4K9RWS',
   range: '192.168.1.0/24',
   join_id: 'join_01M7XP7Z5B6Y2V0Q3T8N4K9RWS',
+  pull_id: 'pull_01M7XP7Z5B6Y2V0Q3T8N4K9RWS',
+  ref: 'hf:bartowski/Llama-3.1-8B-Instruct-GGUF:Q4_K_M',
   words: 'pink whale truth memory space shrug',
   webhook_id: 'msg_01M7XP7Z5B6Y2V0Q3T8N4K9RWS',
   entry_id: 'led_01M7XP7Z5B6Y2V0Q3T8N4K9RWS',

@@ -118,7 +118,8 @@ test('§39: it is awake with the jump of the clock, and idle from then on', asyn
   const { sleeping, clock, events } = suspension({ hasGateway: () => false })
   await clock.pass(61_000)
   await waitFor('the command', ran)
-  await waitFor('its wait', () => clock.waits.includes(60_000))
+  // The command may have ended in the last second of those.
+  await waitFor('its wait', () => clock.waits.some((ms) => ms >= 59_000))
   sleeping.woke()
   await clock.pass(1_000)
   expect(sleeping.sleeps).toBe(false)
@@ -131,7 +132,7 @@ test('§39: it is awake with the jump of the clock, and idle from then on', asyn
 test('§39: a command that suspends nothing: awake again after a minute', async () => {
   const { sleeping, clock, events } = suspension({ hasGateway: () => false })
   await clock.pass(61_000)
-  await waitFor('its wait', () => ran() && clock.waits.includes(60_000))
+  await waitFor('its wait', () => ran() && clock.waits.some((ms) => ms >= 59_000))
   await clock.pass(61_000)
   expect(events()).toEqual(['suspending', 'not_suspended'])
   expect(sleeping.sleeps).toBe(false)

@@ -148,10 +148,14 @@ test('§13, §16: what can be had as a table names both types, and answers with 
     await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'reader' } }),
   )
   const reader = { 'x-svc-customer-id': String(customerId), 'x-svc-customer-token': String(token) }
-  // Without a payout there is no batch; tests/spec/money/settled-money.test.ts has one.
-  const ofBatches = tables.filter(({ path }) => path.includes('{batch_id}'))
-  expect(ofBatches.map(({ path }) => path)).toEqual(['/v1/admin/payout-batches/{batch_id}/proofs'])
-  for (const { path, operation } of tables.filter((each) => !ofBatches.includes(each))) {
+  // Without a payout there is no batch, and without an agent no pull: tests/spec/money/settled-money.test.ts and
+  // tests/spec/nodes/pulled-models.test.ts have them.
+  const elsewhere = tables.filter(({ path }) => /\{(?:batch|node)_id\}/.test(path))
+  expect(elsewhere.map(({ path }) => path).sort()).toEqual([
+    '/v1/admin/nodes/{node_id}/pulls',
+    '/v1/admin/payout-batches/{batch_id}/proofs',
+  ])
+  for (const { path, operation } of tables.filter((each) => !elsewhere.includes(each))) {
     const content = operation.responses['200']?.content ?? {}
     expect([path, Object.keys(content)]).toEqual([path, ['application/json', 'text/csv']])
     const place = path.replace('{customer_id}', String(customerId))

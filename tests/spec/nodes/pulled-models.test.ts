@@ -4,6 +4,7 @@ import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.t
 import { pullSource } from '../../../src/node/pulls/pull-sources.ts'
 import type { Pull, PullList } from '../../../src/protocol/wire/nodes/pulls.ts'
 import { type CommandLine, commandLine } from '../../cli/command-line.ts'
+import { parseCsv } from '../../support/clients/csv.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
 import { ggufFile } from '../../support/nodes/gguf-file.ts'
@@ -70,6 +71,18 @@ test(
       return answer.status === 200 && (await answer.text()).includes('tiny from ')
     })
     expect((await cli.run(['models', 'pulls', 'Den'])).out).toMatch(/pull_\w{26} +tiny +done +100 % +0\.00 GB +\d+ MiB/)
+    const [pulled] = await pulls()
+    const table = await fetch(`${gateway.url}${place('/pulls')}?format=csv`, {
+      headers: { 'x-svc-admin-token': gateway.tokens.operator },
+    })
+    expect([table.status, table.headers.get('content-type')?.split(';')[0]]).toEqual([200, 'text/csv'])
+    const [head = [], row = []] = parseCsv(await table.text())
+    expect(Object.fromEntries(head.map((name, at) => [name, row[at]]))).toMatchObject({
+      pull_id: pulled?.pull_id,
+      model: 'tiny',
+      state: 'done',
+      bytes_total: String(pulled?.bytes_total),
+    })
     const { events } = await gateway.admin<{ events: { metadata: object }[] }>(
       'GET',
       '/v1/admin/command-events?action=model.pull&limit=5',
