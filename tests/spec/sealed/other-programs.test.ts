@@ -2,8 +2,12 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../../support/console/console.ts'
-import { type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { ageSealedKeys } from '../../support/nodes/aged-keys.ts'
+import { enrollmentToken, startAgent } from '../../support/nodes/agents.ts'
+import { patientTimes, type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { waitFor, waitUntil } from '../../support/run/wait-until.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 const text = 'fake-0 fake-1 fake-2 '
@@ -38,6 +42,7 @@ beforeAll(async () => {
     GATEWAY: pool.second.url,
     KEY: pool.customer.key,
     NODE_ID: pool.tunnelled.nodeId,
+    OTHER_ID: pool.direct.nodeId,
     TRUST: [pool.tunnelled.node.fingerprint, pool.direct.node.fingerprint].join(),
   }
 })
@@ -47,12 +52,24 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 })
 
-async function run(program: string): Promise<string> {
+/** Resolves with what it has printed. `between`: what happens once it has printed that, before it gets a line to read. */
+async function run(
+  program: string,
+  more: Readonly<Record<string, string>> = {},
+  between?: { readonly after: string; readonly meanwhile: () => Promise<void> },
+): Promise<string> {
   const file = join(root, `.sealed-${crypto.randomUUID()}.mjs`)
   await Bun.write(file, program)
   try {
-    const child = Bun.spawn(['node', file], { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] })
-    const out = await new Response(child.stdout).text()
+    const child = Bun.spawn(['node', file], { cwd: root, env: { ...env, ...more }, stdio: ['pipe', 'pipe', 'inherit'] })
+    let out = ''
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+      out += chunk
+      if (out !== between?.after) continue
+      await between.meanwhile()
+      child.stdin.write('go on\n')
+      child.stdin.flush()
+    }
     expect(await child.exited).toBe(0)
     return out
   } finally {
@@ -60,22 +77,96 @@ async function run(program: string): Promise<string> {
   }
 }
 
-const body = (stream: boolean) => JSON.stringify({ model: 'm-1', stream, messages: [{ role: 'user', content: 'hi' }] })
+const body = (stream: boolean, model = 'm-1') =>
+  JSON.stringify({ model, stream, messages: [{ role: 'user', content: 'hi' }] })
 
-test('§38: the published client under Node: whole and streamed, behind a tunnel and another gateway', async () => {
-  const out = await run(`
+/** What each program says first: a client for a node, by the published package. */
+const published = `
     import { Identity, Transport } from 'ehbp'
-    const { GATEWAY, KEY, NODE_ID } = process.env
-    const base = GATEWAY + '/v1/sealed/nodes/' + NODE_ID
-    const headers = { authorization: 'Bearer ' + KEY, 'x-svc-model': 'm-1', 'content-type': 'application/json' }
-    const config = await (await fetch(base + '/.well-known/hpke-keys', { headers })).arrayBuffer()
-    const client = new Transport(await Identity.unmarshalPublicConfig(new Uint8Array(config)), new URL(GATEWAY).host)
-    const whole = await client.post(base + '/chat/completions', ${JSON.stringify(body(false))}, { headers })
-    console.log((await whole.json()).choices[0].message.content)
-    const streamed = await client.post(base + '/chat/completions', ${JSON.stringify(body(true))}, { headers })
-    console.log((await streamed.text()).endsWith('data: [DONE]\\n\\n'))
+    const { GATEWAY, KEY, NODE_ID, OTHER_ID, MODEL = 'm-1' } = process.env
+    const headers = { authorization: 'Bearer ' + KEY, 'x-svc-model': MODEL, 'content-type': 'application/json' }
+    const base = (id) => GATEWAY + '/v1/sealed/nodes/' + id
+    const client = async (id) => {
+      const config = await (await fetch(base(id) + '/.well-known/hpke-keys', { headers })).arrayBuffer()
+      return new Transport(await Identity.unmarshalPublicConfig(new Uint8Array(config)), new URL(GATEWAY).host)
+    }
+    const url = base(NODE_ID) + '/chat/completions'
+    const body = (stream) => JSON.stringify({ model: MODEL, stream, messages: [{ role: 'user', content: 'hi' }] })
+    const outcome = (asked) => asked.then(({ status }) => status, ({ name }) => name)
+`
+
+test('§38: the published client under Node, behind a tunnel and another gateway: whole, streamed, with another node’s key', async () => {
+  const out = await run(`${published}
+    const own = await client(NODE_ID)
+    console.log((await (await own.post(url, body(false), { headers })).json()).choices[0].message.content)
+    console.log((await (await own.post(url, body(true), { headers })).text()).endsWith('data: [DONE]\\n\\n'))
+    console.log(await outcome((await client(OTHER_ID)).post(url, body(false), { headers })))
   `)
-  expect(out).toBe(`${text}\ntrue\n`)
+  expect(out).toBe(`${text}\ntrue\nKeyConfigMismatchError\n`)
+})
+
+test('§38: a stream that the published client leaves under Node ends the work of the server', async () => {
+  const [server] = pool.servers
+  server.setFaults({ kind: 'stall', afterChunks: 2 })
+  const aborted = server.nextAbort()
+  try {
+    const out = await run(`${published}
+      const stream = await (await client(NODE_ID)).post(url, body(true), { headers })
+      const reader = stream.body.getReader()
+      console.log((await reader.read()).done)
+      await reader.cancel()
+    `)
+    expect([out, (await aborted).outcome]).toEqual(['false\n', 'aborted'])
+  } finally {
+    server.clearFaults()
+  }
+})
+
+/** A node of its own, whose key can be replaced. */
+async function startRotating() {
+  const { gateway, customer } = pool
+  const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
+  const server = startFakeNode({ models: ['m-r'], answer: { chunks: 3 } })
+  let agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [server.url], runtimeTimes: patientTimes })
+  const { nodeId } = agent
+  const config = async () => {
+    const headers = { authorization: `Bearer ${customer.key}`, 'x-svc-model': 'm-r' }
+    const response = await fetch(`${gateway.url}/v1/sealed/nodes/${nodeId}/.well-known/hpke-keys`, { headers })
+    return response.ok ? Buffer.from(await response.arrayBuffer()).toString('hex') : ''
+  }
+  const before = await waitFor('its key', async () => (await config()) || null)
+  return {
+    nodeId,
+    rotate: async () => {
+      await agent.node.stop()
+      ageSealedKeys(agent.node.folder, true)
+      agent = await agent.restart()
+      await waitUntil('the new key is offered', async () => !['', before].includes(await config()))
+    },
+    stop: async () => {
+      await agent.remove()
+      server.stop()
+    },
+  }
+}
+
+test('§38: the published client learns under Node that the key was replaced, and the new one serves', async () => {
+  const node = await startRotating()
+  try {
+    const program = `${published}
+      const own = await client(NODE_ID)
+      console.log(await outcome(own.post(url, body(false), { headers })))
+      for await (const _ of process.stdin) break
+      console.log(await outcome(own.post(url, body(false), { headers })))
+      console.log(await outcome((await client(NODE_ID)).post(url, body(false), { headers })))
+      process.exit(0)
+    `
+    const more = { GATEWAY: pool.gateway.url, NODE_ID: node.nodeId, MODEL: 'm-r' }
+    const out = await run(program, more, { after: '200\n', meanwhile: node.rotate })
+    expect(out).toBe('200\nKeyConfigMismatchError\n200\n')
+  } finally {
+    await node.stop()
+  }
 })
 
 test('§38: sealedFetch under Node, with the openai package', async () => {
@@ -168,6 +259,49 @@ test.skipIf(!hasBrowser)(
     } finally {
       server.clearFaults()
       await browser.close()
+    }
+  },
+)
+
+test.skipIf(!hasBrowser)(
+  '§38: the published client learns in a browser that the key was replaced, and the new one serves',
+  async () => {
+    const [node, browser] = await Promise.all([startRotating(), launchBrowser()])
+    try {
+      const tab = await browser.newPage()
+      await tab.goto(`http://127.0.0.1:${page.port}/`)
+      /** `anew`: with the key that the node has now, else with the one of the first call. */
+      const ask = (anew: boolean) =>
+        tab.evaluate(
+          async ({ url, key, asked, anew }) => {
+            const { Identity, Transport } = (await import('/ehbp.js' as string)) as typeof import('ehbp')
+            const kept = window as unknown as { client?: InstanceType<typeof Transport> }
+            const headers = { authorization: `Bearer ${key}`, 'x-svc-model': 'm-r', 'content-type': 'application/json' }
+            if (anew) {
+              const config = await (await fetch(`${url}/.well-known/hpke-keys`, { headers })).arrayBuffer()
+              const identity = await Identity.unmarshalPublicConfig(new Uint8Array(config))
+              kept.client = new Transport(identity, new URL(url).host)
+            }
+            const asking = kept.client?.post(`${url}/chat/completions`, asked, { headers })
+            return asking?.then(
+              ({ status }) => status,
+              (error: Error) => error.name,
+            )
+          },
+          {
+            url: `${pool.gateway.url}/v1/sealed/nodes/${node.nodeId}`,
+            key: pool.customer.key,
+            asked: body(false, 'm-r'),
+            anew,
+          },
+        )
+      expect(await ask(true)).toBe(200)
+      await node.rotate()
+      expect(await ask(false)).toBe('KeyConfigMismatchError')
+      expect(await ask(true)).toBe(200)
+    } finally {
+      await browser.close()
+      await node.stop()
     }
   },
 )
