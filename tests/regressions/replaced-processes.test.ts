@@ -40,7 +40,11 @@ async function replaceBegun(): Promise<{ readonly fresh: number; readonly replac
 /** What takes back a statement of the newest migration. */
 const undoings: readonly (readonly [RegExp, (...names: string[]) => string])[] = [
   [/^CREATE TABLE "?(\w+)"? \(/, (table) => `drop table ${table} cascade`],
-  [/^ALTER TABLE "?(\w+)"? ADD COLUMN "?(\w+)"?/, (table, column) => `alter table ${table} drop column ${column}`],
+  [
+    /^ALTER TABLE "?(\w+)"? (ADD COLUMN [\s\S]*)/,
+    (table, added = '') =>
+      `alter table ${table} ${[...added.matchAll(/ADD COLUMN "?(\w+)"?/g)].map(([, column]) => `drop column ${column}`).join()}`,
+  ],
   [/^ALTER TABLE "?(\w+)"? ADD CONSTRAINT "?(\w+)"?/, (table, rule) => `alter table ${table} drop constraint ${rule}`],
   [/^CREATE TRIGGER "?(\w+)"? [^;]*? ON "?(\w+)"? /, (trigger, table) => `drop trigger ${trigger} on ${table}`],
   // Any will do: it is dropped again.
@@ -50,10 +54,12 @@ const undoings: readonly (readonly [RegExp, (...names: string[]) => string])[] =
       `create trigger ${trigger} before update on ${table} for each row execute function row_revised()`,
   ],
   [/^CREATE (?:UNIQUE )?INDEX "?(\w+)"? /, (index) => `drop index ${index}`],
-  [/^CREATE OR REPLACE VIEW "?(\w+)"? /, (view) => `drop view ${view} cascade`],
+  [/^CREATE (?:OR REPLACE )?VIEW "?(\w+)"? /, (view) => `drop view ${view} cascade`],
   // They stand as they are until they are made again.
   [/^CREATE OR REPLACE FUNCTION /, () => 'select 1'],
   [/^ALTER TABLE "?\w+"? ALTER COLUMN /, () => 'select 1'],
+  // Its rows go with its table.
+  [/^INSERT INTO /, () => 'select 1'],
 ]
 /** Without the comments before it. */
 const statementOf = (text: string) => text.replace(/^(?:\s*--.*\n)*/, '').trim()

@@ -16,9 +16,6 @@ ALTER TABLE "money_leases" ADD CONSTRAINT "money_leases_customer_id_customers_cu
 CREATE INDEX "money_leases_customer_id_index" ON "money_leases" USING btree ("customer_id");--> statement-breakpoint
 ALTER TABLE "customers" ADD CONSTRAINT "customer_leased_within_balance" CHECK (0 <= "customers"."leased_wei" and "customers"."reserved_wei" + "customers"."leased_wei" <= "customers"."balance_wei");
 --> statement-breakpoint
--- Gateways of the version before count nothing leased in what is reserved, and may run beside for an hour.
-INSERT INTO money_lease_start SELECT CASE WHEN EXISTS (SELECT 1 FROM ledger_entries) THEN now() + interval '1 hour' ELSE 'epoch' END;
---> statement-breakpoint
 -- Of charges under a lease: the entries of their reserves, and when each was made, Unix ms. NULL: their reserves are rows.
 ALTER TABLE charge_groups ADD COLUMN reserve_ids text[], ADD COLUMN reserve_seq bigint[], ADD COLUMN reserved_at_ms bigint[];
 --> statement-breakpoint
@@ -515,3 +512,6 @@ BEGIN
   PERFORM pg_notify('penstock_money', p_customer);
   RETURN v_count;
 END $$;
+--> statement-breakpoint
+-- Gateways of the version before count nothing leased in what is reserved, and may run beside for an hour.
+INSERT INTO money_lease_start SELECT CASE WHEN EXISTS (SELECT 1 FROM ledger_entries) THEN now() + interval '1 hour' ELSE 'epoch' END;
