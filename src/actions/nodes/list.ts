@@ -9,7 +9,7 @@ export const nodeList = defineList({
   category: 'node_control',
   summary: 'List the nodes with their state and load',
   tag: 'Nodes (extension)',
-  query: { limit: limitOf(100, 1_000) },
+  query: { limit: limitOf(100, 5_000) },
   result: NodeList,
   rows: 'nodes',
   read: ({ gateway, views, role, query: { limit } }) => views.nodesOfAll(gateway, limit, role),

@@ -1,3 +1,5 @@
+import { nodesPath } from '../state/node-list.ts'
+
 /** Where the rows of a chart's instances are read, for those that rest and for what the chart itself does not say. */
 export interface InstanceSource {
   readonly path: string
@@ -14,7 +16,7 @@ export interface InstanceSource {
 
 /** By machine: a line per chart. */
 export const instanceSources: Readonly<Record<string, InstanceSource>> = {
-  node: { path: '/v1/admin/nodes?limit=1000', list: 'nodes', id: 'node_id', state: 'state', name: 'name' },
+  node: { path: nodesPath, list: 'nodes', id: 'node_id', state: 'state', name: 'name' },
   request: {
     path: '/v1/admin/requests?limit=200',
     list: 'requests',

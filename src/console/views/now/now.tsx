@@ -7,6 +7,7 @@ import { Figure, useNow } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
 import { liveNodes } from '../../state/live.ts'
 import { useLoad } from '../../state/load.ts'
+import { nodesPath } from '../../state/node-list.ts'
 import { useNodeNames } from '../../state/node-names.ts'
 import { addressOf } from '../../state/place.ts'
 import { FailureRow } from './failure-row.tsx'
@@ -109,7 +110,7 @@ const meant: readonly string[] = ['ready', 'yielding', 'asleep']
  * yield do what their owner wants.
  */
 function NodesAway() {
-  const [list] = useLoad<NodeList>('/v1/admin/nodes?limit=1000')
+  const [list] = useLoad<NodeList>(nodesPath)
   const live = liveNodes.value
   if (list.kind !== 'ready') return null
   const nodes = list.data.nodes.map((row) => merged(row, live.get(row.node_id)))

@@ -4,6 +4,7 @@ import { merged } from '../../parts/node-facts.ts'
 import { type RoomLeft, roomLeft } from '../../parts/room-left.ts'
 import { liveNodes } from '../../state/live.ts'
 import { useLoad } from '../../state/load.ts'
+import { nodesPath } from '../../state/node-list.ts'
 import { addressOf } from '../../state/place.ts'
 
 /** The models with the least room: a view of few numbers. */
@@ -20,7 +21,7 @@ function textOf({ free, slots, nodes, silent }: RoomLeft): string {
 
 /** What the pool can still take, by model. */
 export function Room() {
-  const [list] = useLoad<NodeList>('/v1/admin/nodes?limit=1000')
+  const [list] = useLoad<NodeList>(nodesPath)
   const live = liveNodes.value
   if (list.kind !== 'ready') return null
   const all = roomLeft(list.data.nodes.map((row) => merged(row, live.get(row.node_id))))

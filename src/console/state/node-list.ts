@@ -1,0 +1,3 @@
+/** As many as the gateway lists. */
+export const nodesMax = 5_000
+export const nodesPath = `/v1/admin/nodes?limit=${nodesMax}`
