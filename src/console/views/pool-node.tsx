@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import { hardwareWords } from '../../actions/frame/hardware-words.ts'
 import type { Node } from '../../protocol/wire/admin/admin.ts'
 import { ActButton, ActButtons } from '../actions/act-button.tsx'
@@ -86,8 +86,10 @@ function Trouble({ node, nowMs }: { node: Node; nowMs: number }) {
   )
 }
 
-export function NodeRow({ node }: { node: Node }) {
-  const [open, setOpen] = useState(false)
+/** `opened`: the address asks for its details. */
+export function NodeRow({ node, opened }: { node: Node; opened: boolean }) {
+  const [open, setOpen] = useState(opened)
+  useEffect(() => setOpen((before) => before || opened), [opened])
   const now = useNow()
   const details = `details-${node.node_id}`
   const speed = speedOf(node)

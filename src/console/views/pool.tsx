@@ -12,12 +12,15 @@ import { Cut, Empty, Part } from '../parts/states.tsx'
 import { useVirtual } from '../parts/virtual.ts'
 import { liveNodes } from '../state/live.ts'
 import { useLoad } from '../state/load.ts'
+import { nodesMax, nodesPath } from '../state/node-list.ts'
+import { usePlace } from '../state/place.ts'
 import { mayAct } from '../state/session.ts'
 import { Joins } from './pool-joins.tsx'
+import { MapChoices, readMap } from './pool-map/choices.tsx'
+import { PoolMap } from './pool-map/map.tsx'
 import { NodeRow } from './pool-node.tsx'
 
 const rowsEveryMs = 30_000
-const nodesMax = 1_000
 
 function Summary({ nodes }: { nodes: readonly Node[] }) {
   const { inFlight, slots } = occupancyOf(nodes)
@@ -54,8 +57,10 @@ function Summary({ nodes }: { nodes: readonly Node[] }) {
   )
 }
 
+type Owners = readonly { readonly value: string; readonly label: string }[]
+
 /** Only for roles that may read them: a refusal would count as a denied call in the audit. */
-function useOwners() {
+function useOwners(): Owners {
   const [customers] = useLoad<CustomerList>(mayAct('operator') ? '/v1/admin/customers?limit=1000' : null)
   if (customers.kind !== 'ready') return []
   return customers.data.customers.map(({ customer_id, display_name }) => ({ value: customer_id, label: display_name }))
@@ -63,7 +68,7 @@ function useOwners() {
 
 /** The nodes of the pool: rows on a wide screen, cards on a phone. */
 export function Pool() {
-  const [list, again] = useLoad<NodeList>(`/v1/admin/nodes?limit=${nodesMax}`, rowsEveryMs)
+  const [list, again] = useLoad<NodeList>(nodesPath, rowsEveryMs)
   const owners = useOwners()
   const live = liveNodes.value
   const rows = list.kind === 'ready' ? list.data.nodes : []
@@ -97,7 +102,7 @@ export function Pool() {
           return (
             <>
               <Summary nodes={nodes} />
-              <NodeTable nodes={nodes} />
+              <Nodes nodes={nodes} owners={owners} />
               <Cut rows={rows.length} limit={nodesMax} what="the first nodes" />
             </>
           )
@@ -118,44 +123,70 @@ const columns: readonly Column<Node>[] = [
 ]
 const rowGuessPx = 45
 
-function NodeTable({ nodes }: { nodes: readonly Node[] }) {
+const textOf = (node: Node) =>
+  [node.name, node.node_id, node.state, ...modelsOf(node).map((each) => each.model)].join(' ')
+
+/** What is sought holds in both forms. */
+function Nodes({ nodes, owners }: { nodes: readonly Node[]; owners: Owners }) {
+  const { id, query } = usePlace()
   const [sought, seek] = useState('')
-  const [sorting, sort] = useState<Sorting>({ title: '', falling: false })
-  const textOf = (node: Node) =>
-    [node.name, node.node_id, node.state, ...modelsOf(node).map((each) => each.model)].join(' ')
-  const found = sorted(
-    nodes.filter((node) => fits(textOf(node), sought)),
-    columns,
-    sorting,
+  const [at, walk] = useState<string | null>(null)
+  const found = nodes.filter((node) => fits(textOf(node), sought))
+  const names = new Map(owners.map(({ value, label }) => [value, label]))
+  const chosen = readMap(id, query, names.size > 0)
+  return (
+    <>
+      <div class="map-choices">
+        <Search label="Find a node or model" value={sought} change={seek} shown={found.length} all={nodes.length} />
+        <MapChoices chosen={chosen} hasOwners={names.size > 0} />
+      </div>
+      {chosen.form === 'table' ? (
+        <NodeTable nodes={found} opened={id} />
+      ) : (
+        <PoolMap nodes={found} colour={chosen.colour} grouping={chosen.group} owners={names} at={at} walk={walk} />
+      )}
+    </>
   )
+}
+
+/** `opened`: the node that the address names stands first, with its details. */
+function NodeTable({ nodes, opened }: { nodes: readonly Node[]; opened: string | null }) {
+  const [sorting, sort] = useState<Sorting>({ title: '', falling: false })
+  const inOrder = sorted(nodes, columns, sorting)
+  const found = [
+    ...inOrder.filter(({ node_id }) => node_id === opened),
+    ...inOrder.filter(({ node_id }) => node_id !== opened),
+  ]
   const virtual = useVirtual<HTMLTableElement>(
     found.map((node) => node.node_id),
     rowGuessPx,
   )
+  const { list } = virtual
+  useEffect(() => {
+    if (opened === null) return
+    list.current?.querySelector<HTMLElement>(`[data-row="${CSS.escape(opened)}"] .expand`)?.focus()
+  }, [list, opened])
   return (
-    <>
-      <Search label="Find a node or model" value={sought} change={seek} shown={found.length} all={nodes.length} />
-      <Frame label="Nodes">
-        <table class="nodes" ref={virtual.list}>
-          <caption class="visually-hidden">Nodes, those with problems first</caption>
-          <thead>
-            <tr>
-              {columns.map(({ title, number }) => (
-                <SortHead key={title} title={title} number={number} sorting={sorting} sort={sort} />
-              ))}
-              <th scope="col">Trouble</th>
-              <th scope="col">
-                <span class="visually-hidden">Actions</span>
-              </th>
-            </tr>
-          </thead>
-          <Gap px={virtual.before} />
-          {found.slice(virtual.first, virtual.end).map((node) => (
-            <NodeRow key={node.node_id} node={node} />
-          ))}
-          <Gap px={virtual.after} />
-        </table>
-      </Frame>
-    </>
+    <Frame label="Nodes">
+      <table class="nodes" ref={virtual.list}>
+        <caption class="visually-hidden">Nodes, those with problems first</caption>
+        <thead>
+          <tr>
+            {columns.map(({ title, number }) => (
+              <SortHead key={title} title={title} number={number} sorting={sorting} sort={sort} />
+            ))}
+            <th scope="col">Trouble</th>
+            <th scope="col">
+              <span class="visually-hidden">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <Gap px={virtual.before} />
+        {found.slice(virtual.first, virtual.end).map((node) => (
+          <NodeRow key={node.node_id} node={node} opened={node.node_id === opened} />
+        ))}
+        <Gap px={virtual.after} />
+      </table>
+    </Frame>
   )
 }
