@@ -57,6 +57,9 @@ describe.skipIf(!hasBrowser)('the pool as a map', () => {
       await search.fill('box-100')
       await page.getByText('11 of 2,000', { exact: true }).waitFor()
       expect(await tiles.count()).toBe(11)
+      await search.fill('aa')
+      await map.getByText('aa', { exact: true }).waitFor()
+      expect(await console.violations()).toEqual([])
       await search.fill('')
       await last(page).waitFor()
 

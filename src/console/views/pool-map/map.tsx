@@ -31,8 +31,7 @@ class TileLink extends Component<TileProps> {
         title={says}
         aria-label={says}
       >
-        {words && <b>{name}</b>}
-        {words && <small>{models === '' ? '\u00a0' : models}</small>}
+        {words && <b>{name}</b>} {words && <small>{models === '' ? '\u00a0' : models}</small>}
         {barTaken !== null && (
           <i style={{ '--models': `${barModels ?? 0}%`, '--taken': `${barTaken}%` }} aria-hidden="true" />
         )}
