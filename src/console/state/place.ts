@@ -26,6 +26,8 @@ export function usePlace(): Place {
   const [hash, setHash] = useState(location.hash)
   useEffect(() => {
     const changed = () => setHash(location.hash)
+    // The address may have moved on since this was drawn, before anybody listened.
+    changed()
     addEventListener('hashchange', changed)
     return () => removeEventListener('hashchange', changed)
   }, [])
