@@ -23,7 +23,7 @@ describe.skipIf(!hasBrowser)('the pool as a map', () => {
     await gateway.database.sql`
       insert into nodes (node_id, customer_id, kind, name, visibility, privacy_class, node_class, admin_state)
       select 'node_' || lpad(n::text, 26, '0'), ${customerId}, 'agent', 'box-' || n, 'private', 'private',
-        case when n % 4 = 0 then 'small' else 'big' end, case when n % 10 = 0 then 'revoked' else 'active' end
+        case when n % 4 = 0 then 'small' else 'big' end, case when n % 10 = 0 then 'revoked' when n % 10 = 1 then 'draining' else 'active' end
       from generate_series(2, ${nodesMax}) n`
     browser = await launchBrowser()
   }, testLimitMs)
@@ -49,6 +49,7 @@ describe.skipIf(!hasBrowser)('the pool as a map', () => {
       expect(await page.evaluate<readonly number[]>(over)).toEqual([0, 0])
       expect(await map.getByRole('heading').allTextContents()).toEqual(['big 1,500', 'small 500'])
       expect(await map.locator('.mark-away').count()).toBe(nodesMax / 10)
+      expect(await map.locator('.mark-draining').count()).toBe(nodesMax / 10 - 1)
       expect(await console.violations()).toEqual([])
       await page.emulateMedia({ colorScheme: 'dark' })
       expect(await console.violations('colours')).toEqual([])

@@ -14,7 +14,9 @@ import { besides } from '../../src/console/views/pool-map/walk.ts'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
 
 interface Given
-  extends Partial<Pick<Node, 'name' | 'state' | 'in_flight' | 'node_class' | 'customer_id' | 'hardware'>> {
+  extends Partial<
+    Pick<Node, 'name' | 'state' | 'admin_state' | 'in_flight' | 'node_class' | 'customer_id' | 'hardware'>
+  > {
   readonly slots?: number | null
   /** Of its last first token. */
   readonly ms?: number
@@ -27,6 +29,7 @@ function node({ name = 'n', slots = 4, ms, models, ...more }: Given = {}): Node 
     node_id: `id-${name}`,
     name,
     state: 'ready',
+    admin_state: 'active',
     in_flight: 0,
     node_class: 'gpu',
     customer_id: null,
@@ -62,6 +65,9 @@ describe('what a tile says', () => {
       'away',
       'away',
     ])
+    const drained = (state: Node['state']) => node({ state, admin_state: 'draining' })
+    expect([markOf(drained('live')), markOf(drained('offline'))]).toEqual(['draining', 'away'])
+    expect(tileOf(drained('live'), 'headroom')).toMatchObject({ step: null, says: 'n a, live, drained' })
   })
 
   test('memory is that of GPUs, else of the computer, and absent where its size is not told', () => {

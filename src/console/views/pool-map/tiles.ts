@@ -24,10 +24,12 @@ const marks: Readonly<Record<Node['state'], Mark>> = {
   offline: 'away',
   revoked: 'away',
 }
-export const markOf = ({ state }: Node): Mark => marks[state]
+/** A node that was drained is live again, and takes no requests until somebody resumes it. */
+const isDrained = ({ state, admin_state: wish }: Node) => wish === 'draining' && marks[state] === 'unready'
+export const markOf = (node: Node): Mark => (isDrained(node) ? 'draining' : marks[node.state])
 export const markWords: Readonly<Record<Mark, string>> = {
   ready: 'ready',
-  draining: 'draining or yielding',
+  draining: 'draining, drained or yielding',
   unready: 'asleep or no model ready',
   away: 'offline, stale or revoked',
 }
@@ -156,7 +158,7 @@ export function tileOf(node: Node, colour: Colour): Tile {
   const wait = waitOf(node)
   const says = [
     names.length === 0 ? node.name : `${node.name} ${named(names)}`,
-    node.state,
+    isDrained(node) ? `${node.state}, drained` : node.state,
     headroomOf(node) === null ? null : `${Math.max(0, (slots ?? 0) - node.in_flight)} of ${slots} slots free`,
     wait === null ? null : `first token ${duration(wait)}`,
     memory === null ? null : memoryWords(memory),
