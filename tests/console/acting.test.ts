@@ -418,7 +418,10 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
     await page.getByLabel('Action').fill('node.drain')
     await page.getByRole('button', { name: 'Filter', exact: true }).click()
     await page.waitForURL(/#audit\/approvals\?action=node\.drain$/)
-    await page.getByRole('row', { name: /node\.resume/ }).waitFor({ state: 'detached' })
+    await page
+      .getByRole('row', { name: /node\.resume/ })
+      .first()
+      .waitFor({ state: 'detached' })
     const saved = page.waitForEvent('download')
     await page.getByRole('button', { name: 'Export all that fit' }).click()
     const download = await saved
