@@ -8,6 +8,9 @@ const date = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' }
 const month = new Intl.DateTimeFormat('en-GB', { month: 'long', year: 'numeric', timeZone: 'UTC' })
 export const nothing = '–'
 
+/** Orders names as people do: rack-2 before rack-10. */
+export const byWords = new Intl.Collator('en', { numeric: true }).compare
+
 export const count = (value: number): string => whole.format(value)
 export const amount = (value: number): string => (value >= 100 ? whole.format(value) : number.format(value))
 

@@ -1,5 +1,5 @@
 import type { Node } from '../../../protocol/wire/admin/admin.ts'
-import { count, duration, percent, shortId } from '../../parts/format.ts'
+import { byWords, count, duration, percent, shortId } from '../../parts/format.ts'
 import { firstTokenOf, modelsOf, slotsOf } from '../../parts/node-facts.ts'
 
 /** What a tile's colour means. */
@@ -180,8 +180,6 @@ export interface Group {
   readonly title: string
   readonly nodes: readonly Node[]
 }
-
-const byWords = new Intl.Collator('en', { numeric: true }).compare
 
 /**
  * The largest group first, nodes by name: a tile keeps its place while its state moves. `owners`: names by id.
