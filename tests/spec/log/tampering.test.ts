@@ -7,7 +7,7 @@ import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { type Books, tamper, undo, writtenBooks } from '../../support/money/tampering.ts'
-import { waitUntil } from '../../support/run/wait-until.ts'
+import { waitFor } from '../../support/run/wait-until.ts'
 
 const env = { SVC_LOG_INTERVAL_MS: '5000' }
 let gateway: TestGateway
@@ -409,11 +409,12 @@ test('§31: the log put back as a whole, with all that it holds, is found by wha
   await gateway.ask('POST', `/v1/admin/customers/${id}/credits`, { as: 'admin', json: { amount_wei: '5' } })
   await gateway.gateway.sequencer.catchUp({ heads: true })
   await undo(gateway)
-  // One gateway sequences at a time, and this one may have come second.
-  await waitUntil('the fork', async () => {
-    await gateway.gateway.sequencer.catchUp({ heads: true })
-    return gateway.gateway.sequencer.fork() !== null
+  // One gateway writes at a time, and only the one that wrote has seen it.
+  const witness = await waitFor('the fork', async () => {
+    const all = [gateway.gateway, later.gateway]
+    for (const { sequencer } of all) await sequencer.catchUp({ heads: true })
+    return all.find(({ sequencer }) => sequencer.fork() !== null)
   })
-  const { faults } = await gateway.gateway.checkBooks()
+  const { faults } = await witness.checkBooks()
   expect(faults.map(({ rule }) => rule)).toContain('the log leads on from what was seen before')
 })
