@@ -58,6 +58,7 @@ const undoings: readonly (readonly [RegExp, (...names: string[]) => string])[] =
   // They stand as they are until they are made again.
   [/^CREATE OR REPLACE FUNCTION /, () => 'select 1'],
   [/^ALTER TABLE "?\w+"? ALTER COLUMN /, () => 'select 1'],
+  [/^(?:LOCK TABLE|DO) /, () => 'select 1'],
   // Its rows go with its table.
   [/^INSERT INTO /, () => 'select 1'],
 ]

@@ -1,3 +1,10 @@
+-- As gateways of the version before take them, which charge meanwhile: the view with its tables first, and then customers.
+DO $$ BEGIN
+  IF to_regclass('ledger_entries') IS NOT NULL THEN LOCK TABLE ledger_entries IN ACCESS EXCLUSIVE MODE; END IF;
+END $$;
+--> statement-breakpoint
+LOCK TABLE customers IN ACCESS EXCLUSIVE MODE;
+--> statement-breakpoint
 CREATE TABLE "money_lease_start" (
 	"begins_at" timestamp (3) with time zone PRIMARY KEY NOT NULL
 );
