@@ -115,6 +115,10 @@ async function refuseNewer(sql: TransactionSql): Promise<void> {
   }
 }
 
+/** PostgreSQL's code of a transaction that it ended because two waited for each other. Nothing of it is left. */
+const deadlockCode = '40P01'
+const triesMax = 10
+
 /** Brings the schema up to date; does nothing when it is. Throws `DatabaseNewerError`. Processes take turns by an advisory lock. */
 export async function migrateDatabase(url: string): Promise<void> {
   const sql = connect(url, {
@@ -126,10 +130,18 @@ export async function migrateDatabase(url: string): Promise<void> {
     await sql`select pg_advisory_lock(${migrationLockKey})`
     // A migration may wait longer for a table than for the lock above.
     await sql`set lock_timeout = 0`
-    await sql.begin(async (transaction) => {
-      await refuseNewer(transaction)
-      await applyMigrations(transaction, migrations())
-    })
+    for (let tries = 1; ; tries++) {
+      try {
+        await sql.begin(async (transaction) => {
+          await refuseNewer(transaction)
+          await applyMigrations(transaction, migrations())
+        })
+        return
+      } catch (error) {
+        // Beside a gateway of the version before that charges, either side may be the one that gives way.
+        if ((error as { code?: unknown }).code !== deadlockCode || tries === triesMax) throw error
+      }
+    }
   } finally {
     // Ending the connection frees the lock.
     await sql.end({ timeout: 5 })
