@@ -72,7 +72,7 @@ async function stateOfAdmin(tx: Database, adminId: string): Promise<RecordedStat
  * What changes nothing that a state is made of: credits, exports, logs that were read, commands to nodes, of which the gateway gives
  * some by itself. The event of one would say of a row that somebody has changed by hand that it is as it should be.
  */
-const unchanging = [
+export const unchanging: readonly string[] = [
   ...['customer.credit.create', 'customer.debit.create', 'customer.usage.export', 'customer.invoice.export'],
   ...['customer.webhook_secret.rotate', 'node.drain', 'node.resume', 'node.revoke', 'node.sleep', 'node.wake'],
   ...['node.model.load', 'node.model.unload', 'node.model.logs', 'node.pull', 'node.pull.cancel'],
