@@ -2,15 +2,12 @@ import { askDatabase } from '../db/queries/health.ts'
 import { MemoryBudget } from '../host/budget.ts'
 import { descriptors } from '../host/descriptors.ts'
 import { LargeWork } from '../host/large-work.ts'
-import { broadcastTargets, packetTarget } from '../host/magic-packet.ts'
 import { tokenizerMs } from '../polling/ask-tokenizer.ts'
 import { VectorLengths } from '../protocol/embeddings/vector-lengths.ts'
-import { doorsOf } from '../settings/listen-address.ts'
 import { tokenNames } from '../settings/token-names.ts'
 import { AccessDirectory } from './accounts/access-directory.ts'
 import { Accounts } from './accounts/accounts.ts'
 import { createSealing } from './accounts/sealing.ts'
-import { ServerStates } from './agents/server-states.ts'
 import type { AuditContext } from './audit/audit-context.ts'
 import { AuditLog } from './audit/audit-log.ts'
 import { AuditPurge } from './audit/audit-purge.ts'
@@ -20,44 +17,29 @@ import { createChat } from './chat/chat.ts'
 import type { ChatPort } from './chat/chat-port.ts'
 import { ChangeFeed } from './durable/change-feed.ts'
 import { DecisionLog } from './explain/decision-log.ts'
-import { createLocalNodes } from './finding/local-nodes.ts'
-import { createAgents } from './gateway-agents.ts'
 import { createConsoles } from './gateway-consoles.ts'
 import type { GatewayParts } from './gateway-handle.ts'
 import { createJobs } from './gateway-jobs.ts'
 import { createTransparency } from './gateway-log.ts'
 import { createMoney } from './gateway-money.ts'
 import { createOperators, oidcSources } from './gateway-operators.ts'
+import { createPool } from './gateway-pool.ts'
 import { createFailedLogins } from './limits/failed-logins.ts'
 import { GatewayLimits } from './limits/limits.ts'
-import { ModelLogs } from './loading/model-logs.ts'
-import { ModelWishes } from './loading/model-wishes.ts'
-import { OwnModels } from './loading/own-models.ts'
-import { Rouser } from './loading/rouser.ts'
-import { ToldServers } from './loading/told-servers.ts'
 import { createReceiptMacs } from './log/receipt-macs.ts'
 import { Mixtures } from './mixture/mixture.ts'
 import { createMixtureRecords } from './mixture/mixture-records.ts'
 import type { EvmChain } from './money/evm-chain.ts'
 import { TimedReceipts } from './money/timed-receipts.ts'
-import { SharedPlacements } from './placement/shared-placements.ts'
 import { MemoryPlanner } from './planning/memory-planner.ts'
-import { ModelDemands } from './planning/model-demands.ts'
-import { createPoolAdmin } from './pool/pool-admin.ts'
-import { createPoolFeed } from './pool/pool-feed.ts'
-import { PoolRouter } from './pool/pool-router.ts'
-import { NodePulls } from './pulls/node-pulls.ts'
 import { Ticker } from './relay/ticker.ts'
 import { RequestLog } from './requests/request-log.ts'
-import { createSleepBook } from './sleep/sleep-book.ts'
 import { createHealth } from './telemetry/health.ts'
 import { createInspector } from './telemetry/inspect.ts'
 import { createMetrics } from './telemetry/metrics.ts'
 import { createSpanExporter } from './telemetry/trace-export.ts'
 import { createTracing } from './telemetry/tracing.ts'
 import { NodeTokens } from './tokens/node-tokens.ts'
-import { NodeSleeps } from './wake/node-sleeps.ts'
-import { Waker } from './wake/waker.ts'
 
 /** Creates all actors in the order in which they need each other, without starting them. */
 export function createActors(parts: GatewayParts, chain: EvmChain | null) {
@@ -179,74 +161,6 @@ function createKeeping(parts: GatewayParts) {
   const named = { nameRows: (context: AuditContext) => nameRows({ db, trail: audit }, context) }
   return { ...own, ...named, auditPurge, sealing, accounts, macs, timed, ...operators }
 }
-
-/** Nodes, however they are reached. */
-function createPool(
-  parts: GatewayParts,
-  { inspector: { inspect, reported } }: Watching,
-  { feed, changedHere, access, audit, sealing }: Keeping,
-  listener: { readonly port: number },
-) {
-  const { config, log, database, peppers, routerKeys } = parts
-  const { db } = database
-  const pool = createPoolAdmin({ db, trail: audit, sealing, changedHere })
-  const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
-  const agents = createAgents({ config, database, feed, log, access, trail: audit, peppers, routerKeys })
-  const random = randomOf(parts)
-  const placements = new SharedPlacements({ ...database, log, heard: (told) => router.placedElsewhere(told) })
-  const placed = placements.tell.bind(placements)
-  const serverStates = new ServerStates(reported)
-  const router: PoolRouter = new PoolRouter({
-    serverStates,
-    config,
-    db,
-    log,
-    openSecret,
-    agents: agents.access,
-    placed,
-    sleepBook: createSleepBook({ db, log, sealing }),
-    inspect,
-    random,
-  })
-  const waker = new Waker({ router, db, log, sealing, targets: () => packetTargets(config) })
-  router.subscribe(({ owners }) => serverStates.keep(owners))
-  const poolFeed = createPoolFeed(router, db, feed, log)
-  const servers = new ToldServers({ router, log })
-  const rouser = new Rouser({ servers, router })
-  const demands = new ModelDemands(() => router.table())
-  const modelWishes = new ModelWishes({ db, trail: audit, pool, router, servers })
-  const modelLogs = new ModelLogs({ db, trail: audit, pool, router, log })
-  const ownModels = new OwnModels(servers)
-  const nodeSleeps = new NodeSleeps({ config, db, trail: audit, pool, router, waker, changedHere })
-  const nodePulls = new NodePulls({ db, trail: audit, pool, router })
-  const localNodes = createLocalNodes({
-    config,
-    pool,
-    feed,
-    router,
-    log,
-    ownDoors: () => doorsOf(config, listener.port),
-  })
-  return {
-    pool,
-    agents,
-    placements,
-    router,
-    waker,
-    rouser,
-    nodeSleeps,
-    nodePulls,
-    poolFeed,
-    localNodes,
-    demands,
-    modelWishes,
-    modelLogs,
-    ownModels,
-  }
-}
-
-const packetTargets = ({ SVC_WAKE_ADDRESSES: named }: GatewayParts['config']) =>
-  named.length === 0 ? broadcastTargets() : named.flatMap((address) => packetTarget(address) ?? [])
 
 /** What answers inference requests. */
 function createCalls(parts: GatewayParts, actors: CallActors, baseUrl: () => string) {

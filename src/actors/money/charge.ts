@@ -1,5 +1,7 @@
-import type { IdempotentOutcome } from '../../db/queries/accounts/idempotency.ts'
-import type { SettleRow } from '../../db/queries/money/ledger.ts'
+import type { Database } from '../../db/client.ts'
+import type { Executor } from '../../db/prepared.ts'
+import { completeKeys, type IdempotentOutcome } from '../../db/queries/accounts/idempotency.ts'
+import { type SettleOutcome, type SettleRow, settleAll } from '../../db/queries/money/ledger.ts'
 import type { MarkedReceipt, NewReceipt } from '../../db/queries/money/receipts.ts'
 import { newId } from '../../ids.ts'
 import { chargeOf, splitCharge } from '../../machines/rules/pricing.ts'
@@ -87,4 +89,27 @@ export function settlementOf(reservation: Reservation, charge: Charge, macs: Rec
       held: charge.receipt.status === 'held',
     }),
   }
+}
+
+/**
+ * Commits charges and releases with their receipts, and answers them in order. `groupFrom`: see `LedgerOptions`.
+ * One statement is one commit and one round trip. Only idempotency keys need a transaction around it.
+ */
+export async function commitSettlements(
+  db: Database,
+  statements: Executor,
+  settlements: readonly Settlement[],
+  groupFrom?: number,
+): Promise<readonly SettleOutcome[]> {
+  const receipts = settlements.flatMap(({ receipt }) => (receipt === null ? [] : [receipt]))
+  const rows = settlements.map(({ row }) => row)
+  if (settlements.every(({ completes }) => completes === null)) return settleAll(statements, rows, receipts, groupFrom)
+  return db.transaction(async (tx) => {
+    const outcomes = await settleAll(tx, rows, receipts, groupFrom)
+    const completed = settlements.flatMap(({ completes }, at) =>
+      completes === null || outcomes[at] !== 'settled' ? [] : [completes],
+    )
+    await completeKeys(tx, completed)
+    return outcomes
+  })
 }

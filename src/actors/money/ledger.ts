@@ -1,7 +1,6 @@
 import type { Database, DatabaseAccess } from '../../db/client.ts'
 import { type Executor, prepared } from '../../db/prepared.ts'
 import type { CustomerRow } from '../../db/queries/accounts/accounts.ts'
-import { completeKeys } from '../../db/queries/accounts/idempotency.ts'
 import {
   type ReserveOutcome,
   type ReserveRow,
@@ -19,6 +18,7 @@ import { UntilTaken } from '../durable/until-taken.ts'
 import type { ReceiptMacs } from '../log/receipt-macs.ts'
 import {
   type Charge,
+  commitSettlements,
   isOpen,
   type OpenReservation,
   openReservation,
@@ -108,7 +108,7 @@ export class Ledger {
     this.settles = new GroupCommit({
       ...bounds,
       gather,
-      commit: (settlements) => this.commitSettlements(settlements),
+      commit: (settlements) => commitSettlements(options.db, this.statements, settlements, options.groupFrom),
     })
   }
 
@@ -271,23 +271,6 @@ export class Ledger {
       ids.map((id) => settleRow({ id }, released)),
     )
     return outcomes.filter((outcome) => outcome === 'settled').length
-  }
-
-  private async commitSettlements(settlements: readonly Settlement[]): Promise<readonly SettleOutcome[]> {
-    const receipts = settlements.flatMap(({ receipt }) => (receipt === null ? [] : [receipt]))
-    const rows = settlements.map(({ row }) => row)
-    const { groupFrom } = this.options
-    // One statement is one commit and one round trip. Only idempotency keys need a transaction around it.
-    if (settlements.every(({ completes }) => completes === null))
-      return settleAll(this.statements, rows, receipts, groupFrom)
-    return this.db.transaction(async (tx) => {
-      const outcomes = await settleAll(tx, rows, receipts, groupFrom)
-      const completed = settlements.flatMap(({ completes }, at) =>
-        completes === null || outcomes[at] !== 'settled' ? [] : [completes],
-      )
-      await completeKeys(tx, completed)
-      return outcomes
-    })
   }
 
   /** The work is done, so this retries until the database has accepted the charge. Repeating a charge does no harm. */

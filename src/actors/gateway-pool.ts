@@ -1,0 +1,101 @@
+import { broadcastTargets, packetTarget } from '../host/magic-packet.ts'
+import { doorsOf } from '../settings/listen-address.ts'
+import type { AccessDirectory } from './accounts/access-directory.ts'
+import type { Sealing } from './accounts/sealing.ts'
+import { ServerStates } from './agents/server-states.ts'
+import type { AuditLog } from './audit/audit-log.ts'
+import type { ChangeFeed } from './durable/change-feed.ts'
+import { createLocalNodes } from './finding/local-nodes.ts'
+import { createAgents } from './gateway-agents.ts'
+import type { GatewayParts } from './gateway-handle.ts'
+import { ModelLogs } from './loading/model-logs.ts'
+import { ModelWishes } from './loading/model-wishes.ts'
+import { OwnModels } from './loading/own-models.ts'
+import { Rouser } from './loading/rouser.ts'
+import { ToldServers } from './loading/told-servers.ts'
+import { SharedPlacements } from './placement/shared-placements.ts'
+import { ModelDemands } from './planning/model-demands.ts'
+import { createPoolAdmin } from './pool/pool-admin.ts'
+import { createPoolFeed } from './pool/pool-feed.ts'
+import { PoolRouter } from './pool/pool-router.ts'
+import { NodePulls } from './pulls/node-pulls.ts'
+import { createSleepBook } from './sleep/sleep-book.ts'
+import type { OwnInspector } from './telemetry/inspect.ts'
+import { NodeSleeps } from './wake/node-sleeps.ts'
+import { Waker } from './wake/waker.ts'
+
+interface Kept {
+  readonly feed: ChangeFeed
+  readonly changedHere: ChangeFeed['changedHere']
+  readonly access: AccessDirectory
+  readonly audit: AuditLog
+  readonly sealing: Sealing
+}
+
+/** Nodes, however they are reached. */
+export function createPool(
+  parts: GatewayParts,
+  { inspector: { inspect, reported } }: { readonly inspector: OwnInspector },
+  { feed, changedHere, access, audit, sealing }: Kept,
+  listener: { readonly port: number },
+) {
+  const { config, log, database, peppers, routerKeys } = parts
+  const { db } = database
+  const pool = createPoolAdmin({ db, trail: audit, sealing, changedHere })
+  const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
+  const agents = createAgents({ config, database, feed, log, access, trail: audit, peppers, routerKeys })
+  const random = parts.world?.random ?? Math.random
+  const placements = new SharedPlacements({ ...database, log, heard: (told) => router.placedElsewhere(told) })
+  const placed = placements.tell.bind(placements)
+  const serverStates = new ServerStates(reported)
+  const router: PoolRouter = new PoolRouter({
+    serverStates,
+    config,
+    db,
+    log,
+    openSecret,
+    agents: agents.access,
+    placed,
+    sleepBook: createSleepBook({ db, log, sealing }),
+    inspect,
+    random,
+  })
+  const waker = new Waker({ router, db, log, sealing, targets: () => packetTargets(config) })
+  router.subscribe(({ owners }) => serverStates.keep(owners))
+  const poolFeed = createPoolFeed(router, db, feed, log)
+  const servers = new ToldServers({ router, log })
+  const rouser = new Rouser({ servers, router })
+  const demands = new ModelDemands(() => router.table())
+  const modelWishes = new ModelWishes({ db, trail: audit, pool, router, servers })
+  const modelLogs = new ModelLogs({ db, trail: audit, pool, router, log })
+  const ownModels = new OwnModels(servers)
+  const nodeSleeps = new NodeSleeps({ config, db, trail: audit, pool, router, waker, changedHere })
+  const nodePulls = new NodePulls({ db, trail: audit, pool, router })
+  const localNodes = createLocalNodes({
+    config,
+    pool,
+    feed,
+    router,
+    log,
+    ownDoors: () => doorsOf(config, listener.port),
+  })
+  return {
+    pool,
+    agents,
+    placements,
+    router,
+    waker,
+    rouser,
+    nodeSleeps,
+    nodePulls,
+    poolFeed,
+    localNodes,
+    demands,
+    modelWishes,
+    modelLogs,
+    ownModels,
+  }
+}
+
+const packetTargets = ({ SVC_WAKE_ADDRESSES: named }: GatewayParts['config']) =>
+  named.length === 0 ? broadcastTargets() : named.flatMap((address) => packetTarget(address) ?? [])
