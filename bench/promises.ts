@@ -80,7 +80,7 @@ async function checkPromise(target: Target, way: Way): Promise<void> {
     throw new RigError(`the gateway ${way} promises is another one`)
 }
 
-/** Nobody is always first. */
+/** The order changes from round to round, so that each way comes first equally often. */
 const orderOf = (round: number) => (round % 2 === 0 ? ways : ways.toReversed())
 
 async function measureCase(

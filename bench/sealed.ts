@@ -82,7 +82,7 @@ async function measure({ target, node, gatewayUrl, keyConfig }: Measured, way: W
 
 type Samples = Readonly<Record<Way, readonly Sample[]>>
 
-/** Nobody is always first. */
+/** The order changes from round to round, so that each way comes first equally often. */
 async function rounds(measured: Measured, load: Load, count: number): Promise<Samples> {
   const samples: Record<Way, Sample[]> = { unsealed: [], sealed: [], padded: [] }
   for (let round = 0; round < count; round++) {

@@ -2,7 +2,14 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { Database } from '../../db/client.ts'
 import { Problem } from '../../errors.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
-import { AgentPulls, nodePullsPath, Pull, type PullOrder, pullsBytesMax } from '../../protocol/wire/nodes/pulls.ts'
+import {
+  AgentPulls,
+  nodePullsPath,
+  Pull,
+  type PullOrder,
+  pullsBytesMax,
+  pullsOpenMax,
+} from '../../protocol/wire/nodes/pulls.ts'
 import { secondMs } from '../../time.ts'
 import { type NodeTransport, TransportError } from '../../transport/transport.ts'
 import type { AuditContext, AuditTrail, Deed } from '../audit/audit-context.ts'
@@ -27,7 +34,7 @@ const refused = (detail: string) => new Problem('invalid_state', { detail })
 const noAgent = () => refused('This node has no agent of a version that fetches models')
 const notAllowed = () =>
   refused(
-    'The owner of this computer lets its agent fetch nothing from there (--pull-from), it has no models.json, or 8 pulls wait',
+    `The owner of this computer lets its agent fetch nothing from there (--pull-from), it has no models.json, or ${pullsOpenMax} pulls wait`,
   )
 
 interface Asked {

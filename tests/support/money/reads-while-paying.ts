@@ -15,13 +15,13 @@ const quoteBase = 1n << 220n
 const slotsMax = 200
 const creditWei = 1n << 240n
 
-/** One reservation; moments by `performance.now()`. It is reserved for certain from `reservedMs` until `endingMs`. */
+/** One reservation; moments are numbered in their order. It is reserved for certain from `reservedAt` until `endingAt`. */
 interface Held {
   readonly slot: number
-  readonly askedMs: number
-  reservedMs: number
-  endingMs: number
-  endedMs: number
+  readonly askedAt: number
+  reservedAt: number
+  endingAt: number
+  endedAt: number
 }
 
 export interface ReadsSeen {
@@ -35,23 +35,26 @@ export interface ReadsSeen {
 /** Before so many reads there are charges under a lease for certain. */
 const leasedReads = 4
 const never = Number.POSITIVE_INFINITY
+let moments = 0
+/** The number of this moment: larger than of all before. */
+const moment = () => ++moments
 
 /** Whether at some moment of the read just these slots were reserved. What is under way may be either. */
-function wasAtOnce(slots: ReadonlySet<number>, held: readonly Held[], fromMs: number, toMs: number): boolean {
-  let [earliest, latest] = [fromMs, toMs]
-  const near = held.filter(({ askedMs, endedMs }) => endedMs >= fromMs && askedMs <= toMs)
+function wasAtOnce(slots: ReadonlySet<number>, held: readonly Held[], fromAt: number, toAt: number): boolean {
+  let [earliest, latest] = [fromAt, toAt]
+  const near = held.filter(({ askedAt, endedAt }) => endedAt >= fromAt && askedAt <= toAt)
   for (const slot of slots) {
     const spans = near.filter((one) => one.slot === slot)
     // A slot has one reservation after the other; of two in one read either may be it.
     if (spans.length === 0) return false
-    earliest = Math.max(earliest, Math.min(...spans.map(({ askedMs }) => askedMs)))
-    latest = Math.min(latest, Math.max(...spans.map(({ endedMs }) => endedMs)))
+    earliest = Math.max(earliest, Math.min(...spans.map(({ askedAt }) => askedAt)))
+    latest = Math.min(latest, Math.max(...spans.map(({ endedAt }) => endedAt)))
   }
   if (earliest > latest) return false
   const absent = near.filter(({ slot }) => !slots.has(slot))
-  const free = (ms: number) => !absent.some(({ reservedMs, endingMs }) => reservedMs < ms && ms < endingMs)
-  return [earliest, latest, ...absent.flatMap(({ reservedMs, endingMs }) => [reservedMs, endingMs])].some(
-    (ms) => earliest <= ms && ms <= latest && free(ms),
+  const free = (at: number) => !absent.some(({ reservedAt, endingAt }) => reservedAt < at && at < endingAt)
+  return [earliest, latest, ...absent.flatMap(({ reservedAt, endingAt }) => [reservedAt, endingAt])].some(
+    (at) => earliest <= at && at <= latest && free(at),
   )
 }
 
@@ -70,18 +73,18 @@ export async function readsWhilePaying({ clients, reads }: { clients: number; re
     const slot = n % slotsMax
     const ledger = ledgers[n % 2] as Ledger
     while (running) {
-      const one: Held = { slot, askedMs: performance.now(), reservedMs: never, endingMs: never, endedMs: never }
+      const one: Held = { slot, askedAt: moment(), reservedAt: never, endingAt: never, endedAt: never }
       held.push(one)
       const reservation = await ledger.reserve({
         id: newId('req'),
         customerId: id,
         amountWei: quoteBase + (1n << BigInt(slot)),
       })
-      one.reservedMs = performance.now()
+      one.reservedAt = moment()
       for (let turns = (n * 7) % 40; turns > 0; turns--) await turn()
-      one.endingMs = performance.now()
+      one.endingAt = moment()
       await ledger.settle(reservation, chargeFor(id, 1n))
-      one.endedMs = performance.now()
+      one.endedAt = moment()
       paid++
     }
   }
@@ -100,17 +103,17 @@ export async function readsWhilePaying({ clients, reads }: { clients: number; re
     const [before] = await database.sql<{ leased: boolean }[]>`
       select leased_wei > 0 as leased from customers where customer_id = ${id}`
     if (before?.leased === true) recalls++
-    const fromMs = performance.now()
+    const fromAt = moment()
     const row = await ledgers[read % 2]?.account(id)
-    const toMs = performance.now()
+    const toAt = moment()
     expect(row?.leasedWei).toBe(0n)
     const reservedWei = row?.reservedWei ?? -1n
     const slots = new Set<number>()
     for (let slot = 0; slot < slotsMax; slot++) if ((reservedWei >> BigInt(slot)) & 1n) slots.add(slot)
     expect(BigInt(slots.size) * quoteBase).toBe((reservedWei / quoteBase) * quoteBase)
     // What is asked and has not ended is waited for, so that its end is known.
-    const open = held.filter(({ endedMs }) => endedMs === never)
-    expect(wasAtOnce(slots, held, fromMs, toMs)).toBe(true)
+    const open = held.filter(({ endedAt }) => endedAt === never)
+    expect(wasAtOnce(slots, held, fromAt, toAt)).toBe(true)
     held.splice(0, held.length, ...open)
     // Else nothing is leased for 2 s.
     await database.sql`update customers set unleased_until = null`
