@@ -64,7 +64,7 @@ describe.skipIf(!hasBrowser)('§37: the plan of the memory on the page', () => {
         await page.getByRole('dialog').getByRole('button', { name: 'Read', exact: true }).click()
       }
       await read('a')
-      await page.getByRole('alert').getByText('The owner of the node lets nobody read this').waitFor()
+      await page.getByRole('alert').getByText('The owner of the node does not let operators read this log').waitFor()
       await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
       await read('b')
       expect(await page.getByRole('dialog').locator('code').textContent()).toBe('b listens')

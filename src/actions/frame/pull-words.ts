@@ -5,7 +5,7 @@ const says: Readonly<Record<PullFailure, string>> = {
   not_found: 'The hub has no such model, or wants a token for it.',
   ambiguous: 'Several files fit. Name one, as in hf:org/repo:Q4_K_M.',
   hub_unavailable: 'The hub does not answer, or stopped in the midst. Pull again: it goes on where it stopped.',
-  hub_malformed: 'The hub’s answer is none that this version understands.',
+  hub_malformed: 'This version does not understand the hub’s answer.',
   wrong_hash: 'The file is not the one that the hub named. It was deleted.',
   over_budget: 'It does not fit into the disk space that the owner gives to models: see --pull-budget of the agent.',
   disk_full: 'The disk of the computer is full.',

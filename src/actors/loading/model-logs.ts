@@ -14,9 +14,9 @@ const agentTimeoutMs = 10 * secondMs
 
 const checkLog = TypeCompiler.Compile(ModelLog)
 const notRead = (detail: string) => new Problem('invalid_state', { detail })
-const foreignServer = 'No agent runs the server of this model, so nobody hears what it writes'
+const foreignServer = 'No agent runs the server of this model, so its output cannot be read here'
 const staysThere =
-  'The owner of the node lets nobody read this: models.json there does not name the model with logs: true'
+  'The owner of the node does not let operators read this log: models.json there does not set logs: true for the model'
 const notGiven = () =>
   new Problem('upstream_error', { detail: 'The agent of this node does not answer, or is of a version without logs' })
 

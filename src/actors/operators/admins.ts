@@ -113,7 +113,7 @@ export class Admins {
     })
   }
 
-  /** The hash prefixes of whoever bears this name, and the text itself where it is a prefix. */
+  /** The hash prefixes of the people with this name, and the text itself where it is a prefix. */
   async prefixesOf(person: string): Promise<readonly string[]> {
     const named = await rows.prefixesOfName(this.options.db, person, prefixesMax)
     return looksLikePrefix(person) ? [person, ...named] : named

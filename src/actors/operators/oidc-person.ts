@@ -50,7 +50,7 @@ export const sourceOf = (
 /** What the audit calls the person. `subject`: the provider's own name for her, where the claim says nothing. */
 export function nameOf(claims: Claims, claim: string, subject: string): string {
   const given = claims[claim]
-  // An address that nobody has checked may be that of anybody.
+  // The provider says that it has not checked the address: it may be another person's.
   const isChecked = claim !== 'email' || claims.email_verified !== false
   const said = typeof given === 'string' && isChecked ? withoutUnseen(given) : ''
   return [...(said === '' ? withoutUnseen(subject) : said)].slice(0, nameCharactersMax).join('')

@@ -97,7 +97,7 @@ export class Waker {
     const macs = node?.row.macs ?? []
     if (node?.state !== 'asleep' || macs.length === 0) return
     if (!(await claimPacket(db, nodeId, gapMs).catch(() => true))) return
-    // Whoever waited has left meanwhile, or the node is awake.
+    // The request that waited has ended meanwhile, or the node is awake.
     if (given.aborted || node.state !== 'asleep') return
     const secureOn = this.secretOf(node)
     const orders = macs.slice(0, macsMax).map((mac) => ({ mac, ...(secureOn === null ? {} : { secure_on: secureOn }) }))

@@ -110,7 +110,7 @@ class Door {
       this.checkCaller(request)
       return await this.route(pathname, request)
     } catch (error) {
-      // Whoever has left hears nothing.
+      // The client has left.
       return request.signal.aborted ? new Response(null, { status: 499 }) : refusalOf(error, envelope)
     }
   }

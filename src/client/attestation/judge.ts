@@ -74,7 +74,7 @@ async function gpuCheck(evidence: Evidence, { policy, checkGpu }: JudgeOptions):
   }
 }
 
-/** A node chooses names in its certificates and words in its collateral, and whoever reads them may sit at a terminal. */
+/** A node chooses names in its certificates and words in its collateral, and a person may read them at a terminal. */
 const detailCharactersMax = 500
 const unprintable = /[\p{C}\p{Zl}\p{Zp}]/gu
 const printable = (text: string) => text.replaceAll(unprintable, '').slice(0, detailCharactersMax)

@@ -158,8 +158,9 @@ export function readModels(path: string, text: string): ModelsFile {
 }
 
 /**
- * The model servers that the owner of this computer has named; null without the file. The file comes from the agent's
- * folder, which only the owner can write, and never from the network (§30).
+ * The model servers of this computer; null without the file. The file stands in the agent's folder, which only the owner and the agent
+ * can write, and never comes over the network (§30). The agent adds entries for models that it fetched, by the owner's command
+ * (docs/decisions/0050).
  */
 export function loadModels(folder: string): ModelsFile | null {
   const path = join(folder, modelsFile)

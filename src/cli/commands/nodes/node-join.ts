@@ -34,7 +34,7 @@ export async function joiningOf(input: JoinInput, session: Session, signal: Abor
   const found = gateway === undefined && token === undefined ? await foundGateway(input, session, signal) : null
   const url = gateway ?? found?.url
   return {
-    // Whoever was warned has agreed to it. For a gateway with TLS nobody was asked.
+    // The person was warned and has agreed. For a gateway with TLS there was nothing to ask.
     insecure: insecure || (found !== null && isOpen(found.url)),
     ...(url === undefined ? {} : { gatewayUrl: url }),
     ...(token === undefined ? { words: { name: ownName(), signal, talk: talkIn(session, input.json) } } : {}),

@@ -80,7 +80,7 @@ export function stepOf(node: Node, colour: Colour): number | null {
 /** Of its GPUs, or of the computer where they tell none, MiB. */
 export interface Memory {
   readonly totalMb: number
-  /** By whomever; null: nobody says. */
+  /** By any program; null: the node does not tell. */
   readonly usedMb: number | null
   /** Models in memory that tell what they take, largest first. */
   readonly models: readonly { readonly model: string; readonly mb: number }[]
@@ -126,7 +126,7 @@ export interface Tile {
   readonly name: string
   readonly mark: Mark
   readonly step: number | null
-  /** Models in memory, or those that are ready where nobody says what is in memory. */
+  /** Models in memory, or those that are ready where the node does not tell what is in memory. */
   readonly models: string
   /** Of 100; null: no bar. */
   readonly barModels: number | null

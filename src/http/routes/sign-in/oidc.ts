@@ -124,7 +124,7 @@ async function handOver(context: HttpContext, request: Request): Promise<Respons
   const caller = token === null ? null : await callers.find(token)
   const session = caller?.sessionId == null ? null : await sessions.find(caller.sessionId)
   if (token === null || session === null) {
-    throw new Problem('invalid_credentials', { detail: 'Nobody has just signed in with this tab. Sign in again.' })
+    throw new Problem('invalid_credentials', { detail: 'No sign-in has just ended in this tab. Sign in again.' })
   }
   const headers = { ...context.base, 'cache-control': 'no-store', 'set-cookie': sessionCookieOf(context, '', 0) }
   return Response.json({ ...sessionView(session), session_token: token }, { headers })

@@ -20,7 +20,7 @@ export interface Sought {
   readonly ref: string
   /** Where the hub is, without a slash at the end. */
   readonly base: string
-  /** As whoever asked for it knows it; null: they do not. */
+  /** As the operator gave it with the order; null: the order has none. */
   readonly sha256: string | null
   readonly get: HubFetch
 }

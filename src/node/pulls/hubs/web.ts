@@ -11,7 +11,7 @@ export function sizeIn({ headers }: HubAnswer): number | null {
   return Number.isSafeInteger(size) && size > 0 ? size : null
 }
 
-/** One file by its address, from an origin that the owner names. Whoever asks knows its hash. */
+/** One file by its address, from an origin that the owner names. The operator gives its hash with the order. */
 export const web: Hub = {
   name: 'web',
   base: null,
