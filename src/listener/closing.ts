@@ -1,7 +1,8 @@
 import { holdsWithin, waitAtMost } from '../deadline.ts'
 import { secondMs } from '../time.ts'
-import { ownSockets, seesSockets, socketsAt } from './kernel-sockets.ts'
+import { socketsAt } from './kernel-sockets.ts'
 import { acceptAtOnce, refuseConnections } from './listening-socket.ts'
+import { type OwnSocket, ownSocketsAt, seesSockets } from './own-sockets.ts'
 
 /** Bun's server, as far as its end goes. */
 export interface ClosableServer {
@@ -20,7 +21,7 @@ const handshakeMs = 250
 const firstBytesMs = 2 * secondMs
 /** The same if the program cannot see whether such a connection exists. */
 const blindMs = 300
-/** A look at the kernel's table of sockets takes milliseconds, whatever it holds. */
+/** A look for connections that are being made takes milliseconds. */
 const lookMs = 20
 
 /**
@@ -68,22 +69,25 @@ export class Closing {
     await waitAtMost(lastBytesMs, this.ended)
   }
 
+  /** Connections that are being made belong to no process yet. */
   private handshaking(): boolean {
-    return this.ports.some((port) => socketsAt(port).some(({ state }) => state === 'handshaking'))
-  }
-
-  private waiting(): boolean {
-    const own = ownSockets()
+    const listeners = this.own('listening')
+    const families = new Set(listeners.map(({ family }) => family))
     return this.ports.some((port) =>
-      socketsAt(port).some(({ state, waiting, inode }) => state === 'listening' && waiting > 0 && own.has(inode)),
+      [...families].some((family) => socketsAt(port, family).some(({ state }) => state === 'handshaking')),
     )
   }
 
+  private waiting(): boolean {
+    return this.own('listening').some(({ waiting }) => waiting > 0)
+  }
+
   private connected(): boolean {
-    const open = this.ports.flatMap((port) => socketsAt(port)).filter(({ state }) => state === 'open')
-    if (open.length === 0) return false
-    const own = ownSockets()
-    return open.some(({ inode }) => own.has(inode))
+    return this.own('open').length > 0
+  }
+
+  private own(wanted: OwnSocket['state']): readonly OwnSocket[] {
+    return ownSocketsAt(this.ports).filter(({ state }) => state === wanted)
   }
 }
 

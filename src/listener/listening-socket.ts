@@ -1,5 +1,5 @@
-import { dlopen, FFIType, ptr } from 'bun:ffi'
-import { ownSockets, seesSockets, socketsAt } from './kernel-sockets.ts'
+import { ptr } from 'bun:ffi'
+import { setListenerOption } from './own-sockets.ts'
 
 const socketLevel = 1
 const attachFilter = 26
@@ -34,38 +34,13 @@ function filterProgram(): Uint8Array {
   return bytes
 }
 
-interface SocketOption {
-  readonly level: number
-  readonly option: number
-  readonly value: Uint8Array
-  readonly bytes: number
-}
-
-/** Sets an option of this process's listeners on a port. Linux only; false: not done. */
-function setOption(port: number, { level, option, value, bytes }: SocketOption): boolean {
-  if (!seesSockets) return false
-  try {
-    const libc = dlopen('libc.so.6', {
-      setsockopt: { args: [FFIType.i32, FFIType.i32, FFIType.i32, FFIType.ptr, FFIType.u32], returns: FFIType.i32 },
-    })
-    const own = ownSockets()
-    const listeners = socketsAt(port).filter(({ state, inode }) => state === 'listening' && own.has(inode))
-    const done = listeners.map(({ inode }) =>
-      libc.symbols.setsockopt(own.get(inode) ?? -1, level, option, ptr(value), bytes),
-    )
-    return done.length > 0 && done.every((result) => result === 0)
-  } catch {
-    return false
-  }
-}
-
 /**
  * Bun lets the kernel keep a connection until its first byte has come (`TCP_DEFER_ACCEPT`), and the end of the listener
  * resets those that wait. From now on each is accepted as soon as it is made; for those that wait already the kernel asks
  * their clients again within a second. False: not done.
  */
 export const acceptAtOnce = (port: number): boolean =>
-  setOption(port, { level: tcpLevel, option: deferAccept, value: new Uint8Array(4), bytes: 4 })
+  setListenerOption(port, { level: tcpLevel, option: deferAccept, value: new Uint8Array(4), bytes: 4 })
 
 /**
  * No new connection reaches this process's listeners on `port`, while those that are being made are finished. The kernel
@@ -73,4 +48,4 @@ export const acceptAtOnce = (port: number): boolean =>
  * another process that shares the port. Closing at once would reset what waits to be accepted. False: not done.
  */
 export const refuseConnections = (port: number): boolean =>
-  setOption(port, { level: socketLevel, option: attachFilter, value: filterProgram(), bytes: programBytes })
+  setListenerOption(port, { level: socketLevel, option: attachFilter, value: filterProgram(), bytes: programBytes })

@@ -1,8 +1,10 @@
 import { afterEach, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
 import { Closing } from '../../src/listener/closing.ts'
-import { seesSockets, socketsAt } from '../../src/listener/kernel-sockets.ts'
+import { socketsAt } from '../../src/listener/kernel-sockets.ts'
 import { refuseConnections } from '../../src/listener/listening-socket.ts'
+import { ownSocketsAt, seesSockets } from '../../src/listener/own-sockets.ts'
+import { waitLimitMs } from '../support/run/limits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const servers: Bun.Server<unknown>[] = []
@@ -65,7 +67,7 @@ test('§1: a connection that has said nothing when its listener closes is answer
   await closing.quiet(1_000)
 })
 
-const openAt = (port: number) => socketsAt(port).filter(({ state }) => state === 'open').length
+const openAt = (port: number) => socketsAt(port, 'ipv4').filter(({ state }) => state === 'open').length
 
 // Elsewhere nothing sees the kernel's sockets, and nothing sets the options of a listener.
 test.skipIf(!seesSockets)('§1: from the beginning of the end the kernel keeps no silent connection back', async () => {
@@ -128,6 +130,26 @@ const connecting = (port: number) => `
   }
   for (let i = 0; i < 40; i++) one()
 `
+
+test.skipIf(!seesSockets)(
+  '§1: a process sees its own listener, what waits to be accepted there, and what is open',
+  async () => {
+    const { port, closing } = serve()
+    expect(ownSocketsAt([port])).toMatchObject([{ family: 'ipv4', state: 'listening', waiting: 0 }])
+    expect(ownSocketsAt([])).toEqual([])
+    closing.begin()
+    const child = Bun.spawn([process.execPath, '-e', `require('node:net').connect(${port}, '127.0.0.1')`])
+    // In one turn: nothing is accepted meanwhile.
+    const untilMs = performance.now() + waitLimitMs
+    const waiting = () => ownSocketsAt([port]).some((socket) => socket.waiting === 1)
+    while (!waiting() && performance.now() < untilMs);
+    expect(waiting()).toBe(true)
+    await waitUntil('it is accepted', () => ownSocketsAt([port]).some(({ state }) => state === 'open'))
+    expect(waiting()).toBe(false)
+    child.kill()
+    await waitUntil('it is gone', () => ownSocketsAt([port]).length === 1)
+  },
+)
 
 test('§1: a request that arrives on a kept connection while its listener closes is answered', async () => {
   const { port, closing } = serve()
