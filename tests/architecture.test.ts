@@ -403,3 +403,26 @@ test('nothing foreign is parsed but behind the scanner (`foreignJson`, `parseJso
   const parsing = files.filter((file) => bareParse.test(withoutComments(readFileSync(join(root, file), 'utf8'))))
   expect(parsing.sort()).toEqual(Object.keys(ownJson).sort())
 })
+
+const exportedValue = /^export (?:async )?(?:abstract )?(?:const|function\*?|class) ([\w$]+)/gm
+
+/** Values that a file exports and no other file of the repository names. Tables are named by `import * as schema`. */
+function exportedInVain(): string[] {
+  const files = ['src', 'tests', 'bench', 'scripts'].flatMap((folder) => [
+    ...new Bun.Glob(`${folder}/**/*.{ts,tsx,mjs}`).scanSync({ cwd: root }),
+  ])
+  const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), 'utf8')]))
+  const naming = new Map<string, number>()
+  for (const text of texts.values()) {
+    for (const word of new Set(text.match(/[\w$]+/g))) naming.set(word, (naming.get(word) ?? 0) + 1)
+  }
+  return [...texts].flatMap(([file, text]) =>
+    /^src\/(?!db\/schema\/)/.test(file)
+      ? [...text.matchAll(exportedValue)].flatMap(([, name = '']) => (naming.get(name) === 1 ? `${file}: ${name}` : []))
+      : [],
+  )
+}
+
+test('a value is exported only where another file names it', () => {
+  expect(exportedInVain()).toEqual([])
+})

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { networkList } from '../transport/public-address.ts'
 
 /** How many addresses one look may ask. */
-export const rangeAddressesMax = 1_024
+const rangeAddressesMax = 1_024
 const bitsMin = 22
 
 /** Networks of homes, offices and this computer. 100.64.0.0/10 is that of overlay networks such as Tailscale. */

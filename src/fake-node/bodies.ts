@@ -24,7 +24,7 @@ export function errorBody(status: number, message: string): string {
 }
 
 /** Keys and values that must never reach a client (§5); each carries the word a test can look for. */
-export const leakedWord = 'fake-leak'
+const leakedWord = 'fake-leak'
 export const leaked = {
   model: `/srv/${leakedWord}/models/weights.gguf`,
   choice: { matched_stop: leakedWord, stop_reason: leakedWord },

@@ -2,7 +2,7 @@ import { Problem } from '../errors.ts'
 import { modelIdPattern } from '../ids.ts'
 
 /** §17: the URL of a request, its host included, characters. */
-export const urlCharsMax = 8 * 1024
+const urlCharsMax = 8 * 1024
 
 const scheme = 'http://'
 /** Bun joins a header that came twice. No host that a URL can hold has a space. */

@@ -4,7 +4,7 @@ import { wordsOf } from './words.ts'
 
 /** The built-in ranker; the id says that it compares words and is not a model. */
 /** Rankings that run at once; they share one thread. */
-export const lexicalSlots = 4
+const lexicalSlots = 4
 
 /** No work holds the thread for longer than this and one document, ms. */
 const sliceMs = 8

@@ -70,8 +70,8 @@ export interface AccountsOptions {
   readonly now?: () => number
 }
 
-export const liveKeysMax = 10
-export const keyOverlapMsMax = 7 * dayMs
+const liveKeysMax = 10
+const keyOverlapMsMax = 7 * dayMs
 /** How long a replaced webhook secret signs beside the new one (§11). */
 const webhookSecretOverlapMs = dayMs
 const keysListedMax = 1_000

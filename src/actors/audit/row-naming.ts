@@ -16,10 +16,10 @@ export interface RowsNamed {
 /** Events of this gateway wait for the end of one transaction, which takes a few ms for each of its own. */
 const rowsAtOnce = 100
 /** Of one call. */
-export const rowsNamedMax = 2_000
+const rowsNamedMax = 2_000
 
 /** What the last event of an action says that has named everything (§36). */
-export const allNamed = 'all_named'
+const allNamed = 'all_named'
 
 /**
  * Lets an admin vouch for the rows that no event has named: those from before events said what their target was, and those whose event

@@ -37,7 +37,7 @@ export interface OpenConsole {
  * Everything that moves within this time becomes one event, so that many transitions cost one encoding for all
  * consoles.
  */
-export const coalesceMs = 100
+const coalesceMs = 100
 const poolTicks = 10
 /** How often the feed asks whether each console may still be open. */
 const goneTicks = 5

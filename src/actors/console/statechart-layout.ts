@@ -21,7 +21,7 @@ export const layoutId = (path: string): string => (path === '' ? rootId : `state
 export const dotId = (path: string): string => `initial:${path}`
 
 /** True if the transition is listed inside its state, because it leads nowhere else and needs no arrow. */
-export function isInternal({ source, target, reenter }: ChartTransition): boolean {
+function isInternal({ source, target, reenter }: ChartTransition): boolean {
   if (source === target) return !reenter
   return source === '' || target.startsWith(`${source}.`)
 }

@@ -57,7 +57,7 @@ type Point = { readonly x: number; readonly y: number }
 const cornerMax = 7
 
 /** A polyline with round corners. */
-export function roundedPath(points: readonly Point[]): string {
+function roundedPath(points: readonly Point[]): string {
   const [first, ...rest] = points
   if (first === undefined) return ''
   const parts = [`M${rounded(first.x)} ${rounded(first.y)}`]

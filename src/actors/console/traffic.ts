@@ -15,7 +15,7 @@ export interface TrafficSeries {
   stop(): void
 }
 
-export const trafficStepMs = 5_000
+const trafficStepMs = 5_000
 export const trafficKeptMs = 15 * minuteMs
 const pointsMax = trafficKeptMs / trafficStepMs
 /** How many models one point lists, the busiest first. The sums contain all models. */

@@ -9,7 +9,7 @@ import { minuteMs } from '../../time.ts'
 import { type GateVerdict, readWritten, receiptHead, type WrittenReceipts } from './written-receipts.ts'
 
 /** A rotation makes receipts by another key for this long, ms: the alarm comes after it. */
-export const rotationMs = 10 * minuteMs
+const rotationMs = 10 * minuteMs
 /** Receipts and groups that are looked at in one turn; the next turn looks at the next ones. */
 const waitingAtOnce = 200
 const none = new Uint8Array()

@@ -14,7 +14,7 @@ import { subtreeInTile, type TilePlace, tileOf, tileRoot, tileWidth } from '../.
 const nameOf = ({ level, index }: TilePlace) => `${level}/${index}`
 
 /** A tile that the tree of this size must have and has not. */
-export class TileMissing extends Error {
+class TileMissing extends Error {
   override readonly name = 'TileMissing'
 }
 

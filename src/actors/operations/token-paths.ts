@@ -9,7 +9,7 @@ export const tokenPaths = {
   detokenize: '/detokenize',
 } as const
 
-export const tokenRoutePaths: readonly string[] = Object.values(tokenPaths).flatMap((path) =>
+const tokenRoutePaths: readonly string[] = Object.values(tokenPaths).flatMap((path) =>
   basePaths.map((base) => base + path),
 )
 

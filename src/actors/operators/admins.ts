@@ -33,7 +33,7 @@ export interface AdminsOptions {
   readonly now: () => number
 }
 
-export const liveAdminsMax = 200
+const liveAdminsMax = 200
 /** Of one name, the newest. */
 const prefixesMax = 1_000
 

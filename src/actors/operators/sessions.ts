@@ -47,7 +47,7 @@ export interface SessionsOptions {
 }
 
 /** One more ends the session of this actor that was idle for longest. */
-export const sessionsPerActorMax = 20
+const sessionsPerActorMax = 20
 export const openSessionsMax = 1_000
 /** How long the list shows a session that is over, ms, and how many of them at most. */
 const keptMs = 30 * dayMs

@@ -10,7 +10,7 @@ import type { Prompt } from '../../machines/placement/blocks.ts'
 import { noticesOf, placementsIn, type ToldPlacement } from '../../machines/placement/told-placements.ts'
 
 /** Shorter conversations cost little to read again, and the hash of their beginning leads all gateways to one node. */
-export const sharedBlocksMin = 8
+const sharedBlocksMin = 8
 /** How long the first placement of a batch waits for others. */
 const gatherMs = 500
 /** Placements of one batch; beyond it the oldest are dropped. */

@@ -29,7 +29,7 @@ export interface ModelPlacing {
 }
 
 /** The device of a computer whose file names none. */
-export const mainMemory = 'memory'
+const mainMemory = 'memory'
 
 /** `first`: the model that its server is started for. */
 export function placingOf(

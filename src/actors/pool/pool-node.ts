@@ -21,7 +21,7 @@ import type { InFlightCall } from './router.ts'
 import type { Profile, RoutedNode } from './routing-table.ts'
 
 /** How many models of one node are accepted. A node that reports more is wrong or hostile. */
-export const modelsPerNodeMax = 1_000
+const modelsPerNodeMax = 1_000
 
 /**
  * Some network cards wake their computer for any packet that is meant for it, a poll too. While nobody wakes a sleeping node it is

@@ -8,7 +8,7 @@ import { CallSignal } from '../../transport/call-signal.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 
 /** Of one list, the first nodes are asked what runs on them. */
-export const evidenceNodesMax = 8
+const evidenceNodesMax = 8
 /** A node has so long for its evidence, ms: the hardware makes one at a time, and others may wait, too. */
 const evidenceMsMax = 20_000
 /** Questions that all clients of this process have at a time; each may bring `attestationBytesMax`. */

@@ -11,7 +11,7 @@ import type { Siblings } from './siblings.ts'
 export const sameEverywhere: ReadonlySet<string> = new Set(['node', 'router', 'model-server'])
 /** While a console is open. */
 const askEveryMs = 500
-export const movedTransitionsMax = 500
+const movedTransitionsMax = 500
 
 /** What a process says of itself. */
 interface Own {

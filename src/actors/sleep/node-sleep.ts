@@ -19,7 +19,7 @@ export interface NodeRest {
 }
 
 /** A computer that is awake again has so long until its model servers answer; what is not ready then is not waited for, ms. */
-export const risingMs = 120_000
+const risingMs = 120_000
 
 const modalityOf = ({ model, work }: SleepersModel): Modality => model?.modality ?? work.reported ?? 'chat'
 

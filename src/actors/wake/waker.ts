@@ -135,7 +135,7 @@ const placesOf = ({ row: { networks, url } }: PoolNode): readonly string[] =>
   networks ?? (url === null ? [] : [new URL(url).hostname])
 
 /** Awake agents of the same owner in the same network, whose owner lets them send packets. */
-export function helpersFor(sleeper: PoolNode, nodes: Iterable<PoolNode>): readonly PoolNode[] {
+function helpersFor(sleeper: PoolNode, nodes: Iterable<PoolNode>): readonly PoolNode[] {
   const places = placesOf(sleeper)
   const helpers: PoolNode[] = []
   for (const node of nodes) {

@@ -28,7 +28,7 @@ export interface Pins {
 }
 
 /** Ids of nodes stand in paths and on terminals. The form of the rest is checked where it is used: each key by its signature. */
-export function readNodes(value: unknown): readonly SealedNode[] | null {
+function readNodes(value: unknown): readonly SealedNode[] | null {
   const { data } = (value ?? {}) as { readonly data?: unknown }
   if (!Array.isArray(data)) return null
   const isNode = (node: Partial<SealedNode> | null) =>

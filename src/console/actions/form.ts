@@ -21,7 +21,7 @@ const checkAfterMs = 400
 const first = (fields: readonly ActField[]): Values =>
   Object.fromEntries(fields.map(({ name, value, of }) => [name, value ?? of?.[0]?.value ?? '']))
 
-export const failureText = (error: unknown): string =>
+const failureText = (error: unknown): string =>
   error instanceof TypeError && /header/i.test(error.message)
     ? 'This reason travels in a header, which takes plain letters only.'
     : whyOf(error)

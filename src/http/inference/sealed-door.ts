@@ -25,7 +25,7 @@ const tokensPattern = /^[1-9][0-9]{0,6}$/
 const tokensMax = 1_048_576
 
 /** One sealed operation on HTTP. Beyond its headers it reads nothing of a request, and nothing of an answer. */
-export class SealedDoor implements InferencePlace {
+class SealedDoor implements InferencePlace {
   readonly route: string
   readonly measure: (sample: ChatSample) => void
   private readonly complete: (command: ChatCommand<SealedRequest>) => Promise<SealedAnswer>

@@ -9,7 +9,7 @@ import { describe } from '../frame/route-table.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
 import { marketplaceView } from '../views/marketplace.ts'
 
-export const snapshotMs = 15 * secondMs
+const snapshotMs = 15 * secondMs
 const cache = 'public, max-age=15, s-maxage=15'
 const etagCharacters = 32
 

@@ -38,7 +38,7 @@ const progress = (row: WebhookRow) => ({
   delivered_at: instant(row.deliveredAt),
 })
 
-export function webhookRecordView(row: WebhookRow): WebhookRecord {
+function webhookRecordView(row: WebhookRow): WebhookRecord {
   return { url: row.url, ...progress(row) }
 }
 

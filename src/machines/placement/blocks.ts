@@ -32,7 +32,7 @@ export interface PromptSource {
 }
 
 /** Cuts added text into blocks, each hashed together with the previous hash. */
-export class BlockCutter {
+class BlockCutter {
   readonly blocks: number[] = []
   units = 0
   private rest = ''

@@ -14,7 +14,7 @@ export const capacityBlocksLeast = 32
 /** After so many misses in a row of what was thought cached, a cache is smaller than its runtime says, and than is thought in it. */
 const missesBelieved = 3
 /** Upper bound of blocks remembered per cache, regardless of the runtime's report and of corrections. */
-export const capacityBlocksMax = 16_384
+const capacityBlocksMax = 16_384
 /** A runtime that had less than thought has a smaller cache than thought; one that had it all may have a larger one. */
 const shrink = 0.9
 const grow = 1.02

@@ -69,7 +69,7 @@ export interface Work {
 }
 
 /** Calls with less to read say nothing of a profile's speed, units. */
-export const unitsTimedMin = 1_024
+const unitsTimedMin = 1_024
 /** FNV-1a. */
 function saltOf(text: string): number {
   let hash = 0x81_1c_9d_c5
@@ -146,7 +146,7 @@ export function workEnded(reading: Reading, work: Work, timed: boolean, nowMs: n
 }
 
 /** The first token of timed work was seen, or the call ended without one: corrects the estimate of unread work. */
-export function workSeen(reading: Reading, work: Work, nowMs: number): void {
+function workSeen(reading: Reading, work: Work, nowMs: number): void {
   reading.unseenCalls--
   reading.unseenMs = Math.max(0, reading.unseenMs - work.ownMs)
   reading.readUntilMs = nowMs + reading.unseenMs

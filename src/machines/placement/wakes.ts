@@ -3,12 +3,12 @@ import { hourMs, minuteMs } from '../../time.ts'
 import { ewma } from './moving-mean.ts'
 
 /** A wake-up that seems to take longer was not watched all the time, ms. */
-export const wakeMsMax = 600_000
+const wakeMsMax = 600_000
 /** Assumed of a computer that was never woken: from its first packet until a model of it is ready, ms. */
 const wakeMsAssumed = 20_000
 
 /** How long requests leave a node in peace that they woke in vain, by how often in a row. */
-export const wakePauses: Backoff = { firstMs: 2 * minuteMs, maxMs: 2 * hourMs }
+const wakePauses: Backoff = { firstMs: 2 * minuteMs, maxMs: 2 * hourMs }
 
 /** How long a node takes to wake, and whether it sleeps. One object per node, which its routes share; the router writes it. */
 export class NodeWake {

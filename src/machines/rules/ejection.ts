@@ -24,10 +24,10 @@ export interface RouteFailure {
   readonly probeFailing: boolean
 }
 
-export const failuresToEject = 5
-export const ejectionMaxMs = 300_000
+const failuresToEject = 5
+const ejectionMaxMs = 300_000
 /** A model that cannot be loaded: each further ejection is twice as long, up to this. */
-export const loadEjectionMaxMs = 900_000
+const loadEjectionMaxMs = 900_000
 
 export const healthy: EjectionState = {
   hardFailures: 0,

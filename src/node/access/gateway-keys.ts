@@ -4,7 +4,7 @@ import { sha256Hex } from '../../secrets.ts'
 import { minuteMs } from '../../time.ts'
 
 /** How long the gateway's verdict about a key is used again (§12), ms. */
-export const verdictKeptMs = minuteMs
+const verdictKeptMs = minuteMs
 /** How many verdicts are kept, good and bad. The oldest is removed first. */
 export const verdictsMax = 10_000
 

@@ -4,7 +4,7 @@ import { bytesToHex } from '@noble/hashes/utils.js'
 const evidenceBytesMax = 96 * 1024
 const commandMs = 10_000
 
-export class GpuEvidenceError extends Error {
+class GpuEvidenceError extends Error {
   override readonly name = 'GpuEvidenceError'
 }
 

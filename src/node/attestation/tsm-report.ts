@@ -17,7 +17,7 @@ export interface TsmReport {
 }
 
 /** Why the kernel gave no report. The text names no content. */
-export class TsmError extends Error {
+class TsmError extends Error {
   override readonly name = 'TsmError'
 }
 

@@ -8,7 +8,7 @@ import { freshSeconds, transportKeyMessage } from '../../protocol/signing/signat
 import { type TransportKey, transportKeysMax } from '../../protocol/wire/nodes/agent.ts'
 import { dayMs, isoTime } from '../../time.ts'
 
-export const transportKeysFile = 'transport-keys.json'
+const transportKeysFile = 'transport-keys.json'
 
 export interface TransportKeyTimes {
   /** The time until a new key replaces the old one, ms. */

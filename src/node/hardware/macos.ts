@@ -10,7 +10,7 @@ const namesMs = 15_000
 type Run = Omit<ToolRun, 'command'>
 
 /** `Now drawing from 'Battery Power'` and `-InternalBattery-0 (id=…)	87%; discharging; …`. */
-export function batteryIn(text: string | null): Found {
+function batteryIn(text: string | null): Found {
   const percent = numberIn(/(\d+)%;/.exec(text ?? '')?.[1])
   return percent === undefined
     ? {}
@@ -18,7 +18,7 @@ export function batteryIn(text: string | null): Found {
 }
 
 /** Pages that programs have taken: active, wired and compressed ones. */
-export function usedIn(text: string | null): number | undefined {
+function usedIn(text: string | null): number | undefined {
   const pageBytes = numberIn(/page size of (\d+) bytes/.exec(text ?? '')?.[1])
   const pages = ['Pages active', 'Pages wired down', 'Pages occupied by compressor'].map((name) =>
     numberIn(new RegExp(`^${name}: +(\\d+)\\.$`, 'm').exec(text ?? '')?.[1]),
@@ -27,7 +27,7 @@ export function usedIn(text: string | null): number | undefined {
   return Math.round((pages.reduce<number>((sum, each) => sum + (each ?? 0), 0) * pageBytes) / bytesOfMb)
 }
 
-export function namesOfGpus(text: string | null): readonly string[] {
+function namesOfGpus(text: string | null): readonly string[] {
   const { SPDisplaysDataType: cards } = (foreignJson(text ?? '') ?? {}) as { readonly SPDisplaysDataType?: unknown }
   if (!Array.isArray(cards)) return []
   return cards.flatMap((card: { readonly sppci_model?: unknown } | null) =>

@@ -7,7 +7,7 @@ import { KeyVerifyResponse } from '../../protocol/wire/nodes/agent.ts'
 import { secondMs } from '../../time.ts'
 import type { AskGateway } from '../access/gateway-keys.ts'
 
-export const keyVerifyPath = '/v1/node-agent/keys/verify'
+const keyVerifyPath = '/v1/node-agent/keys/verify'
 const answerTimeoutMs = 5_000
 /** A verdict, or a refusal, and room to spare. */
 const answerBytesMax = 64 * 1024

@@ -8,7 +8,7 @@ import { RouterKeys, type RouterPublicKey } from '../../protocol/wire/nodes/agen
 import { minuteMs, secondMs } from '../../time.ts'
 import { type Enrollment, enrollmentFile } from './enrollment.ts'
 
-export const routerKeysPath = '/v1/node-agent/router-keys'
+const routerKeysPath = '/v1/node-agent/router-keys'
 const answerTimeoutMs = 10_000
 /** Far more than a gateway has keys. */
 const answerBytesMax = 64 * 1024

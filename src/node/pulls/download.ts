@@ -13,7 +13,7 @@ export interface DownloadTimes {
   /** In a row, without a byte between them. */
   readonly failuresMax: number
 }
-export const downloadTimes: DownloadTimes = {
+const downloadTimes: DownloadTimes = {
   backoff: { firstMs: 1_000, maxMs: 30_000 },
   failuresMax: 6,
 }

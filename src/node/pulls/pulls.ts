@@ -41,7 +41,7 @@ export interface PullOptions {
 }
 
 const gigabyte = 1_000_000_000
-export const pullBudgetBytesDefault = 100 * gigabyte
+const pullBudgetBytesDefault = 100 * gigabyte
 /** Stays free on the disk whatever the budget says, bytes: other programs of the computer need some. */
 const reserveBytes = 2 * gigabyte
 const bytesOfMb = 1024 * 1024

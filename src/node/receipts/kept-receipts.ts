@@ -34,7 +34,7 @@ export interface KeptReceiptsOptions {
   readonly now?: () => number
 }
 
-export const receiptsFolder = 'receipts'
+const receiptsFolder = 'receipts'
 const daysDefault = 90
 /** Of one day, about 600,000 receipts; what comes then is not kept. */
 const dayBytesMax = 64 * 1024 * 1024

@@ -11,7 +11,7 @@ import type { ScoreKind } from '../../runtimes/ranking.ts'
 import { nodeBaseUrl } from '../../transport/http1/direct.ts'
 import { type LocalRuntime, type RuntimeTimes, runtimeTimes, WatchedRuntime } from './local-runtime.ts'
 
-export const runtimesFile = 'runtimes.json'
+const runtimesFile = 'runtimes.json'
 
 /** The stored ids of this node's runtimes. The label is a base URL or `built-in:…`. */
 const StoredRuntimes = Type.Object({

@@ -6,9 +6,9 @@ import { dayMs, secondMs } from '../../time.ts'
 
 export const replaysFile = 'sealed-replays.bin'
 /** How long an encapsulated key stays used, ms. */
-export const replayKeptMs = dayMs
+const replayKeptMs = dayMs
 /** Used keys at most; beyond them nothing new is taken, because what is forgotten could come again. */
-export const replaysMax = 1_000_000
+const replaysMax = 1_000_000
 /** Unix seconds, and so much of the hash as nobody can find twice. */
 const hashBytes = 16
 const recordBytes = 4 + hashBytes

@@ -2,7 +2,7 @@ import type { SealedUsage } from '../../protocol/wire/nodes/sealed-usage.ts'
 import { minuteMs } from '../../time.ts'
 
 /** How many are kept for a gateway that has not asked yet. */
-export const usageRecordsMax = 4_096
+const usageRecordsMax = 4_096
 /** How long, ms. */
 const usageKeptMs = 10 * minuteMs
 

@@ -7,7 +7,7 @@ import { formed, literals, modelId, slug, strict } from '../../protocol/wire/sha
 
 export const modelsFile = 'models.json'
 
-export const modelServersMax = 32
+const modelServersMax = 32
 const memoryMbMax = 16 * 1024 * 1024
 /** What `memory_mb` is the memory of. */
 export const mainDevice = 'memory'

@@ -25,9 +25,9 @@ export interface WitnessMemory {
   give(keys: readonly string[]): void
 }
 
-export const witnessFile = 'witness.json'
+const witnessFile = 'witness.json'
 /** Logs that one witness can be given. */
-export const witnessedMax = 16
+const witnessedMax = 16
 export const knownKeysMax = 8
 
 type Content = Readonly<Record<string, { readonly keys: readonly string[]; readonly note: string | null }>>

@@ -7,7 +7,7 @@ const MiB = 1024 * KiB
  */
 export const toolCallsMax = 256
 /** Times that an answer changes between reasoning, text and tool calls. */
-export const blockChangesMax = 4_096
+const blockChangesMax = 4_096
 /** More than a request can ask for. */
 export const choicesMax = 128
 /** Lines of a stream that are no JSON. */

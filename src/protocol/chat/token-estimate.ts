@@ -41,7 +41,7 @@ export const textWeightPerUnitMax = 1.2
 const perMessage = 4
 const perRequest = 3
 /** A picture, a sound or a film, whatever its size: for quotas and quotes, where something must stand for it. */
-export const mediaPartTokens = 1_024
+const mediaPartTokens = 1_024
 
 type Json = Readonly<Record<string, unknown>>
 const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null

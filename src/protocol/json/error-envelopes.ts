@@ -1,7 +1,7 @@
 import { type Problem, type ProblemCode, problemKind } from '../../errors.ts'
 
 /** `error.type` of the OpenAI-compatible envelope (§2). */
-export const openAiErrorType = (code: ProblemCode): string =>
+const openAiErrorType = (code: ProblemCode): string =>
   code === 'daily_token_quota_exceeded' ? 'insufficient_quota' : openAiTypeOf(problemKind(code).status)
 
 /** The same by status alone. */

@@ -40,7 +40,7 @@ const encoder = new TextEncoder()
 
 /** `svc-promise-v1:<origin>:<unix ms>:<receipt hash>`. */
 export const promiseText = ({ log, ms, hash }: Promised): string => `${brand}-promise-v1:${log}:${ms}:${hash}`
-export const promiseLeaf = (promised: Promised): TreeHash => leafHash(encoder.encode(promiseText(promised)))
+const promiseLeaf = (promised: Promised): TreeHash => leafHash(encoder.encode(promiseText(promised)))
 /** What signs all of a batch: `svc-promises-v1:<origin>:<unix ms>:<number of promises>:0x<root>`. */
 export const promisesText = ({ log, ms }: Omit<Promised, 'hash'>, size: number, root: TreeHash): string =>
   `${brand}-promises-v1:${log}:${ms}:${size}:0x${root.toHex()}`

@@ -1,7 +1,7 @@
 import { nodeHash, type Subtree, type TreeHash, treeHashBytes } from './merkle-log.ts'
 
 /** Tiles of C2SP `tlog-tiles`: 256 neighbouring hashes of one of the levels 0, 8, 16, … as one file, cacheable for ever. */
-export const tileHeight = 8
+const tileHeight = 8
 export const tileWidth = 2 ** tileHeight
 
 export interface TilePlace {
@@ -70,7 +70,7 @@ export function tileOf({ level, index }: Subtree): TilePlace {
   return { level: (level - above) / tileHeight, index: Math.floor((index * 2 ** above) / tileWidth) }
 }
 
-export const hashIn = (tile: Uint8Array, at: number): TreeHash => {
+const hashIn = (tile: Uint8Array, at: number): TreeHash => {
   const hash = tile.subarray(at * treeHashBytes, (at + 1) * treeHashBytes)
   if (hash.length !== treeHashBytes) throw new RangeError('the tile does not reach so far')
   return hash

@@ -1,11 +1,11 @@
 import { lengthBytes, tagBytes } from './ehbp.ts'
 
 /** The largest frame that is taken, bytes of cipher text. Nobody here writes larger ones. */
-export const frameBytesMax = 64 * 1024 * 1024
+const frameBytesMax = 64 * 1024 * 1024
 /** More frames than this are no message but an attack on whoever reads them, empty ones included. */
-export const framesMax = 1_000_000
+const framesMax = 1_000_000
 /** Of a request, which clients send as one frame or a few. */
-export const requestFramesMax = 65_536
+const requestFramesMax = 65_536
 
 /** A frame around cipher text; a frame of length zero keeps a line alive and says nothing. */
 export function framed(cipherText: Uint8Array): Uint8Array {

@@ -4,7 +4,7 @@ import { keyBytes } from './ehbp.ts'
 const head = [0, 0x00, 0x20] as const
 /** Four bytes of suites: HKDF-SHA256 with AES-256-GCM. */
 const suites = [0, 4, 0x00, 0x01, 0x00, 0x02] as const
-export const keyConfigBytes = head.length + keyBytes + suites.length
+const keyConfigBytes = head.length + keyBytes + suites.length
 
 /** RFC 9458 §3.1: the one configuration in which EHBP publishes a key. */
 export function keyConfigOf(publicKey: Uint8Array): Uint8Array {

@@ -4,8 +4,8 @@ import { fromBase64url } from './base64url.ts'
 import type { SigningKey } from './ed25519.ts'
 
 /** Standard Webhooks: prefixes of a shared secret and of a public key. */
-export const webhookSecretPrefix = 'whsec_'
-export const webhookKeyPrefix = 'whpk_'
+const webhookSecretPrefix = 'whsec_'
+const webhookKeyPrefix = 'whpk_'
 
 export interface SignedWebhook {
   readonly webhookId: string

@@ -18,7 +18,7 @@ export function seenLogs(value: unknown): SeenLogs {
   return { keys: listOf(keys).filter((key) => typeof key === 'string'), checkpoints: fieldsOf(checkpoints) }
 }
 
-export const seenCheckpoint = ({ checkpoints }: SeenLogs, origin: string): Checkpoint | null =>
+const seenCheckpoint = ({ checkpoints }: SeenLogs, origin: string): Checkpoint | null =>
   parseCheckpoint(textOf(checkpoints[origin]) ?? '')
 
 /** Of this log under all its names, each the largest. */

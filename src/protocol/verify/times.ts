@@ -6,7 +6,7 @@ import { type Fields, textOf } from './given.ts'
 import { type Check, check } from './trust.ts'
 
 /** A receipt is in the log seconds after its answer. A reader hears of one that came later than this, ms. */
-export const lateMsMax = 10 * minuteMs
+const lateMsMax = 10 * minuteMs
 
 const day = '[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])'
 const instant = new RegExp(`^${day}T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\\.[0-9]{3}Z$`)

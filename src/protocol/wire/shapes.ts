@@ -22,7 +22,7 @@ export const etag = Type.String({
 })
 
 export const strict = { additionalProperties: false } as const
-export const noControls = '^[^\\u0000-\\u001f\\u007f]*$'
+const noControls = '^[^\\u0000-\\u001f\\u007f]*$'
 /** A text with a form; `words`: what it must be, for a person whose text has another one. */
 export const formed = (pattern: string, words: string, more: StringOptions = {}) =>
   Type.String({ ...more, pattern, [wordsKey]: words } as StringOptions)

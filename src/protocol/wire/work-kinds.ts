@@ -1,5 +1,5 @@
 /** Work that a request waits for, by what it was. */
-export const hostedKinds = [
+const hostedKinds = [
   'hosted_chat',
   'hosted_embedding',
   'hosted_rerank',

@@ -15,7 +15,7 @@ export interface MonitorState {
   readonly checks: Fields
 }
 
-export const stateFile = 'monitor.json'
+const stateFile = 'monitor.json'
 const version = 1
 const writtenTree = (tree: GrowingTree) => ({ size: tree.size, hashes: tree.hashes.map(encodeBase64) })
 

@@ -204,7 +204,7 @@ function whyNone(running: RunningNode): readonly string[] {
 }
 
 /** The command without a subcommand, which the bundled agent also runs. */
-export const runNode = action({
+const runNode = action({
   about: 'Run the node agent beside the model servers of this computer, for a gateway or for this computer alone',
   options,
   run: async ({ options: given, json }, session) => {

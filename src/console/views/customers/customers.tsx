@@ -13,7 +13,7 @@ import { CustomerPage } from './customer-page.tsx'
 
 const everyMs = 30_000
 const customersMax = 1_000
-export const statusTones = { active: 'good', suspended: 'warn', closed: 'bad' } as const
+const statusTones = { active: 'good', suspended: 'warn', closed: 'bad' } as const
 
 /** Who may use the gateway, with which keys and within which limits. */
 export function Customers() {

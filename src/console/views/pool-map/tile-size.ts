@@ -8,7 +8,7 @@ export interface TileSize {
 
 /** Between two tiles, and between two groups, px: as pool-map.css has them. */
 export const tileGapPx = 2
-export const groupGapPx = 12
+const groupGapPx = 12
 /** A heading with what lies below it, px. */
 export const groupHeadPx = 24
 /** A group with few nodes is as wide as its heading, px. */

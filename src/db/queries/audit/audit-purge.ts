@@ -9,7 +9,7 @@ export type { PurgeAsker } from '../../schema/audit.ts'
 export type PurgeRun = typeof auditPurgeRuns.$inferSelect
 
 /** What is purged, by the name it has in counts. */
-export const purgedTables = {
+const purgedTables = {
   access: 'admin_access_events',
   command: 'admin_command_events',
   approval: 'admin_approval_events',

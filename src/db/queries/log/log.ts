@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, inArray, lte, or, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, lte, or, sql } from 'drizzle-orm'
 import type { TilePlace } from '../../../protocol/log/tiles.ts'
 import type { Database } from '../../client.ts'
 import { logCheckpoints, logCosignatures, logEntries, logState, logTiles } from '../../schema/log.ts'
@@ -32,11 +32,6 @@ export async function hasLog(db: Database): Promise<boolean> {
   const [row] = await db.execute<{ held: boolean }>(sql`select exists (select 1 from log_entries)
     or exists (select 1 from log_receipts) or exists (select 1 from log_checkpoints) as held`)
   return row?.held === true
-}
-
-/** One view of the whole log for all that is read in the transaction. */
-export async function holdLog(tx: Database): Promise<void> {
-  await tx.execute(sql`set transaction isolation level repeatable read read only`)
 }
 
 /** The first start's; what is there stays. */
@@ -253,17 +248,4 @@ export async function saveCosignatures(
   if (lines.length === 0) return
   const rows = lines.map(({ witness, line }) => ({ origin: of.origin, size: of.size, witness, line }))
   await db.insert(logCosignatures).values(rows).onConflictDoNothing()
-}
-
-export async function loggedSubjects(
-  db: Database,
-  kind: LogEntryRow['kind'],
-  subjects: readonly string[],
-): Promise<ReadonlySet<string>> {
-  if (subjects.length === 0) return new Set()
-  const rows = await db
-    .select({ subject: logEntries.subject })
-    .from(logEntries)
-    .where(and(eq(logEntries.kind, kind), inArray(logEntries.subject, [...subjects])))
-  return new Set(rows.flatMap(({ subject }) => (subject === null ? [] : [subject])))
 }

@@ -7,7 +7,7 @@ import { groupMayHave, outcomeFits } from './request-outcomes.ts'
 import type { RequestFilter } from './request-records.ts'
 
 /** What failed requests have in common beside status and code. */
-export const failureParts = ['model', 'node', 'key', 'customer'] as const
+const failureParts = ['model', 'node', 'key', 'customer'] as const
 export type FailurePart = (typeof failureParts)[number]
 
 export interface FailureShare {

@@ -48,9 +48,9 @@ export interface TrafficSources {
 }
 
 /** How many rows one range is read from at most, the newest: some 300 ms of work. */
-export const trafficRowsMax = 100_000
+const trafficRowsMax = 100_000
 /** How many names an answer lists, those with the most requests. */
-export const trafficNamesMax = 2_000
+const trafficNamesMax = 2_000
 
 /** Sums up one hour that was over by `closedMs`; false: all are summed up. */
 export async function makeRequestSums(db: Database, closedMs: number, keepFromMs: number): Promise<boolean> {

@@ -6,7 +6,7 @@ import { PullFault } from './pull-fault.ts'
 const nameIn = (ref: string): string => (URL.canParse(ref) ? (new URL(ref).pathname.split('/').at(-1) ?? '') : '')
 
 /** The last number of `Content-Range: bytes 0-0/123`; null: it does not say. */
-export function sizeIn({ headers }: HubAnswer): number | null {
+function sizeIn({ headers }: HubAnswer): number | null {
   const size = Number(/\/(\d{1,16})$/.exec(headers.get('content-range') ?? '')?.[1])
   return Number.isSafeInteger(size) && size > 0 ? size : null
 }

@@ -15,7 +15,7 @@ import { carriedBeside, carriedOptions, isOption, type Unlisted } from '../membe
 type Message = ChatRequest['messages'][number] & Json
 
 /** What of the options goes to a node. Those that load and run a model are its operator's. */
-export function chatOptions(options: OllamaOptions | null | undefined): Json & Unlisted {
+function chatOptions(options: OllamaOptions | null | undefined): Json & Unlisted {
   if (options == null) return {}
   const { num_predict: most } = options
   return { ...carriedOptions(options), ...(typeof most === 'number' && most > 0 ? { max_tokens: most } : {}) }

@@ -9,9 +9,9 @@ import { type CalledFunction, calledFunction, namespaced } from './tools.ts'
 
 export type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
 
-export const textPart = (text: string, logprobs: readonly Probability[] = []) =>
+const textPart = (text: string, logprobs: readonly Probability[] = []) =>
   ({ type: 'output_text', text, annotations: [], logprobs }) as const
-export const thoughtPart = (text: string) => ({ type: 'reasoning_text', text }) as const
+const thoughtPart = (text: string) => ({ type: 'reasoning_text', text }) as const
 
 export const messageItem = (id: string, status: ItemStatus, content: readonly object[]) =>
   ({ id, type: 'message', status, role: 'assistant', content }) as const

@@ -4,7 +4,7 @@ import { pageFields } from '../page.ts'
 import { count, Instant, literals, NullableInstant, nullable, nullableInteger, reason, strict } from '../shapes.ts'
 import { Actors } from './operators.ts'
 
-export const olderThanDaysMax = 3_650
+const olderThanDaysMax = 3_650
 
 /** Endpoint 21. */
 /** What is typed to purge. */

@@ -22,7 +22,7 @@ const modality = literals(['text', 'image', 'file', 'audio'])
 const modalities = Type.Optional(nullable(Type.Array(modality, { maxItems: 4 })))
 const length = Type.Optional(nullable(Type.Integer({ minimum: 1, maximum: 100_000_000 })))
 const usd = Type.Optional(formed('^[0-9]{1,9}(\\.[0-9]{1,18})?$', 'dollars as a decimal text, such as "0.000002"'))
-export const UsdPrices = Type.Object(
+const UsdPrices = Type.Object(
   { prompt: usd, completion: usd, image: usd, request: usd, input_cache_read: usd },
   { ...strict, description: 'USD per token, image or request' },
 )

@@ -24,7 +24,7 @@ export const Demands = Type.Object({
 })
 export type Demands = Static<typeof Demands>
 
-export const planModes = ['off', 'advise', 'act'] as const
+const planModes = ['off', 'advise', 'act'] as const
 export type PlanMode = (typeof planModes)[number]
 
 /**

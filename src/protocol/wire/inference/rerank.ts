@@ -9,9 +9,9 @@ import { ChatMetadata, ChatRouting } from './chat.ts'
 
 export const rerankRoute = '/v1/rerank'
 export const rerankBodyBytesMax = 8 * 1024 * 1024
-export const rerankDocumentsMax = 1_000
-export const rerankDocumentBytesMax = 64 * 1024
-export const rerankQueryBytesMax = 32 * 1024
+const rerankDocumentsMax = 1_000
+const rerankDocumentBytesMax = 64 * 1024
+const rerankQueryBytesMax = 32 * 1024
 
 export const RerankRequest = Type.Object({
   model: Type.String({ minLength: 1, maxLength: 128, description: 'A model id of the model list' }),
@@ -25,7 +25,7 @@ export const RerankRequest = Type.Object({
 })
 export type RerankRequest = Static<typeof RerankRequest>
 
-export const RerankResult = Type.Object({
+const RerankResult = Type.Object({
   index: Type.Integer({ minimum: 0, description: 'The index of the document in the request' }),
   relevance_score: Type.Number({ minimum: 0, maximum: 1 }),
 })

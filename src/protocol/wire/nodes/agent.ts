@@ -149,7 +149,7 @@ export const modelServerStates = [
 ] as const
 export type ModelServerState = (typeof modelServerStates)[number]
 
-export const devicesMax = 16
+const devicesMax = 16
 /** MiB by device; the memory of the computer itself is `memory`. */
 export const deviceMemory = (description: string) =>
   Type.Record(Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' }), Type.Integer({ minimum: 1, maximum: 16_777_216 }), {

@@ -2,7 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { formed, id, literals, strict } from '../shapes.ts'
 
 /** What an agent can find wrong with its gateway (§36). */
-export const alarmCodes = ['payee_changed', 'receipt_missing', 'receipt_replaced'] as const
+const alarmCodes = ['payee_changed', 'receipt_missing', 'receipt_replaced'] as const
 /** Of one report: the newest. */
 export const alarmsToldMax = 20
 

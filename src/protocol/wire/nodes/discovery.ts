@@ -5,7 +5,7 @@ import { runtimeKinds } from './node.ts'
 
 /** A look for model servers on the gateway's network (§39). */
 
-export const portsPerLookMax = 8
+const portsPerLookMax = 8
 /** How many models of a server the answer names. */
 export const discoveredModelsMax = 20
 

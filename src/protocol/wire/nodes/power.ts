@@ -6,11 +6,11 @@ import { formed, literals, strict } from '../shapes.ts'
 /** A computer with more network cards is a switch. */
 export const macsMax = 4
 export const networksMax = 8
-export const yieldReasonsMax = 8
+const yieldReasonsMax = 8
 
 const macForm = '^[0-9a-f]{2}(:[0-9a-f]{2}){5}$'
 /** Lower case, of one card: a group address wakes nobody in particular. */
-export const macAddress = formed(macForm, 'a hardware address such as 3c:7c:3f:01:02:03, in lower case')
+const macAddress = formed(macForm, 'a hardware address such as 3c:7c:3f:01:02:03, in lower case')
 const macPattern = new RegExp(macForm)
 const nobody = '00:00:00:00:00:00'
 
@@ -31,8 +31,8 @@ export function macOf(text: string): string | null {
 /** IPv4 in CIDR form, of a network that the computer is on. */
 const network = formed('^[0-9]{1,3}(\\.[0-9]{1,3}){3}/(?:[0-9]|[12][0-9]|3[0-2])$', 'a network such as 192.168.1.0/24')
 
-export const powerStates = ['awake', 'asleep', 'yielding'] as const
-export const yieldReason = formed('^[a-z][a-z-]{0,31}$', 'the name of a probe')
+const powerStates = ['awake', 'asleep', 'yielding'] as const
+const yieldReason = formed('^[a-z][a-z-]{0,31}$', 'the name of a probe')
 
 /** Part of the status of an agent whose owner has switched any of it on; absent of all others, and of earlier versions. */
 export const NodePower = Type.Object(

@@ -12,11 +12,11 @@ export const pullsKeptMax = 24
 /** What all of them say, bytes. */
 export const pullsBytesMax = 64 * 1024
 
-export const pullStates = ['waiting', 'looking', 'fetching', 'done', 'failed', 'cancelled'] as const
+const pullStates = ['waiting', 'looking', 'fetching', 'done', 'failed', 'cancelled'] as const
 export type PullState = (typeof pullStates)[number]
 export const hasEnded = (state: PullState): boolean => ['done', 'failed', 'cancelled'].includes(state)
 
-export const pullFailures = [
+const pullFailures = [
   'not_allowed',
   'not_found',
   'ambiguous',
@@ -33,7 +33,7 @@ export const pullFailures = [
 ] as const
 export type PullFailure = (typeof pullFailures)[number]
 
-export const pullRef = formed(
+const pullRef = formed(
   '^(?:(?:hf|ollama):[A-Za-z0-9._/:-]+|https?://[A-Za-z0-9._:/~+-]+)$',
   'hf:org/repo:QUANT, ollama:name:tag or an https URL of a .gguf file',
   { maxLength: 1_024 },

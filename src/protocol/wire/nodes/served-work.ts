@@ -3,7 +3,7 @@ import { literals } from '../shapes.ts'
 import { everyModel, modalities, type ServedWork } from './kinds-of-work.ts'
 
 /** How many models of one node have their work declared. */
-export const servedModelsMax = 256
+const servedModelsMax = 256
 
 export const Modality = literals(modalities)
 
