@@ -56,9 +56,11 @@ interface Known {
   readonly later: readonly Migration[]
 }
 
-/** Read at each use: a process needs them at its start alone. */
+const readJournal = () => JSON.parse(readFileSync(programFile(`${folder}/meta/_journal.json`), 'utf8')) as Journal
+
+/** Read at each use: a process needs them at its start alone, and only where the database is of another version. */
 function read(): Known {
-  const journal = JSON.parse(readFileSync(programFile(`${folder}/meta/_journal.json`), 'utf8')) as Journal
+  const journal = readJournal()
   const packed = gunzipSync(readFileSync(programFile(`${folder}/chain.json.gz`))).toString()
   const chain = JSON.parse(packed) as readonly { readonly text: string; readonly when: number }[]
   const [first, ...later] = journal.entries
@@ -102,17 +104,16 @@ export async function applyMigrations(sql: TransactionSql, wanted: readonly Migr
   }
 }
 
-/** Throws `DatabaseNewerError`: what a newer version has changed, this one could misread or spoil. */
-async function refuseNewer(sql: TransactionSql): Promise<void> {
+/** Whether the database is of an older version. Throws `DatabaseNewerError`: what a newer one has changed, this one could misread or spoil. */
+async function isOlder(sql: TransactionSql): Promise<boolean> {
   const [found] = await sql<{ there: boolean }[]>`
     select to_regclass('drizzle.__drizzle_migrations') is not null as there`
-  if (found?.there !== true) return
+  if (found?.there !== true) return true
   const [row] = await sql<{ applied: string; newest: string | null }[]>`
     select count(*)::text as applied, max(created_at)::text as newest from drizzle.__drizzle_migrations`
-  const known = migrations()
-  if (Number(row?.newest ?? 0) > (known.at(-1)?.madeAt ?? 0)) {
-    throw new DatabaseNewerError(Number(row?.applied), known.length)
-  }
+  const [newest, known] = [Number(row?.newest ?? 0), readJournal().entries.at(-1)?.when ?? 0]
+  if (newest > known) throw new DatabaseNewerError(Number(row?.applied), migrations().length)
+  return newest < known
 }
 
 /** PostgreSQL's code of a transaction that it ended because two waited for each other. Nothing of it is left. */
@@ -133,8 +134,7 @@ export async function migrateDatabase(url: string): Promise<void> {
     for (let tries = 1; ; tries++) {
       try {
         await sql.begin(async (transaction) => {
-          await refuseNewer(transaction)
-          await applyMigrations(transaction, migrations())
+          if (await isOlder(transaction)) await applyMigrations(transaction, migrations())
         })
         return
       } catch (error) {
