@@ -21,16 +21,9 @@ function isForged(macs: ReceiptMacs, receipt: PricedReceipt): boolean {
 /** At most 100. */
 export async function checkPrices(tx: Database, macs: ReceiptMacs): Promise<readonly RowFault[]> {
   const faults: RowFault[] = []
-  for (let after = 0n; faults.length < faultsMax; ) {
-    const page = await pricedReceipts(tx, after, receiptsAtOnce)
-    const last = page.at(-1)
-    if (last === undefined) break
-    after = last.seq
-    faults.push(
-      ...page
-        .filter((receipt) => isForged(macs, receipt))
-        .map(({ hash: subject }) => ({ rule: priceRule, subject }) as const),
-    )
+  for await (const page of pricedReceipts(tx, receiptsAtOnce)) {
+    for (const receipt of page) if (isForged(macs, receipt)) faults.push({ rule: priceRule, subject: receipt.hash })
+    if (faults.length >= faultsMax) break
   }
   return faults.slice(0, faultsMax)
 }

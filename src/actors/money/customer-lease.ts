@@ -16,8 +16,10 @@ export interface LeasedReservation extends Reservation, LeasedReserve {
 
 /** How a lease reaches the database. Each resolves when the database has answered; `end` repeats until then. */
 export interface LeaseCalls {
-  /** Resolves with how much more is leased, at most `wei`. */
+  /** Begins a lease. Resolves with how much is leased, at most `wei`. */
   readonly take: (leaseId: string, customerId: string, wei: bigint) => Promise<bigint>
+  /** The same as an addition to a lease that was there; 0n: it has ended, too. */
+  readonly add: LeaseCalls['take']
   /** Makes ordinary reservations of these, and gives the rest back with `ends`. False: the lease is gone. */
   readonly makeRows: (
     lease: { readonly id: string; readonly customerId: string; readonly ends: boolean },
@@ -194,10 +196,11 @@ export class CustomerLease {
   }
 
   private async take(quoteWei: bigint, sentAtMs: number): Promise<void> {
+    const ask = this.id === null ? this.calls.take : this.calls.add
     this.id ??= newId('mls')
     const id = this.id
     try {
-      const wei = await this.calls.take(id, this.customerId, quoteWei * this.steps)
+      const wei = await ask(id, this.customerId, quoteWei * this.steps)
       // It was lost meanwhile, and begun again by this.
       if (this.id !== id) return void (await this.calls.makeRows({ id, customerId: this.customerId, ends: true }, []))
       if (wei < quoteWei * stepsWorthwhile) this.restUntilMs = this.now() + restMs

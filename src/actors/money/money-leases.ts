@@ -2,8 +2,11 @@ import type { DatabaseAccess } from '../../db/client.ts'
 import { type Executor, prepared } from '../../db/prepared.ts'
 import { type CustomerRow, getCustomer } from '../../db/queries/accounts/accounts.ts'
 import { listenTo } from '../../db/queries/change-feed.ts'
+import { chargesGroupedFrom } from '../../db/queries/money/charged-groups.ts'
 import {
+  addToLease,
   endStaleLeases,
+  type LeasedCharge,
   type LeasedOutcome,
   type LeasedRow,
   recallChannel,
@@ -13,21 +16,19 @@ import {
   settleLeased,
   takeLease,
 } from '../../db/queries/money/leases.ts'
-import type { MarkedReceipt } from '../../db/queries/money/receipts.ts'
 import { waitAtMost, within } from '../../deadline.ts'
 import { type Loop, loop } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
-import { secondMs } from '../../time.ts'
+import { hourMs, secondMs } from '../../time.ts'
 import { GroupCommit, type GroupCommitOptions } from '../durable/group-commit.ts'
+import { groupSubject, type ReceiptMacs } from '../log/receipt-macs.ts'
 import { CustomerLease, type LeasedReservation, type LeaseTerms } from './customer-lease.ts'
 
-export interface LeasedSettlement {
-  readonly row: LeasedRow
-  readonly receipt: MarkedReceipt
-}
+export type LeasedSettlement = Pick<LeasedCharge, 'row' | 'receipt'>
 
 export interface MoneyLeasesOptions extends DatabaseAccess {
   readonly log: Log
+  readonly macs: ReceiptMacs
   readonly terms?: Partial<LeaseTerms>
   /** Of the reservations that leased ones become, ms. */
   readonly staleMs: number
@@ -54,12 +55,27 @@ const readWaitMs = 500
 /** Between two looks at whether the leases have ended. */
 const looks = { firstMs: 2, maxMs: 20 }
 
+const markOf =
+  (macs: ReceiptMacs) =>
+  (...group: Parameters<typeof groupSubject>) =>
+    macs.of(groupSubject(...group))
+
+/** At most an hour from now, whatever a row says. */
+async function groupedFromMs(db: DatabaseAccess['db']): Promise<number> {
+  const [saidMs, latestMs] = [(await chargesGroupedFrom(db)).getTime(), Date.now() + hourMs]
+  // `infinity` is NaN here.
+  return saidMs <= latestMs ? saidMs : latestMs
+}
+
 /** The leases of money of this process (docs/decisions/0051), and the charges under them. */
 export class MoneyLeases {
   private readonly statements: Executor
   private readonly terms: LeaseTerms
   private readonly customers = new Map<string, CustomerLease>()
-  private readonly settles: GroupCommit<LeasedSettlement, LeasedOutcome>
+  private readonly settles: GroupCommit<LeasedCharge, LeasedOutcome>
+  private calls = 0n
+  /** From when receipts stand in groups, Unix ms; null: the database has not said it yet. */
+  private groupedFromMs: number | null = null
   private readonly loops: readonly Loop[]
   private unlisten: (() => Promise<void>) | null = null
 
@@ -68,13 +84,7 @@ export class MoneyLeases {
     this.terms = { ...termsDefault, ...options.terms }
     this.settles = new GroupCommit({
       ...options.groups,
-      commit: (group) =>
-        settleLeased(
-          this.statements,
-          group.map(({ row }) => row),
-          group.map(({ receipt }) => receipt),
-          this.terms.ttlMs,
-        ),
+      commit: (group) => this.commit(group),
     })
     const every = (everyMs: number, whenFailed: string, run: () => Promise<unknown>) =>
       loop({
@@ -127,7 +137,7 @@ export class MoneyLeases {
     const { lease } = reservation
     if (lease === null) return Promise.resolve(null)
     const { leaseId, reservedAtMs, entry: reserve } = reservation
-    const settlement = settlementOf({ leaseId, reservedAtMs, reserve })
+    const settlement: LeasedCharge = { ...settlementOf({ leaseId, reservedAtMs, reserve }), sentIn: new Set() }
     return lease.charge(reservation, settlement.row.chargedWei, async () => {
       for (;;) {
         const outcome = await this.options.retried(() => this.settles.add(settlement))
@@ -176,11 +186,20 @@ export class MoneyLeases {
     return within(answerMsMax, recallLeases(this.statements, customerId, pauseMs))
   }
 
+  private async commit(group: readonly LeasedCharge[]): Promise<readonly LeasedOutcome[]> {
+    const { db, macs } = this.options
+    this.groupedFromMs ??= await groupedFromMs(db)
+    const mark = Date.now() < this.groupedFromMs ? null : markOf(macs)
+    return settleLeased(this.statements, group, { number: ++this.calls, ttlMs: this.terms.ttlMs, mark })
+  }
+
   private open(customerId: string): CustomerLease {
     const { log, retried, staleMs } = this.options
+    const leasing = (ask: typeof takeLease) => (id: string, customer: string, wei: bigint) =>
+      within(answerMsMax, ask(this.statements, { id, customerId: customer, wei, ttlMs: this.terms.ttlMs }))
     const calls = {
-      take: (id: string, customer: string, wei: bigint) =>
-        within(answerMsMax, takeLease(this.statements, { id, customerId: customer, wei, ttlMs: this.terms.ttlMs })),
+      take: leasing(takeLease),
+      add: leasing(addToLease),
       makeRows: (...[lease, rows]: Parameters<ConstructorParameters<typeof CustomerLease>[1]['makeRows']>) =>
         retried(() => within(answerMsMax, reserveLeased(this.statements, lease, rows, staleMs))),
     }

@@ -109,6 +109,8 @@ export const moneyLeases = pgTable(
     leftWei: wei().notNull(),
     /** Its gateway renews it; after this anybody may end it. */
     endsAt: instant().notNull(),
+    /** The number of the last call that charged under it. One that is no larger was given up and comes too late (docs/decisions/0056). */
+    calls: bigint({ mode: 'bigint' }).notNull().default(sql`0`),
   },
   (t) => [index().on(t.customerId), check('money_lease_not_overspent', sql`${t.leftWei} >= 0`)],
 )

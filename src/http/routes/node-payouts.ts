@@ -1,13 +1,8 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { brand } from '../../brand.ts'
-import {
-  batchesOfNode,
-  nodePayouts,
-  type PayoutRow,
-  requestsOf,
-  settlementGroups,
-} from '../../db/queries/money/payouts.ts'
+import { chargedFacts } from '../../db/queries/money/charged-facts.ts'
+import { batchesOfNode, nodePayouts, type PayoutRow, settlementGroups } from '../../db/queries/money/payouts.ts'
 import { Problem } from '../../errors.ts'
 import { type AskedReport, payoutReportMessage } from '../../protocol/signing/signatures.ts'
 import { expected, mustBe } from '../../protocol/validation/words.ts'
@@ -185,10 +180,7 @@ const reportRoute = (context: HttpContext) =>
       const since = windowStart(nowMs, values.window_days)
       const groups = await settlementGroups(gateway.db, since, nodeId)
       const payouts = await nodePayouts(gateway.db, nodeId, since, values.limit)
-      const requests = await requestsOf(
-        gateway.db,
-        payouts.map(({ receiptHash }) => receiptHash),
-      )
+      const facts = await chargedFacts(gateway.db, payouts)
       return {
         status: 'ok' as const,
         node_id: nodeId,
@@ -197,7 +189,7 @@ const reportRoute = (context: HttpContext) =>
           total_payout_wei: groups.reduce((sum, { payoutWei }) => sum + payoutWei, 0n).toString(),
           settlement_statuses: groups.map(groupView),
         },
-        payouts: payouts.map((row) => payoutView(row, requests.get(row.receiptHash) ?? null)),
+        payouts: payouts.map((row) => payoutView(row, facts.get(row.receiptHash)?.requestId ?? null)),
       }
     },
     {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { groupSubject } from '../../../src/actors/log/receipt-macs.ts'
 import { settlementOf } from '../../../src/actors/money/charge.ts'
 import {
   endStaleLeases,
@@ -38,16 +39,13 @@ function work(customerId: string, leaseId: string) {
     reservedAtMs: Date.now(),
     reserve: newId('led'),
   }
-  return { row: leased, receipt }
+  return { row: leased, receipt, sentIn: new Set<string>() }
 }
 
-const send = (all: readonly ReturnType<typeof work>[]) =>
-  settleLeased(
-    database.db,
-    all.map(({ row }) => row),
-    all.map(({ receipt }) => receipt),
-    ttlMs,
-  )
+let calls = 0n
+const mark = (...group: Parameters<typeof groupSubject>) => testMacs.of(groupSubject(...group))
+const send = (all: readonly ReturnType<typeof work>[], number = ++calls) =>
+  settleLeased(database.db, all, { number, ttlMs, mark })
 
 async function leaseOf(customerId: string, wei: bigint): Promise<string> {
   const id = newId('mls')

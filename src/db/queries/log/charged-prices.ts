@@ -1,6 +1,7 @@
 import { sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
 import { kindText } from '../../kind-texts.ts'
+import { receiptStep, receiptsWithin } from '../money/receipt-ranges.ts'
 import { wasPurged } from './row-states.ts'
 
 /** Between the catalogue and a quote: gateways learn a change within seconds, and their clocks differ. */
@@ -19,7 +20,7 @@ const wellFormed = `r.price ~ '^[0-9]{1,78}:[0-9]{1,78}[.]'`
  */
 export const priceRules = {
   'every debit is what its price makes of its tokens': `
-    select r.receipt_hash as subject from receipt_rows r
+    select r.receipt_hash as subject from receipts r
       join ledger_entries l on l.kind = ${kindText('debit')} and l.receipt_hash = r.receipt_hash
       left join charge_quotes v on v.receipt_hash = r.receipt_hash
     where r.billed and case when ${wellFormed}
@@ -31,7 +32,7 @@ export const priceRules = {
         lead(created_at) over (partition by target_id order by created_at, event_id) as until
       from admin_approval_events where target_type = 'model' and target_id is not null),
     since as (select model, min(created_at) as at from events group by model)
-    select r.receipt_hash as subject from receipt_rows r
+    select r.receipt_hash as subject from receipts r
       join charge_quotes v on v.receipt_hash = r.receipt_hash
       left join since s on s.model = r.model_id
     where r.billed and ${wellFormed}
@@ -47,10 +48,14 @@ export interface PricedReceipt {
   readonly mac: string | null
 }
 
-/** In the order of their seq, those behind `after`. */
-export async function pricedReceipts(db: Database, after: bigint, limit: number) {
-  const rows = await db.execute<PricedReceipt & { seq: string } & Record<string, unknown>>(sql`
-    select seq::text as seq, receipt_hash as hash, price, mac from receipt_rows
-    where price is not null and seq > ${after.toString()}::bigint order by seq limit ${limit}`)
-  return rows.map(({ seq, ...row }) => ({ ...row, seq: BigInt(seq) }))
+/** In the order of their seq, about so many at once. */
+export async function* pricedReceipts(db: Database, atOnce: number): AsyncGenerator<readonly PricedReceipt[]> {
+  for (let from = 0n; ; ) {
+    const to = await receiptStep(db, from, atOnce)
+    if (to === null) return
+    yield await db.execute<PricedReceipt & Record<string, unknown>>(sql`
+      select receipt_hash as hash, price, mac from receipts
+      where billed and price is not null and ${receiptsWithin(from, to)} order by seq`)
+    from = to
+  }
 }

@@ -44,7 +44,7 @@ const general = {
   'every receipt is there once': `
     select receipt_hash as subject from receipts group by receipt_hash having count(*) > 1`,
   'every payout is for the node of its receipt': `
-    select p.entry_id as subject from payouts p join receipt_rows r on r.receipt_hash = p.receipt_hash
+    select p.entry_id as subject from payouts p join receipts r on r.billed and r.receipt_hash = p.receipt_hash
     where p.node_id <> r.node_id`,
   'every payee is the one of its earning': `
     select p.entry_id as subject from payouts p where p.earned_payee is not null and p.payee is distinct from p.earned_payee`,
@@ -60,13 +60,15 @@ const general = {
         or p.created_at - interval '1 minute' > (select min(s.created_at) from payee_statements s where s.node_id = p.node_id)))`,
   // A rejected one keeps its mark, and is not paid.
   'every payout is on hold as its receipt is': `
-    select p.entry_id as subject from payouts p join receipt_rows r on r.receipt_hash = p.receipt_hash
+    select p.entry_id as subject from payouts p join receipts r on r.billed and r.receipt_hash = p.receipt_hash
     where p.settlement_status <> 'void' and p.held <> (r.status = 'held')`,
   'every payout on hold was so when it was earned': `
     select p.entry_id as subject from payouts p where p.held and not p.earned_held`,
   // The mark says when it was issued. While the database is away its writer waits.
   'every receipt was written when it was issued': `
-    select r.receipt_hash as subject from receipt_rows r
+    select r.subject from (
+      select receipt_hash as subject, created_at, mac from receipt_rows
+      union all select '0x' || encode(first_hash, 'hex'), created_at, mac from receipt_groups where billed) r
     where r.mac is not null and r.created_at not between
       to_timestamp(split_part(r.mac, '.', 2)::bigint / 1000.0) - interval '10 minutes'
       and to_timestamp(split_part(r.mac, '.', 2)::bigint / 1000.0) + interval '1 day'`,
@@ -97,10 +99,10 @@ const general = {
 /** Of the rules that kinds of entries have as their own. */
 const ofKinds: Readonly<Record<OwnRule, string>> = {
   'every debit has its billed receipt': `
-    select l.entry_id as subject from ledger_entries l left join receipt_rows r on r.receipt_hash = l.receipt_hash
-    where l.kind = ${debit} and (r.receipt_hash is null or not r.billed or r.customer_id <> l.customer_id)`,
+    select l.entry_id as subject from ledger_entries l left join receipts r on r.billed and r.receipt_hash = l.receipt_hash
+    where l.kind = ${debit} and (r.receipt_hash is null or r.customer_id <> l.customer_id)`,
   'every billed receipt has its debit': `
-    select r.receipt_hash as subject from receipt_rows r
+    select r.receipt_hash as subject from receipts r
     where r.billed and not exists (select 1 from ledger_entries l where l.kind = ${debit} and l.receipt_hash = r.receipt_hash)`,
   // By sums and not by joins: of entries in groups the planner knows too little to join them well.
   'every debit is its payout, its fee and its refund': `

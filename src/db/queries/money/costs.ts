@@ -3,6 +3,7 @@ import type { Database } from '../../client.ts'
 import { kindText } from '../../kind-texts.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries } from '../../schema/partitioned/charges.ts'
+import { receipts } from '../../schema/partitioned/receipts.ts'
 import { receiptRows } from '../../schema/work.ts'
 import { tagsBetween } from '../requests/request-groups.ts'
 import { isRefundOf, refundOf } from './ledger.ts'
@@ -26,10 +27,17 @@ export interface CostRange {
 
 const none = sql<string | null>`null`
 
+/** Of the receipt of a debit, which is a row, or in a group of the same moment. */
+const said = {
+  modelId: sql`coalesce(${receiptRows.modelId}, ${receipts.modelId})`,
+  promptTokens: sql`coalesce(${receiptRows.promptTokens}, ${receipts.promptTokens})`,
+  completionTokens: sql`coalesce(${receiptRows.completionTokens}, ${receipts.completionTokens})`,
+} as const
+
 /** By what the ledger and its receipts say, which are kept for ever. */
 const ofLedger = {
   customer: { key: sql<string>`${ledgerEntries.customerId}`, name: sql<string | null>`min(${customers.displayName})` },
-  model: { key: sql<string | null>`${receiptRows.modelId}`, name: none },
+  model: { key: sql<string | null>`${said.modelId}`, name: none },
   month: { key: sql<string>`to_char(${ledgerEntries.createdAt} at time zone 'UTC', 'YYYY-MM')`, name: none },
 } as const satisfies Record<string, { readonly key: SQL<unknown>; readonly name: SQL<string | null> }>
 
@@ -51,11 +59,20 @@ export async function ledgerCosts(
       count: count(),
       amountWei: amount,
       refundedWei: sql<string>`coalesce(sum(${refundOf.amountWei}), 0)::text`,
-      promptTokens: sql<string>`coalesce(sum(${receiptRows.promptTokens}), 0)::text`,
-      completionTokens: sql<string>`coalesce(sum(${receiptRows.completionTokens}), 0)::text`,
+      promptTokens: sql<string>`coalesce(sum(${said.promptTokens}), 0)::text`,
+      completionTokens: sql<string>`coalesce(sum(${said.completionTokens}), 0)::text`,
     })
     .from(ledgerEntries)
     .leftJoin(receiptRows, eq(receiptRows.receiptHash, ledgerEntries.receiptHash))
+    .leftJoin(
+      receipts,
+      and(
+        eq(receipts.billed, true),
+        eq(receipts.receiptHash, ledgerEntries.receiptHash),
+        gte(receipts.createdAt, from),
+        lt(receipts.createdAt, to),
+      ),
+    )
     .leftJoin(customers, eq(customers.customerId, ledgerEntries.customerId))
     .leftJoin(refundOf, isRefundOf(ledgerEntries.receiptHash))
     .where(and(eq(ledgerEntries.kind, 'debit'), gte(ledgerEntries.createdAt, from), lt(ledgerEntries.createdAt, to)))

@@ -1,7 +1,9 @@
 import { sql } from 'drizzle-orm'
-import { arrayOf, arrayText } from '../../arrays.ts'
+import { arrayOf, arrayText, columnsOf } from '../../arrays.ts'
 import type { Executor } from '../../prepared.ts'
+import { chargedGroup, groupedReceipt } from './charged-groups.ts'
 import { inOrder, type SettleRow } from './ledger.ts'
+import type { MarkGroup } from './receipt-groups.ts'
 import { type MarkedReceipt, receiptColumns } from './receipts.ts'
 
 /** The channel on which holders of a customer's leases are asked to end them; the payload is the customer's id. */
@@ -26,6 +28,22 @@ export interface LeasedRow extends SettleRow {
   readonly reserve: string
 }
 
+/** A charge under a lease with its receipt. */
+export interface LeasedCharge {
+  readonly row: LeasedRow
+  readonly receipt: MarkedReceipt
+  /** The ids of the groups in which it was sent: where its answer was lost, it is in one of them or not charged. One more for each time. */
+  readonly sentIn: Set<string>
+}
+
+export interface LeasedCall {
+  /** Larger than that of every call before, of this process. */
+  readonly number: bigint
+  readonly ttlMs: number
+  /** The mark of a group of receipts; null: each is a row, because a gateway of the version before reads them. */
+  readonly mark: MarkGroup | null
+}
+
 /** `again`: not charged, because others of the call stood in its way. */
 export type LeasedOutcome = 'settled' | 'unknown' | 'again'
 
@@ -41,6 +59,16 @@ export async function takeLease(
   lease: { readonly id: string; readonly customerId: string; readonly wei: bigint; readonly ttlMs: number },
 ): Promise<bigint> {
   const answer = await db.execute(sql`select money_lease_take(${lease.id}, ${lease.customerId},
+    ${lease.wei.toString()}::text::numeric, ${lease.ttlMs}::bigint)::text as wei`)
+  return BigInt((answer as unknown as readonly { wei: string }[])[0]?.wei ?? '0')
+}
+
+/** The same for a lease that is there; 0n: it has ended, too. */
+export async function addToLease(
+  db: Executor,
+  lease: { readonly id: string; readonly customerId: string; readonly wei: bigint; readonly ttlMs: number },
+): Promise<bigint> {
+  const answer = await db.execute(sql`select money_lease_add(${lease.id}, ${lease.customerId},
     ${lease.wei.toString()}::text::numeric, ${lease.ttlMs}::bigint)::text as wei`)
   return BigInt((answer as unknown as readonly { wei: string }[])[0]?.wei ?? '0')
 }
@@ -132,37 +160,64 @@ function sumsOf(rows: readonly LeasedRow[]): readonly LeaseSums[] {
   return sums
 }
 
+/** Of each lease the id of the group that is made of its charges. */
+function groupIds(rows: readonly LeasedRow[]): ReadonlyMap<string, string> {
+  const ids = new Map<string, string>()
+  for (const { leaseId, debit } of rows) if (!ids.has(leaseId)) ids.set(leaseId, debit)
+  return ids
+}
+
+/** What becomes of the receipts, as arguments. */
+function receiptArguments(receipts: readonly MarkedReceipt[], mark: MarkGroup | null) {
+  const grouped = mark === null ? [] : receipts.flatMap((receipt) => groupedReceipt(receipt) ?? [])
+  const inGroup = new Set(grouped.map(({ receipt }) => receipt))
+  const alone = grouped.length === receipts.length ? [] : receipts.filter((receipt) => !inGroup.has(receipt))
+  const rows = alone.length === 0 ? null : JSON.stringify(receiptColumns(alone))
+  if (mark === null || grouped.length === 0)
+    return sql`${rows}::text::json, ''::bytea, null::text[], null::text[], null::text`
+  const { hashes, shared, columns, mac } = chargedGroup(grouped, mark)
+  const others = alone.length === 0 ? null : `\\x${hashes}`
+  return sql`${rows}::text::json, ${others}::text::bytea, ${shared}::text::text[], ${columnsOf(columns)}, ${mac}::text`
+}
+
 /**
  * One statement and one commit for all charges with their receipts: all of them are charged, or none. Ids must differ. Outcomes are in
- * the order of the rows.
+ * the order of the charges.
  */
 export async function settleLeased(
   db: Executor,
-  rows: readonly LeasedRow[],
-  receipts: readonly MarkedReceipt[],
-  ttlMs: number,
+  charges: readonly LeasedCharge[],
+  { number, ttlMs, mark }: LeasedCall,
 ): Promise<readonly LeasedOutcome[]> {
-  const keys = rows.map(orderOf)
-  const places = rows.map((_, at) => at).sort((a, b) => compare(keys[a] ?? '', keys[b] ?? ''))
-  const sorted = places.flatMap((at) => rows[at] ?? [])
+  const keys = charges.map(({ row }) => orderOf(row))
+  const places = charges.map((_, at) => at).sort((a, b) => compare(keys[a] ?? '', keys[b] ?? ''))
+  const ordered = places.flatMap((at) => charges[at] ?? [])
+  const sorted = ordered.map(({ row }) => row)
   const sums = sumsOf(sorted)
-  const answer = await db.execute(sql`select place, outcome from ledger_charge_leased(
-    ${texts(sums.map(({ leaseId }) => leaseId))}, ${texts(sums.map(({ customer }) => customer))},
+  const sent = new Set(ordered.flatMap(({ sentIn }) => [...sentIn]))
+  const ids = groupIds(sorted)
+  for (const { row, sentIn } of ordered) sentIn.add(ids.get(row.leaseId) ?? row.debit)
+  const answer =
+    await db.execute(sql`select place, outcome from leased_charges_write(${number.toString()}::text::bigint,
+    ${texts([...sent])}, ${texts(sums.map(({ leaseId }) => leaseId))}, ${texts(sums.map(({ customer }) => customer))},
     ${integers(sums.map(({ count }) => count))}::int[], ${amounts(sums.map(({ chargedWei }) => chargedWei))},
     ${amounts(sums.map(({ shareWei }) => shareWei))}, ${amounts(sums.map(({ feeWei }) => feeWei))}, ${ttlMs}::bigint,
     ${texts(sorted.map(({ id }) => id))}, ${integers(sorted.map(({ reservedAtMs }) => reservedAtMs))}::bigint[],
     ${amounts(sorted.map(({ chargedWei }) => chargedWei))}, ${amounts(sorted.map(({ shareWei }) => shareWei))},
     ${amounts(sorted.map(({ feeWei }) => feeWei))},
     ${amounts(sorted.map(({ reservedWei, chargedWei }) => reservedWei - chargedWei))},
-    ${texts(sorted.map(({ receiptHash }) => receiptHash))}, ${texts(sorted.map(({ node }) => node))},
+    ${`\\x${ordered.map(({ receipt }) => receipt.hash.slice(2)).join('')}`}::text::bytea, ${texts(sorted.map(({ node }) => node))},
     ${texts(sorted.map(({ kind }) => kind))}, ${texts(sorted.map(({ reserve }) => reserve))},
     ${texts(sorted.map(({ debit }) => debit))},
     ${texts(sorted.map(({ release, reservedWei, chargedWei }) => (reservedWei > chargedWei ? release : null)))},
     ${texts(sorted.map(({ payout, shareWei }) => (shareWei > 0n ? payout : null)))},
     ${texts(sorted.map(({ fee, feeWei }) => (feeWei > 0n ? fee : null)))},
-    ${JSON.stringify(receiptColumns(receipts))}::text::json)`)
-  const outcomes = new Array<LeasedOutcome>(rows.length)
-  for (const [place, outcome] of inOrder<LeasedOutcome>(rows.length, 'settled', answer).entries()) {
+    ${receiptArguments(
+      ordered.map(({ receipt }) => receipt),
+      mark,
+    )})`)
+  const outcomes = new Array<LeasedOutcome>(charges.length)
+  for (const [place, outcome] of inOrder<LeasedOutcome>(charges.length, 'settled', answer).entries()) {
     const at = places[place]
     if (at !== undefined) outcomes[at] = outcome
   }

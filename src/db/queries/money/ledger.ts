@@ -11,7 +11,7 @@ import type { Executor } from '../../prepared.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerRows } from '../../schema/ledger.ts'
 import { ledgerEntries } from '../../schema/partitioned/charges.ts'
-import { receiptRows } from '../../schema/work.ts'
+import { type ChargedFacts, chargedFacts } from './charged-facts.ts'
 import { type MarkedReceipt, receiptColumns } from './receipts.ts'
 
 export type LedgerEntry = typeof ledgerRows.$inferSelect
@@ -276,7 +276,7 @@ export async function invoicePage(
   after: bigint | null,
   limit: number,
 ): Promise<readonly InvoiceLine[]> {
-  return db
+  const debits = await db
     .select({
       seq: ledgerEntries.seq,
       createdAt: ledgerEntries.createdAt,
@@ -285,15 +285,19 @@ export async function invoicePage(
       amountWei: ledgerEntries.amountWei,
       refundedWei,
       receiptHash: ledgerEntries.receiptHash,
-      kind: receiptRows.kind,
-      modelId: receiptRows.modelId,
-      promptTokens: receiptRows.promptTokens,
-      completionTokens: receiptRows.completionTokens,
     })
     .from(ledgerEntries)
-    .leftJoin(receiptRows, eq(receiptRows.receiptHash, ledgerEntries.receiptHash))
     .leftJoin(refundOf, isRefundOf(ledgerEntries.receiptHash))
     .where(and(inRange(range), eq(ledgerEntries.kind, 'debit'), onPage(range, after, limit)))
     .orderBy(desc(ledgerEntries.seq))
     .limit(limit)
+  const facts = await chargedFacts(db, debits)
+  return debits.map((debit) => ({ ...debit, ...factsOfLine(facts.get(debit.receiptHash ?? '')) }))
 }
+
+const factsOfLine = (facts: ChargedFacts | undefined) => ({
+  kind: facts?.kind ?? null,
+  modelId: facts?.modelId ?? null,
+  promptTokens: facts?.promptTokens ?? null,
+  completionTokens: facts?.completionTokens ?? null,
+})

@@ -65,15 +65,6 @@ export async function nodePayouts(
     .limit(limit)
 }
 
-/** Of billed receipts: the calls that they are about, by their hashes. */
-export async function requestsOf(db: Database, hashes: readonly string[]): Promise<ReadonlyMap<string, string>> {
-  if (hashes.length === 0) return new Map()
-  const rows = await db.execute<{ receipt_hash: string; request_id: string }>(
-    sql`select receipt_hash, request_id from receipt_rows where receipt_hash in ${[...hashes]}`,
-  )
-  return new Map(rows.map(({ receipt_hash: hash, request_id: id }) => [hash, id]))
-}
-
 export interface FeeRow {
   readonly entryId: string
   readonly privateJobId: string | null

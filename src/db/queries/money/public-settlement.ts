@@ -1,9 +1,9 @@
-import { desc, eq, sql } from 'drizzle-orm'
+import { and, desc, eq, sql } from 'drizzle-orm'
 import type { WorkKind } from '../../../protocol/wire/work-kinds.ts'
 import type { Database } from '../../client.ts'
 import { inPieces } from '../../cursor.ts'
+import { receipts } from '../../schema/partitioned/receipts.ts'
 import { payoutBatches } from '../../schema/settlement.ts'
-import { receiptRows } from '../../schema/work.ts'
 
 export type BatchRow = typeof payoutBatches.$inferSelect
 
@@ -19,22 +19,30 @@ export interface PublicReceipt {
   readonly batchId: string | null
 }
 
+/** The newest so many billed receipts are of this moment or later: so many rows are, or the groups that have so many together. */
+const sinceBilled = (limit: number) => sql`coalesce(greatest(
+  (select created_at from receipt_rows where billed order by created_at desc offset ${limit - 1} limit 1),
+  (select created_at from (
+    select created_at, sum(rows) over (order by created_at desc, last_seq desc) as receipts from receipt_groups where billed
+      order by created_at desc, last_seq desc limit ${limit}) g
+    where g.receipts >= ${limit} order by created_at desc limit 1)), '-infinity')`
+
 /** Newest first, billed work only (§14): a caller's own correlation id stays out, it may name anything. */
 export async function publicReceipts(db: Database, limit: number): Promise<readonly PublicReceipt[]> {
   return db
     .select({
-      receiptHash: receiptRows.receiptHash,
-      nodeId: receiptRows.nodeId,
-      jobId: sql<string>`case when ${receiptRows.kind} = 'private_job' then coalesce(${receiptRows.jobId}, ${receiptRows.requestId}) else ${receiptRows.requestId} end`,
-      nodeClass: receiptRows.nodeClass,
-      modelId: receiptRows.modelId,
-      status: receiptRows.status,
-      receivedAt: receiptRows.createdAt,
-      batchId: receiptRows.batchId,
+      receiptHash: receipts.receiptHash,
+      nodeId: receipts.nodeId,
+      jobId: sql<string>`case when ${receipts.kind} = 'private_job' then coalesce(${receipts.jobId}, ${receipts.requestId}) else ${receipts.requestId} end`,
+      nodeClass: receipts.nodeClass,
+      modelId: receipts.modelId,
+      status: receipts.status,
+      receivedAt: receipts.createdAt,
+      batchId: receipts.batchId,
     })
-    .from(receiptRows)
-    .where(eq(receiptRows.billed, true))
-    .orderBy(desc(receiptRows.createdAt), desc(receiptRows.receiptHash))
+    .from(receipts)
+    .where(and(eq(receipts.billed, true), sql`${receipts.createdAt} >= ${sinceBilled(limit)}`))
+    .orderBy(desc(receipts.createdAt), desc(receipts.receiptHash))
     .limit(limit)
 }
 
@@ -43,7 +51,7 @@ const hashesAtOnce = 10_000
 
 /** Of accepted, unbatched, billed receipts, in their order. Needs a transaction. */
 export async function pendingReceiptHashes(tx: Database): Promise<readonly string[]> {
-  const query = sql`select receipt_hash as hash from receipt_rows where billed and status = 'accepted' order by receipt_hash collate "C"`
+  const query = sql`select receipt_hash as hash from receipts where billed and status = 'accepted' order by receipt_hash collate "C"`
   const hashes: string[] = []
   for await (const rows of inPieces<{ hash: string }>(tx, query, hashesAtOnce)) {
     for (const { hash } of rows) hashes.push(hash)
@@ -58,14 +66,12 @@ export interface ReceiptCounts {
 
 /** `accepted`: ever, so also what is batched or final by now. */
 export async function receiptCounts(db: Database): Promise<ReceiptCounts> {
-  const [row] = await db
-    .select({
-      accepted: sql<number>`count(*) filter (where ${receiptRows.status} in ('accepted', 'batched', 'finalized'))::int`,
-      latestAt: sql<string | null>`max(${receiptRows.createdAt})`,
-    })
-    .from(receiptRows)
-    .where(eq(receiptRows.billed, true))
-  return { accepted: row?.accepted ?? 0, latestAt: dateOf(row?.latestAt) }
+  const [row] = await db.execute<{ accepted: number; latest: string | null }>(sql`
+    select ((select count(*) from receipt_rows where billed and status in ('accepted', 'batched', 'finalized'))
+        + (select coalesce(sum(rows), 0) from receipt_groups where billed))::int as accepted,
+      greatest((select max(created_at) from receipt_rows where billed),
+        (select max(created_at) from receipt_groups where billed)) as latest`)
+  return { accepted: row?.accepted ?? 0, latestAt: dateOf(row?.latest) }
 }
 
 const dateOf = (text: string | null | undefined) => (text == null ? null : new Date(text))

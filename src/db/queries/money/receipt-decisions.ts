@@ -26,7 +26,7 @@ async function lockReceipt(tx: Database, receiptHash: string, open: readonly str
     .from(receiptRows)
     .where(and(eq(receiptRows.receiptHash, receiptHash), eq(receiptRows.billed, true)))
     .for('update')
-  if (receipt === undefined) return 'unknown'
+  if (receipt === undefined) return (await isInGroup(tx, receiptHash)) ? 'not_held' : 'unknown'
   if (!open.includes(receipt.status)) return 'not_held'
   const [payout] = await tx
     .select({ status: payoutRows.settlementStatus, batchId: payoutRows.batchId })
@@ -36,6 +36,14 @@ async function lockReceipt(tx: Database, receiptHash: string, open: readonly str
   // Of a receipt on hold none ever is: what is on its way to the chain cannot be taken back.
   const batched = payout !== undefined && (payout.batchId !== null || !['pending', 'void'].includes(payout.status))
   return batched ? 'batched' : receipt
+}
+
+/** What stands in a group of charges was never held. */
+async function isInGroup(tx: Database, receiptHash: string): Promise<boolean> {
+  const rows = await tx.execute(
+    sql`select 1 from receipt_groups where last_seq = receipt_group_of(${receiptHash}) and billed`,
+  )
+  return rows.length > 0
 }
 
 const setStatus = (tx: Database, receiptHash: string, status: 'accepted' | 'rejected') =>

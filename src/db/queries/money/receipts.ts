@@ -80,6 +80,15 @@ export const receiptColumns = (rows: readonly MarkedReceipt[]): readonly string[
 /** As a line of COPY. */
 export const receiptLine = (receipt: MarkedReceipt): string => copyLine(valuesOf(receipt))
 
+const camel = (name: string) => name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())
+const factNames = ([...factColumns, timeName] as const).map((name) => [name, camel(name)] as const)
+
+/** What a receipt's own text says. */
+export function factsOfText(text: string): Receipt {
+  const facts = JSON.parse(text) as Facts
+  return Object.fromEntries(factNames.map(([name, fact]) => [fact, facts[name] ?? null])) as unknown as Receipt
+}
+
 /** The facts as they were hashed. */
 export const factsOfRow = (row: Omit<ReceiptRow, 'mac'>): Receipt => ({
   ...row,
@@ -94,14 +103,16 @@ export const insertReceiptLines = (
   lines: Pick<NewLines, 'pieces' | 'count'>,
 ): Promise<void> => insertLines(database, { ...lines, target: `receipt_rows (${columnNames})`, insert })
 
-/** From when gateways issue receipts v3. */
-export async function receiptsIssuedFrom(db: Database): Promise<Date> {
+/** From when gateways issue receipts v3, or write those of charges in groups (`grouped-charges`). */
+export async function receiptsIssuedFrom(
+  db: Database,
+  version: typeof timedReceiptVersion | 'grouped-charges' = timedReceiptVersion,
+): Promise<Date> {
   const [row] = await db
     .select({ issuedFrom: receiptVersions.issuedFrom })
     .from(receiptVersions)
-    .where(eq(receiptVersions.version, timedReceiptVersion))
-  if (row === undefined)
-    throw new Error(`The database does not say from when receipts ${timedReceiptVersion} are issued`)
+    .where(eq(receiptVersions.version, version))
+  if (row === undefined) throw new Error(`The database does not say from when receipts ${version} are issued`)
   return row.issuedFrom
 }
 

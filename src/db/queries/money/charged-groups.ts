@@ -1,0 +1,79 @@
+import type { Receipt } from '../../../protocol/receipts/receipt.ts'
+import { type ArrayValue, arrayText } from '../../arrays.ts'
+import type { Database } from '../../client.ts'
+import type { MarkGroup } from './receipt-groups.ts'
+import { factsOfText, type MarkedReceipt, receiptsIssuedFrom } from './receipts.ts'
+
+/** The receipt of a charge with the facts that its group has as columns. */
+interface Grouped {
+  readonly receipt: MarkedReceipt
+  readonly facts: Receipt
+}
+
+/** What of a billed group of receipts is not the same in all of them, and what is: `leased_charges_write` has them as arguments. */
+export interface ChargedGroup {
+  /** The hashes of its receipts as hex, one behind the other. */
+  readonly hashes: string
+  /** The text of an array: of each column the value that all of them have, or NULL. */
+  readonly shared: string
+  /** Of each column the text of an array, or an empty one. */
+  readonly columns: readonly string[]
+  readonly mac: string
+}
+
+const hexPrefix = 2
+
+const issuedAfterMs = ({ issuedAt, completedAt }: Receipt): number | null => {
+  if (issuedAt == null) return null
+  return issuedAt === completedAt ? 0 : Date.parse(issuedAt) - Date.parse(completedAt)
+}
+
+/** In the order of `receipt_groups`. */
+const columnsOfGroup: readonly ((one: Grouped) => ArrayValue)[] = [
+  ({ receipt }) => receipt.customerId,
+  ({ receipt }) => receipt.signature ?? null,
+  ({ facts }) => facts.issuer,
+  ({ facts }) => facts.requestId,
+  ({ facts }) => facts.jobId,
+  ({ facts }) => facts.kind,
+  ({ facts }) => facts.nodeId,
+  ({ facts }) => facts.nodeClass,
+  ({ facts }) => facts.runtimeId,
+  ({ facts }) => facts.runtimeKind,
+  ({ facts }) => facts.modelId,
+  ({ facts }) => facts.promptTokens,
+  ({ facts }) => facts.completionTokens,
+  ({ facts }) => Date.parse(facts.startedAt),
+  ({ facts }) => Date.parse(facts.completedAt),
+  ({ facts }) => issuedAfterMs(facts),
+  ({ receipt }) => receipt.price ?? null,
+]
+
+/** null: it has columns that few have, and is written as a row. */
+export function groupedReceipt(receipt: MarkedReceipt): Grouped | null {
+  if (receipt.nodeReceipt !== undefined || (receipt.status ?? 'accepted') !== 'accepted') return null
+  const facts = receipt.facts ?? factsOfText(receipt.text)
+  return facts.clientNonce == null ? { receipt, facts } : null
+}
+
+/** One group of all of these, marked as a whole. */
+export function chargedGroup(all: readonly Grouped[], mark: MarkGroup): ChargedGroup {
+  const shared: ArrayValue[] = []
+  const columns: string[] = []
+  for (const valueOf of columnsOfGroup) {
+    const values = all.map(valueOf)
+    const [first = null] = values
+    const one = values.every((value) => value === first)
+    shared.push(one && first !== null ? String(first) : null)
+    columns.push(one ? '' : arrayText(values))
+  }
+  const hashes = all.map(({ receipt }) => receipt.hash.slice(hexPrefix)).join('')
+  const mac = mark(
+    hashes,
+    all.map(({ receipt }) => receipt.customerId),
+  )
+  return { hashes, shared: arrayText(shared), columns, mac }
+}
+
+/** From when the receipts of charges stand in groups: gateways of the version before read rows alone. */
+export const chargesGroupedFrom = (db: Database): Promise<Date> => receiptsIssuedFrom(db, 'grouped-charges')
