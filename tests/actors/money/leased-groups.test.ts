@@ -1,57 +1,32 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { groupSubject } from '../../../src/actors/log/receipt-macs.ts'
-import { settlementOf } from '../../../src/actors/money/charge.ts'
 import {
+  addToLease,
   endStaleLeases,
-  type LeasedRow,
   recallLeases,
   reserveLeased,
-  settleLeased,
   takeLease,
 } from '../../../src/db/queries/money/leases.ts'
 import { newId } from '../../../src/ids.ts'
 import { entriesOf, expectSound, groupsOf } from '../../support/money/groups.ts'
-import { chargeFor, fundedCustomer } from '../../support/money/ledger.ts'
-import { testMacs } from '../../support/money/receipt-macs.ts'
+import { LeasedCalls, leaseOf as takenLease, leasedWork as work } from '../../support/money/leased.ts'
+import { fundedCustomer } from '../../support/money/ledger.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
 
 const credit = 10_000n
 const ttlMs = 60_000
 let database: TestDatabase
+let calls: LeasedCalls
 beforeAll(async () => {
   database = await testDatabase({ connectionsMax: 4 })
+  calls = new LeasedCalls(database)
 })
 afterAll(async () => {
   await expectSound(database)
   await database.drop()
 })
 
-/** A charge of 60 of 100 wei under this lease, with its receipt. */
-function work(customerId: string, leaseId: string) {
-  const reservation = { id: newId('req'), customerId, amountWei: 100n }
-  const { row, receipt } = settlementOf(reservation, chargeFor(customerId, 60n), testMacs)
-  if (receipt === null) throw new Error('no receipt')
-  const leased: LeasedRow = {
-    ...row,
-    leaseId,
-    customer: customerId,
-    reservedWei: 100n,
-    reservedAtMs: Date.now(),
-    reserve: newId('led'),
-  }
-  return { row: leased, receipt, sentIn: new Set<string>() }
-}
-
-let calls = 0n
-const mark = (...group: Parameters<typeof groupSubject>) => testMacs.of(groupSubject(...group))
-const send = (all: readonly ReturnType<typeof work>[], number = ++calls) =>
-  settleLeased(database.db, all, { number, ttlMs, mark })
-
-async function leaseOf(customerId: string, wei: bigint): Promise<string> {
-  const id = newId('mls')
-  expect(await takeLease(database.db, { id, customerId, wei, ttlMs })).toBe(wei)
-  return id
-}
+const send: LeasedCalls['send'] = (...call) => calls.send(...call)
+const leaseOf = (customerId: string, wei: bigint) => takenLease(database, customerId, wei)
 
 async function amounts(customerId: string) {
   const [row] = await database.sql`select balance_wei::int as balance, reserved_wei::int as reserved,
@@ -74,6 +49,45 @@ test('§13: charges under leases that are sent again, in any composition, are ch
   expect((await groupsOf(database, ada)).map(({ rows }) => rows)).toEqual([2, 1])
   const kinds = (await entriesOf(database, ada)).map(({ kind }) => kind)
   expect(kinds).toEqual(['admin_credit', ...[1, 2, 3].flatMap(() => ['reserve', 'debit', 'release'])] as typeof kinds)
+})
+
+test('§13: a call that was given up and comes after what was sent in its place charges nothing', async () => {
+  const id = await fundedCustomer(database, credit)
+  const lease = await leaseOf(id, 1_000n)
+  const [a, b, c] = [work(id, lease), work(id, lease), work(id, lease)]
+  const late = calls.number()
+  // Its charges were sent again in other groups, and some in none yet.
+  expect(await send([b])).toEqual(['settled'])
+  expect(await send([c])).toEqual(['settled'])
+  for (const given of [[a, b, c].map((one) => ({ ...one, sentIn: new Set<string>() })), [a]])
+    expect(new Set(await send(given, { number: late }))).toEqual(new Set(['again']))
+  expect(await amounts(id)).toEqual({ balance: 9_880, reserved: 0, leased: 880 })
+  expect(await send([a, b])).toEqual(['again', 'settled'])
+  expect(await send([a])).toEqual(['settled'])
+  expect(await amounts(id)).toEqual({ balance: 9_820, reserved: 0, leased: 820 })
+})
+
+test('§13: a charge is found in the group in which it was sent, and not in another one that begins with the same charge', async () => {
+  const id = await fundedCustomer(database, credit)
+  const lease = await leaseOf(id, 1_000n)
+  const [a, b, c] = [work(id, lease), work(id, lease), work(id, lease)]
+  const refused = { ...b, row: { ...b.row, feeWei: b.row.feeWei + 1n } }
+  // Nothing of the first call was written, and its group has the name of the second.
+  await expect(send([a, refused])).rejects.toMatchObject({ cause: { code: '23514' } })
+  expect(await send([a, c])).toEqual(['settled', 'settled'])
+  expect(await send([c, a, b])).toEqual(['settled', 'settled', 'again'])
+  expect(await send([b])).toEqual(['settled'])
+  expect(await amounts(id)).toEqual({ balance: 9_820, reserved: 0, leased: 820 })
+})
+
+test('§13: a lease that has ended does not come back with a late addition', async () => {
+  const id = await fundedCustomer(database, credit)
+  const lease = { id: await leaseOf(id, 1_000n), customerId: id, wei: 500n, ttlMs }
+  expect(await addToLease(database.db, lease)).toBe(500n)
+  expect(await reserveLeased(database.db, { ...lease, ends: true }, [], ttlMs)).toBe(true)
+  expect(await addToLease(database.db, lease)).toBe(0n)
+  expect(await send([work(id, lease.id)])).toEqual(['unknown'])
+  expect(await amounts(id)).toEqual({ balance: 10_000, reserved: 0, leased: 0 })
 })
 
 test('§13: a charge that is there twice, or is no sum of share and fee, or is more than its reserve, undoes its call', async () => {
