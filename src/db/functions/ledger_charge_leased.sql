@@ -1,3 +1,5 @@
+-- Of gateways of the version before, which write the receipts of charges as rows; others call `leased_charges_write`.
+--
 -- Charges what was reserved in memory under leases (docs/decisions/0051). The charges of a lease are one row of `charge_groups`, each with
 -- the entry of its reserve beside its debit and its release, so that a customer's entries are those that it has without a lease.
 --

@@ -37,7 +37,10 @@ export const receiptFacts = () => ({
   issuedAt: instant(),
 })
 
-/** From when gateways issue receipts of a version that the version before them cannot read (docs/decisions/0039). */
+/**
+ * From when gateways issue receipts of a version that the version before them cannot read (docs/decisions/0039), and from when they write those of
+ * leased charges in groups (`grouped-charges`, docs/decisions/0056).
+ */
 export const receiptVersions = pgTable('receipt_versions', {
   version: text().primaryKey(),
   issuedFrom: instant().notNull(),
@@ -45,8 +48,8 @@ export const receiptVersions = pgTable('receipt_versions', {
 
 /**
  * The facts of one metered (sub-)call (§14), without money and content. The hash covers all but what follows the time of the issue. Here stand
- * those that are paid for, of jobs, and bound to a nonce; the others stand in groups, and the view `receipts` has both
- * (docs/decisions/0025).
+ * those that are held, of jobs, bound to a nonce, or paid for without a lease; the others stand in groups, and the view `receipts` has both
+ * (docs/decisions/0025, 0056).
  */
 export const receiptRows = pgTable(
   'receipt_rows',

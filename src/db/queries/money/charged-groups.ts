@@ -60,8 +60,8 @@ export function groupedReceipt(receipt: MarkedReceipt): Grouped | null {
 export function chargedGroup(all: readonly Grouped[], mark: MarkGroup): ChargedGroup {
   const shared: ArrayValue[] = []
   const columns: string[] = []
-  for (const valueOf of columnsOfGroup) {
-    const values = all.map(valueOf)
+  for (const told of columnsOfGroup) {
+    const values = all.map(told)
     const [first = null] = values
     const one = values.every((value) => value === first)
     shared.push(one && first !== null ? String(first) : null)

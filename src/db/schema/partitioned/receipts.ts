@@ -7,7 +7,8 @@ type Row = typeof receiptRows.$inferSelect
 
 /**
  * Every receipt, of `receipt_rows` and out of `receipt_groups`, with the ends of its group: a question for a range of seq leaves groups out by
- * them. drizzle-kit knows no such view: its SQL is the migration `…_receipt_groups`, and the two must be changed together.
+ * them. What became of one in a group that was paid for is what its payout says. drizzle-kit knows no such view: its SQL is the migration
+ * `…_charged_receipts`, and the two must be changed together.
  */
 export const receipts = pgView('receipts', {
   receiptHash: text().notNull(),
