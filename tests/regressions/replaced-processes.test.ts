@@ -59,6 +59,10 @@ const undoings: readonly (readonly [RegExp, (...names: string[]) => string])[] =
   [/^CREATE OR REPLACE FUNCTION /, () => 'select 1'],
   [/^ALTER TABLE "?\w+"? ALTER COLUMN /, () => 'select 1'],
   [/^(?:LOCK TABLE|DO) /, () => 'select 1'],
+  [
+    /^INSERT INTO receipt_versions SELECT '([\w-]+)'/,
+    (version) => `delete from receipt_versions where version = '${version}'`,
+  ],
   // Its rows go with its table.
   [/^INSERT INTO /, () => 'select 1'],
 ]
