@@ -18,10 +18,11 @@ import { PooledRerankRequest } from '../src/protocol/wire/inference/rerank.ts'
 import { ResponsesRequest } from '../src/protocol/wire/inference/responses.ts'
 import type { Setting } from '../src/settings/setting.ts'
 import { settings } from '../src/settings/table.ts'
+import { alertRows, alertsFile } from './alert-rules.ts'
 
 /**
- * Writes the tables of the documents that repeat what the code says: settings, commands, error codes, fields, kinds of money. Usage:
- * `node scripts/bun.mjs scripts/settings-table.ts`. A test compares.
+ * Writes the tables of the documents that repeat what the code says: settings, commands, error codes, alerts, fields, kinds of money;
+ * and the file of the alert rules. Usage: `node scripts/bun.mjs scripts/settings-table.ts`. A test compares.
  */
 const root = resolve(import.meta.dir, '..')
 
@@ -146,7 +147,10 @@ const documents: Readonly<Record<string, Readonly<Record<string, () => string>>>
   'docs/reference/commands.md': { commands: commandsTable },
   'docs/reference/settings.md': { settings: settingsTable },
   'docs/reference/fields.md': { fields: fieldsTable },
-  'docs/operations/observe.md': { errors: errorsTable },
+  'docs/operations/observe.md': {
+    errors: errorsTable,
+    alerts: () => table(['Alert', 'When', 'What to look at'], alertRows()),
+  },
   'docs/money.md': { 'ledger-kinds': moneyTable },
 }
 
@@ -164,11 +168,13 @@ export function comparedDocuments(): readonly {
   readonly is: string
   readonly should: string
 }[] {
-  return Object.entries(documents).map(([file, blocks]) => {
+  const compared = Object.entries(documents).map(([file, blocks]) => {
     const is = readFileSync(join(root, file), 'utf8')
     const should = Object.entries(blocks).reduce((text, [name, make]) => replaceBlock(file, text, name, make()), is)
     return { file, is, should }
   })
+  const rules = 'ops/alerts.yaml'
+  return [...compared, { file: rules, is: readFileSync(join(root, rules), 'utf8'), should: alertsFile() }]
 }
 
 if (import.meta.main) for (const { file, should } of comparedDocuments()) writeFileSync(join(root, file), should)

@@ -6,6 +6,7 @@ import { revokeAdmin } from './admins/revoke.ts'
 import { sessionList } from './admins/sessions.ts'
 import { signIn } from './admins/sign-in.ts'
 import { signOut } from './admins/sign-out.ts'
+import { alertList } from './alerts/list.ts'
 import { nameRows } from './audit/name-rows.ts'
 import { purgeAudit } from './audit/purge.ts'
 import { createCustomer } from './customers/create.ts'
@@ -154,6 +155,7 @@ const registry = [
   read('ledger.proof.read', 'operator', 'observability', '/v1/admin/ledger/proof'),
   read('ledger.check.read', 'operator', 'billing', '/v1/admin/ledger/check'),
   read('receipt.read', 'viewer', 'settlement', '/v1/admin/receipts/:receipt_hash'),
+  alertList,
   read('request.list', 'viewer', 'observability', '/v1/admin/requests'),
   read('request.failures', 'viewer', 'observability', '/v1/admin/failures'),
   read('traffic.read', 'viewer', 'observability', '/v1/admin/traffic'),

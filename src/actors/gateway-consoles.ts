@@ -1,3 +1,4 @@
+import { AlertWatch, wantedForAlerts } from './console/alert-watch.ts'
 import { ConsoleFeed } from './console/console-feed.ts'
 import { ConsoleSeats, OpenConsoles } from './console/console-seats.ts'
 import { durableCharts } from './console/durable-charts.ts'
@@ -7,6 +8,7 @@ import { liveNode } from './pool/live-node.ts'
 import type { PoolRouter } from './pool/pool-router.ts'
 import { loadsOf, withLoads } from './siblings/loads.ts'
 import { createPooledInspector, movedSince } from './siblings/pooled-inspector.ts'
+import { pooledReadings, readingsOnWire } from './siblings/pooled-readings.ts'
 import { pooledTotals, totalsOnWire } from './siblings/pooled-totals.ts'
 import { alone, createSiblings } from './siblings/siblings.ts'
 import type { OwnInspector } from './telemetry/inspect.ts'
@@ -19,7 +21,7 @@ interface Watched {
 
 /** What consoles look at, of this process and of its siblings (§33). */
 export function createConsoles(
-  { config, log, database, place }: GatewayParts,
+  { config, log, database, place, world }: GatewayParts,
   { inspector, metrics }: Watched,
   router: PoolRouter,
 ) {
@@ -33,14 +35,21 @@ export function createConsoles(
     loads,
     moved: (sinceMs) => movedSince({ inspector, process: siblings.name, loads: loads(), durable: resting }, sinceMs),
     totals: async () => totalsOnWire(siblings.name, await metrics.totals()),
+    readings: () => readingsOnWire(metrics, wantedForAlerts, siblings.index),
   }
   const traffic = createTraffic({ totals: pooledTotals(metrics.totals, siblings), log })
+  const alerts = new AlertWatch({
+    read: () => pooledReadings(metrics, wantedForAlerts, siblings),
+    log,
+    clock: world?.alertClock,
+  })
   const nodes = () => withLoads(live(), pooled.loads())
   const consolesElsewhere = (token: string) => siblings.ask('consoles', { token }, OpenConsoles)
   return {
     siblings,
     own,
     traffic,
+    alerts,
     consoles: new ConsoleFeed({ inspector: pooled, traffic, nodes, durable, log }),
     consoleSeats: new ConsoleSeats(config.SVC_CONSOLES_MAX, consolesElsewhere),
   }

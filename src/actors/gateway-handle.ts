@@ -1,9 +1,10 @@
+import type { Clock } from '../clock.ts'
 import type { Database, OpenDatabase } from '../db/client.ts'
 import type { ServerLooks } from '../discovery/server-looks.ts'
 import type { MemoryBudget } from '../host/budget.ts'
 import type { Log } from '../log.ts'
 import type { AdminRoute } from '../machines/rules/admin-route.ts'
-import type { Loads, Moved, Totals } from '../protocol/wire/admin/processes.ts'
+import type { AlertReadings, Loads, Moved, Totals } from '../protocol/wire/admin/processes.ts'
 import type { RouterKeys } from '../protocol/wire/nodes/agent.ts'
 import type { Config } from '../settings/config.ts'
 import type { ListenAddress } from '../settings/listen-address.ts'
@@ -24,6 +25,7 @@ import type { AuditLog } from './audit/audit-log.ts'
 import type { AuditPurge } from './audit/audit-purge.ts'
 import type { RowsNamed } from './audit/row-naming.ts'
 import type { Chat } from './chat/chat.ts'
+import type { AlertWatch } from './console/alert-watch.ts'
 import type { ConsoleFeed } from './console/console-feed.ts'
 import type { PageFiles } from './console/console-page.ts'
 import type { ConsoleSeats } from './console/console-seats.ts'
@@ -67,6 +69,7 @@ export interface OwnFacts {
   loads(): Loads
   moved(sinceMs: number): Moved
   totals(): Promise<Totals>
+  readings(): Promise<AlertReadings>
 }
 
 /** Everything that HTTP may do with the running gateway. */
@@ -121,6 +124,8 @@ export interface GatewayHandle {
   readonly tracing: Tracing | null
   readonly statecharts: Statecharts
   readonly consoles: ConsoleFeed
+  /** What is wrong, by the rules of ops/alerts.yaml. */
+  readonly alerts: Pick<AlertWatch, 'current'>
   readonly consoleSeats: ConsoleSeats
   readonly consolePage: PageFiles
   readonly verifyPage: PageFiles
@@ -227,5 +232,8 @@ export interface GatewayParts {
    * Clock, names, wire and chance of webhooks; default: the real ones. The clock is that of jobs, accounts and keys, too,
    * the chance that of every choice and every spread of a wait.
    */
-  readonly world?: Partial<WebhookWorld>
+  readonly world?: Partial<WebhookWorld> & {
+    /** Of the watch over alerts. */
+    readonly alertClock?: Clock
+  }
 }

@@ -91,6 +91,7 @@ async function startActors(actors: Actors): Promise<void> {
   actors.idempotency.start()
   await actors.settlement.start()
   actors.traffic.start()
+  actors.alerts.start()
   actors.planner.start()
 }
 
@@ -114,6 +115,7 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
   await actors.settlement.stop()
   actors.idempotency.stop()
   await actors.planner.stop()
+  await actors.alerts.stop()
   actors.waker.stop()
   await actors.localNodes.stop()
   actors.poolFeed.stop()

@@ -27,6 +27,8 @@ import type { Verb } from './frame/action.ts'
 
 const credits: Verb = { name: 'credits', about: 'Manage the prepaid money of customers', actions: {} }
 
+const alerts: Verb = { name: 'alerts', about: 'Show what is wrong, and what to do', actions: {} }
+
 const plan: Verb = { name: 'plan', about: 'Show which model belongs on which node, and why', actions: {} }
 
 /** In the order of the help text. A new verb is one file and one line here. */
@@ -34,6 +36,7 @@ const written: readonly Verb[] = [
   serve,
   node,
   status,
+  alerts,
   logs,
   doctor,
   chat,

@@ -1,4 +1,5 @@
 import type * as adminViews from '../../http/views/admin.ts'
+import type * as alertViews from '../../http/views/alerts/alerts.ts'
 import type * as enrollmentViews from '../../http/views/enrollment.ts'
 import type * as jobViews from '../../http/views/job.ts'
 import type * as joinViews from '../../http/views/join.ts'
@@ -13,6 +14,7 @@ import type * as policyViews from '../../http/views/policy-preview.ts'
 
 /** How rows look from outside. */
 export type Views = typeof adminViews &
+  typeof alertViews &
   typeof enrollmentViews &
   typeof jobViews &
   typeof joinViews &

@@ -22,6 +22,7 @@ export type OwnPart =
   | 'requests'
   | 'demands'
   | 'consoles'
+  | 'readings'
 export const ownPartPath = '/v1/peer/own/'
 
 /** What the others said, and how many of them said nothing in time. */

@@ -1,7 +1,9 @@
 import { Counter, Gauge, Registry } from 'prom-client'
 import { version } from '../../../package.json'
 import { metricPrefix } from '../../brand.ts'
+import type { Wanted } from '../../machines/alerts/expression.ts'
 import type { DeliveryVerdict } from '../../machines/charts/webhook-delivery.ts'
+import { type OwnReadings, readWanted } from './alert-readings.ts'
 import { Histogram, type Series } from './histogram.ts'
 import { createModelMetrics, type ModelCallSample, type ModelTotals, otherLabel } from './model-metrics.ts'
 import { registerProcessMetrics } from './process-metrics.ts'
@@ -44,6 +46,8 @@ export interface Metrics {
   observe(sources: Partial<MetricSources>): void
   /** The same numbers as `text()`. */
   totals(): Promise<ChatTotals>
+  /** Of the same registry, what alerts look at. */
+  readings(wanted: readonly Wanted[]): Promise<OwnReadings>
   /** Prometheus text format. */
   text(): Promise<string>
   readonly contentType: string
@@ -198,6 +202,7 @@ export function createMetrics(): Metrics {
       inFlight: current.inFlight?.() ?? 0,
       queued: current.queued?.() ?? 0,
     }),
+    readings: (wanted) => readWanted(registry, wanted),
     observe: (sources) => void Object.assign(current, sources),
     text: () => registry.metrics(),
     contentType: registry.contentType,

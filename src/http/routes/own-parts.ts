@@ -24,6 +24,7 @@ const partsOf = ({ gateway }: HttpContext): Readonly<Record<OwnPart, (asked: Ask
   consoles: ({ token = '' }) => gateway.consoleSeats.counts(token),
   demands: () => gateway.demands.told(),
   requests: (asked) => ownRequests(gateway, asked),
+  readings: () => gateway.own.readings(),
 })
 
 /** Between the processes of one gateway (§33): at their own door alone. */

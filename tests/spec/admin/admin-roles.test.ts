@@ -92,6 +92,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'GET /v1/admin/command-events',
     'GET /v1/admin/audit/summary',
     'GET /v1/admin/audit/export',
+    'GET /v1/admin/alerts',
     'GET /v1/admin/failures',
     'GET /v1/admin/traffic',
     'GET /v1/admin/traffic/first-tokens',

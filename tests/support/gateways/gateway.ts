@@ -1,4 +1,5 @@
 import { randomFrom } from '../../../bench/conversations.ts'
+import type { Clock } from '../../../src/clock.ts'
 import { start } from '../../../src/main.ts'
 import { newToken } from '../../../src/secrets.ts'
 import { type TestDatabase, testDatabase } from '../run/postgres.ts'
@@ -37,6 +38,8 @@ export interface TestGatewayOptions {
   readonly launch?: Launch
   /** Unix ms: the clock of accounts, keys and jobs, for a gateway in this process. */
   readonly now?: () => number
+  /** Of the watch over alerts, for a gateway in this process. */
+  readonly alertClock?: Clock
 }
 
 export interface CustomerOptions {
@@ -109,12 +112,20 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     SVC_ADMIN_TOKENS: tokens.admin,
     SVC_OPERATOR_TOKENS: tokens.operator,
     SVC_VIEWER_TOKENS: tokens.viewer,
-    ...(!several || options.now !== undefined || options.env?.SVC_PEER_URL !== undefined
+    ...(!several ||
+    options.now !== undefined ||
+    options.alertClock !== undefined ||
+    options.env?.SVC_PEER_URL !== undefined
       ? {}
       : { SVC_PROCESSES: processes }),
     ...options.env,
   }
-  const world = { random: randomFrom(1), ...(options.now === undefined ? {} : { now: options.now }) }
+  const { now, alertClock } = options
+  const world = {
+    random: randomFrom(1),
+    ...(now === undefined ? {} : { now }),
+    ...(alertClock === undefined ? {} : { alertClock }),
+  }
   const launch: Launch = options.launch ?? ((given) => start(given, { quiet: true, world }))
   const server = await launch(env)
   const { url, ollamaUrl = null } = server

@@ -10,6 +10,7 @@ import { useLoad } from '../../state/load.ts'
 import { nodesPath } from '../../state/node-list.ts'
 import { useNodeNames } from '../../state/node-names.ts'
 import { addressOf } from '../../state/place.ts'
+import { Alerts } from './alerts.tsx'
 import { FailureRow } from './failure-row.tsx'
 import { Room } from './room.tsx'
 
@@ -51,6 +52,7 @@ export function Now() {
       <Room />
       <section aria-label="Problems" class="problems">
         <h2>Problems</h2>
+        <Alerts />
         <NodesAway />
         <Part what="what failed" loaded={failures} again={readFailures}>
           {(found) => <Causes found={found} />}

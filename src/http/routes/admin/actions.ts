@@ -9,6 +9,7 @@ import { readsBy } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import * as adminViews from '../../views/admin.ts'
+import * as alertViews from '../../views/alerts/alerts.ts'
 import * as enrollmentViews from '../../views/enrollment.ts'
 import * as jobViews from '../../views/job.ts'
 import * as joinViews from '../../views/join.ts'
@@ -23,6 +24,7 @@ import * as policyViews from '../../views/policy-preview.ts'
 
 export const views = {
   ...adminViews,
+  ...alertViews,
   ...enrollmentViews,
   ...jobViews,
   ...joinViews,

@@ -68,3 +68,13 @@ export const Totals = Type.Object({
 export type Totals = Static<typeof Totals>
 
 export const MetricsText = Type.Object({ index: Type.Integer(), text: Type.String() })
+
+/** What the alerts look at, of one process: by the name of what is read. */
+export const AlertReadings = Type.Object({
+  index: Type.Union([Type.Integer(), Type.Null()]),
+  readings: Type.Record(
+    Type.String(),
+    Type.Array(Type.Object({ labels: Type.Record(Type.String(), Type.String()), value: Count })),
+  ),
+})
+export type AlertReadings = Static<typeof AlertReadings>
