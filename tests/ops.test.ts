@@ -174,7 +174,7 @@ test('the alerts that count by a label of routes or models have a case that prom
   const { tests } = YAML.parse(read('alerts.test.yaml')) as AlertTests
   const played = new Set(tests.flatMap(({ alert_rule_test: cases }) => cases.map(({ alertname }) => alertname)))
   const wanted = rules.filter(({ expr }) => /route=|by \(model/.test(expr)).map(({ alert }) => alert)
-  expect(wanted).toEqual(['PenstockNodeCallsFail', 'PenstockFull', 'PenstockThrashing'])
+  expect(wanted).toEqual(['PenstockErrors', 'PenstockNodeCallsFail', 'PenstockFull', 'PenstockThrashing'])
   expect(wanted.filter((alert) => !played.has(alert))).toEqual([])
 })
 
@@ -194,7 +194,7 @@ const told: Readonly<Record<string, readonly [words: string, asks: string, holds
   PenstockDown: ['has not answered its scrape for 1 min', '== 0', '1m'],
   PenstockNoReadyNode: ['No node takes work for 2 min, and none sleeps', 'state=~"ready|asleep"', '2m'],
   PenstockNodesAway: ['stale or offline for 10 min', 'state=~"stale|offline"', '10m'],
-  PenstockErrors: ['5xx are more than 5 % of all requests for 5 min', '> 0.05', '5m'],
+  PenstockErrors: ['5xx are more than 5 % of the inference requests for 5 min', '> 0.05', '5m'],
   PenstockNodeCallsFail: [
     'more than 10 % of the inference requests, of whatever operation, for 10 min',
     '> 0.1',

@@ -47,13 +47,13 @@ export const servingRules = [
   rule('PenstockErrors', {
     severity: 'critical',
     condition: {
-      of: ratio(sum(rate(5, requests, ['status', '=~', '5..'])), sum(rate(5, requests))),
+      of: ratio(sum(rate(5, requests, inference, ['status', '=~', '5..'])), sum(rate(5, requests, inference))),
       is: '>',
       than: 0.05,
     },
     forMs: 5 * minuteMs,
-    summary: '{value|percent} of all requests end with a 5xx',
-    when: '5xx are more than 5 % of all requests for 5 min',
+    summary: '{value|percent} of the inference requests end with a 5xx',
+    when: '5xx are more than 5 % of the inference requests for 5 min',
     mends:
       'Which `code` in the log; `upstream_…` and `no_route_available` point to the nodes, `service_unavailable` to the database; `internal_error` is a fault of Penstock: please report it',
   }),

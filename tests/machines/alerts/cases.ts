@@ -24,6 +24,8 @@ export const alertCases: readonly AlertCase[] = [
       // 10 of 70 a minute: 14.29 %.
       { series: `svc_http_requests_total{${chat},status="200"}`, values: '0+60x120' },
       { series: `svc_http_requests_total{${chat},status="502"}`, values: '0+10x120' },
+      // What operators read hides nothing.
+      { series: 'svc_http_requests_total{route="/v1/admin/nodes",status="200"}', values: '0+900x120' },
       // 14 failures beside 70 requests.
       { series: 'svc_upstream_failures_total{code="upstream_error"}', values: '0+14x120' },
       // The queue is empty once in the first half hour, and from minute 30 on it is not.
@@ -42,7 +44,7 @@ export const alertCases: readonly AlertCase[] = [
       PenstockDown: { 0: [], 1: [], 2: ['a does not answer'] },
       PenstockNoReadyNode: { 1: [], 2: ['No node takes work'] },
       PenstockNodesAway: { 9: [], 10: ['2 nodes are offline'] },
-      PenstockErrors: { 5: [], 6: ['14.29% of all requests end with a 5xx'] },
+      PenstockErrors: { 5: [], 6: ['14.29% of the inference requests end with a 5xx'] },
       PenstockNodeCallsFail: {
         10: [],
         11: ['20% as many failed calls to nodes as inference requests; failover may still hide them'],
