@@ -62,7 +62,7 @@ export const idTail = (id: string): number => id.charCodeAt(id.length - 1) + 32 
 
 const digits = new Int8Array(128).map((_, code) => crockford.indexOf(String.fromCharCode(code)))
 
-/** Unix ms that an id of ours was made at; NaN: it is none of ours. */
+/** Unix ms that an id of ours was made at; NaN: the id is not ours. */
 export function idMs(id: string): number {
   const from = id.indexOf('_') + 1
   if (from === 0 || id.length - from !== 10 + randomLength) return Number.NaN

@@ -23,7 +23,7 @@ export interface FoundServer {
 export interface LooksOptions {
   /** Asked for only when this look may begin: to find places can take a while, too. */
   readonly places: readonly ServerPlace[] | ((signal: AbortSignal) => Promise<readonly ServerPlace[]>)
-  /** Whoever asked has left: nothing more is asked. */
+  /** The caller has left: nothing more is asked. */
   readonly signal: AbortSignal
   /** Not to be asked: the gateway itself. */
   readonly except?: (url: string) => boolean

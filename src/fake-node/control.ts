@@ -49,7 +49,7 @@ function show(exchange: Exchange, shown: unknown): void {
   exchange.respond(200, jsonHeaders, JSON.stringify(shown))
 }
 
-/** Parsed JSON; the raw text where it is none. */
+/** Parsed JSON; the raw text where it is no JSON. */
 export function parsedBody(body: string): unknown {
   try {
     return JSON.parse(body)

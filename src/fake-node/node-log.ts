@@ -7,7 +7,7 @@ export interface LoggedRequest {
   readonly connectionId: number
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
-  /** Parsed JSON; the raw text where it is none. */
+  /** Parsed JSON; the raw text where it is no JSON. */
   readonly body: unknown
   /** `aborted`: the client left first. `cut`: the node closed its port under it. */
   outcome: 'open' | 'finished' | 'aborted' | 'cut'

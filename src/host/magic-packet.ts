@@ -7,7 +7,7 @@ export interface PacketTarget {
   readonly port: number
 }
 
-/** The usual port: nobody need listen there, as the network card reads the packet. */
+/** The usual port: no program has to listen there, as the network card reads the packet. */
 const discardPort = 9
 /** A computer with containers has dozens of networks. */
 const targetsMax = 16

@@ -33,7 +33,7 @@ export interface Restored {
   readonly rows: Rows
   /** null: `DATABASE_URL`. */
   readonly dataDir: string | null
-  /** Settings whose value here is none of those the backup was made with: what they protect cannot be read. */
+  /** Settings that have none of the values the backup was made with: what they protect cannot be read. */
   readonly otherSecrets: readonly string[]
   readonly author: Author
   readonly books: RestoredBooks

@@ -15,7 +15,7 @@ interface Doors {
 const portMax = 65_535
 const form = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+)):([0-9]{1,5})$/
 
-/** `127.0.0.1:11434`, `[::1]:11434`; null: it is none. */
+/** `127.0.0.1:11434`, `[::1]:11434`; null: no address. */
 export function listenAddress(text: string): ListenAddress | null {
   const [, v6, name, digits] = form.exec(text) ?? []
   const hostname = v6 ?? name

@@ -12,7 +12,7 @@ export const ollamaSettings = {
   SVC_OLLAMA_KEY: {
     kind: 'secret',
     meaning:
-      'Gateway key as which callers without one act on that listener. Whoever reaches the listener then needs no key.',
+      'Gateway key as which callers without one act on that listener. Anyone who reaches the listener then needs no key.',
   },
   SVC_ALLOWED_HOSTS: {
     kind: 'list',

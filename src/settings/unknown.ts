@@ -45,7 +45,7 @@ function nearestOf(name: string, known: readonly string[]): string | null {
 }
 
 /**
- * Variables of the environment that look like settings and are none, which are mostly misspelt. Only names are
+ * Variables of the environment that look like settings but are not: most are misspelt. Only names are
  * returned.
  */
 export function unknownSettings(env: Environment, reader: Reader = 'gateway'): readonly UnknownSetting[] {

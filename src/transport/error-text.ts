@@ -5,7 +5,7 @@ import type { NodeResponse } from './transport.ts'
 const errorTextBytesMax = 64 * 1024
 const errorTextMs = 2_000
 
-/** The body of an answer that is none; empty where it is too long, too slow, or cut. `signal`: of the call, to end it. */
+/** The body of an answer that failed; empty where it is too long, too slow, or cut. `signal`: of the call, to end it. */
 export async function errorText(response: NodeResponse, signal: CallSignal): Promise<string> {
   const timer = setTimeout(() => signal.abort(), errorTextMs)
   try {

@@ -15,7 +15,7 @@ export interface Access {
   readonly policy: EffectivePolicy
 }
 
-/** Whoever calls the administration: a role token, or a session that was made with one or at a provider. */
+/** The caller of the administration: a role token, or a session that was made with one or at a provider. */
 export interface Caller {
   readonly role: Role
   /** null: a token of the environment or of the first start, which bears none. */

@@ -20,7 +20,7 @@ export class Callers {
   }
 
   /**
-   * The role of a role token, as far as memory knows; a session is none. It compares with every token of the
+   * The role of a role token, as far as memory knows; a session is no role token. It compares with every token of the
    * environment, so that its duration says nothing about them. Throws `service_unavailable` where only the database could tell.
    */
   role(token: string): Role | null {

@@ -17,7 +17,7 @@ export interface KeyChangesInput {
 
 type Edited = Pick<rows.KeyRow, 'keyId' | 'name' | 'nodeScope' | 'modelPolicy' | 'expiresAt' | 'revokedAt'>
 
-/** Another one after each change of what can be edited. When a key was used last is none. */
+/** Another one after each change of what can be edited. When a key was used last is no such change. */
 export function keyRevision({ keyId, name, nodeScope, modelPolicy, expiresAt, revokedAt }: Edited): string {
   const policy = Object.entries(modelPolicy ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1))
   const edited = [keyId, name, nodeScope, policy, expiresAt?.getTime() ?? null, revokedAt?.getTime() ?? null]

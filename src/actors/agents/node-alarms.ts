@@ -16,7 +16,7 @@ export interface ToldAlarms {
   readonly signature: string
 }
 
-/** Keeps what nodes find wrong, for the console of whoever owns them (§36). */
+/** Keeps what nodes find wrong, for the console of their owner (§36). */
 export interface NodeAlarmBook {
   /** Refuses with `signature_expired`, or `signature_invalid` (also of a node that is not known). */
   tell(told: ToldAlarms): Promise<void>

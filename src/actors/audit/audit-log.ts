@@ -135,7 +135,7 @@ export class AuditLog implements AuditTrail {
     stateOf: () => Promise<RecordedState> = async () => ({}),
   ): Promise<void> {
     try {
-      // Before the end of the chain is locked: it waits for whoever else changes the same target.
+      // Before the end of the chain is locked: it waits for other changes of the same target.
       const state = await stateOf()
       const chain = new ChainEnd(tx, this.key, await this.lockedHead(tx), this.now())
       await write(chain, state)

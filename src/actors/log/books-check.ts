@@ -120,7 +120,7 @@ class RowCheck {
     if (!bears && row.nodeReceipt === null) return
     // Of a node whose row is gone nothing more can be said than that there is one.
     const key = identityKey === null ? null : verifyKey(toBase64url(identityKey))
-    // A key that is none proves nothing, and no node has enrolled with one.
+    // A malformed key proves nothing, and no node has enrolled with one.
     const own =
       (key === null && identityKey === null) ||
       key?.verify(receiptMessage(hash, versionOf(facts)), signature ?? '') === true

@@ -280,7 +280,7 @@ class GroupSequencer implements Sequencer {
     return false
   }
 
-  /** The log is whole, but its keys are none of SVC_LOG_KEY: it was set without the one before, or someone else writes the database. */
+  /** The log is whole, but SVC_LOG_KEY holds none of its keys: it was set without the one before, or someone else writes the database. */
   private signedByOthers(note: string, origin: string): void {
     if (this.lost === null) this.options.log.error('log_key_unknown', { signed_by: keysNamedIn(note, origin) })
     this.lost ??= note

@@ -75,7 +75,7 @@ export class CustomerLease {
     private readonly now: () => number,
   ) {}
 
-  /** Nothing is leased, and nobody asks for it. */
+  /** Nothing is leased or asked for. */
   get isOver(): boolean {
     return this.id === null && this.running === 0 && this.taking === null && this.ending === null
   }

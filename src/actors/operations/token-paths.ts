@@ -13,7 +13,7 @@ const tokenRoutePaths: readonly string[] = Object.values(tokenPaths).flatMap((pa
   basePaths.map((base) => base + path),
 )
 
-/** Of the errors of such a route; null: it is none. */
+/** Of the errors of such a route; null: it is no such route. */
 export function tokenEnvelope(route: string): Envelope | null {
   if (!tokenRoutePaths.includes(route)) return null
   return route.endsWith(tokenPaths.countTokens) ? 'anthropic' : 'openai'

@@ -28,7 +28,7 @@ export class HandOver {
     return this.sealing.seal('oidc_session', JSON.stringify(handed)).toString('base64url')
   }
 
-  /** The token of the session; null: the cookie is none of ours or too old, or another tab asks. */
+  /** The token of the session; null: the cookie is not ours or too old, or another tab asks. */
   open(sealed: string, secret: string): string | null {
     const text = this.sealing.open('oidc_session', Buffer.from(sealed, 'base64url'))
     if (text === null) return null

@@ -3,7 +3,7 @@ import type { Profile } from './routing-table.ts'
 
 /** What the plan of the memory reads of a runtime. */
 export interface RuntimeMemory {
-  /** By device, MB; null: nobody says. */
+  /** By device, MB; null: not reported. */
   readonly budgetsMb: Readonly<Record<string, number>> | null
   /** The most of its models that were seen in memory at once. */
   readonly loadedMax: number
@@ -13,9 +13,9 @@ export interface RuntimeMemory {
 export interface ModelPlacing {
   /** The agent of its node runs its server. */
   readonly served: boolean
-  /** It is another name of this model of the same server, with requests of its own; null: it is none. */
+  /** It is another name of this model of the same server, with requests of its own; null: it is no alias. */
   readonly anotherNameOf: string | null
-  /** By device, MB; null: nobody says. */
+  /** By device, MB; null: not reported. */
   readonly needsMb: Readonly<Record<string, number>> | null
   readonly group: string | null
   readonly pinned: boolean

@@ -67,7 +67,7 @@ export interface ModelView {
   readonly loadingSinceMs: number | null
   /** null: unknown. */
   readonly memoryMb: number | null
-  /** As measured by its node; null: it is not running, or nobody measures it. */
+  /** As measured by its node; null: it is not running, or it is not measured. */
   readonly residentMb: number | null
   readonly placing: ModelPlacing
   /** How often it was seen to come into memory and to leave it, and how long calls have waited for it, ms. */

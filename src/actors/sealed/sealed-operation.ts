@@ -63,6 +63,6 @@ export const sealedOperations: readonly Operation<SealedRequest>[] = [
   messages,
 ].map((operation) => sealedOf(operation as Operation))
 
-/** Whose shape an error has that a sealed operation meets outside of the seal; null: it is none. */
+/** Whose shape an error has that a sealed operation meets outside of the seal; null: it is no such path. */
 export const sealedEnvelope = (route: string): Envelope | null =>
   sealedOperations.find((operation) => routeOf(operation) === route)?.envelope ?? null

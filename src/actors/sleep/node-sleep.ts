@@ -78,7 +78,7 @@ export class NodeSleep {
     if (this.rest !== null) this.upSinceMs ??= nowMs
   }
 
-  /** It did not come up: nobody waits for it any more. */
+  /** It did not come up, and no request waits for it any more. */
   forget(): void {
     this.rest = null
     this.wake.asleep = false

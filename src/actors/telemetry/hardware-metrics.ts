@@ -17,7 +17,7 @@ const scaled = (value: number | undefined, by: number) => (value === undefined ?
 
 const ofGpus: readonly (readonly [string, string, (gpu: Gpu) => number | undefined])[] = [
   ['gpu_memory_bytes', 'Memory of a GPU', (gpu) => scaled(gpu.memory_total_mb, bytesOfMb)],
-  ['gpu_memory_used_bytes', 'What of it is taken, by whomever', (gpu) => scaled(gpu.memory_used_mb, bytesOfMb)],
+  ['gpu_memory_used_bytes', 'What of it all programs take', (gpu) => scaled(gpu.memory_used_mb, bytesOfMb)],
   ['gpu_load_ratio', 'How busy a GPU is, 0 to 1', (gpu) => scaled(gpu.load_percent, 1 / percents)],
   ['gpu_temperature_celsius', 'Temperature of a GPU', (gpu) => gpu.temperature_c],
   ['gpu_power_watts', 'What a GPU draws', (gpu) => gpu.power_watts],

@@ -47,7 +47,7 @@ function versionsOf(tcb: Uint8Array, isTurin: boolean): SnpReport['versions'] {
     : { fmc: null, bootloader: first, tee: second, snp: seventh, microcode }
 }
 
-/** null: it is none, or one of a form that is not known here. */
+/** null: no report, or one of an unknown form. */
 export function readSnpReport(bytes: Uint8Array): SnpReport | null {
   if (bytes.length !== reportBytes) return null
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)

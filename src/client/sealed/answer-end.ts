@@ -14,7 +14,7 @@ const failure = '"usage":false,"error":{'
 const keptUnits = 64
 
 /**
- * Whether an answer came to its own end. EHBP has no last frame: a relay can leave the end away between two frames, which only
+ * Whether an answer came to its own end. EHBP has no last frame: a relay can cut the answer off between two frames, which only
  * the answer's own form shows.
  */
 export class AnswerEnd {

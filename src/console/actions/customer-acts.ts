@@ -100,7 +100,7 @@ export const setLimit = (customer: Customer, begins = limitIn(customer)): Act =>
     actions: ['customer.update'],
     verb: 'Set',
     title: `Daily limit of ${customer.display_name}`,
-    about: 'So many tokens a day, over all keys of the account. Empty: as many as it likes.',
+    about: 'Daily token limit for the whole account. Leave it empty for no limit.',
     fields: [{ ...dailyField, value: begins }],
     editing: customerEditing(customer),
     run: (values, send) => {

@@ -13,7 +13,7 @@ interface ChoiceProps {
 /** So many fit what was typed at most: more is not a list that anybody reads. */
 const shownMax = 50
 
-/** One of many names, by typing a part of it. What is none of them leaves the choice as it was. */
+/** One of many names, by typing a part of it. Any other text leaves the choice as it was. */
 export function Choice({ id, value, options, none, choose }: ChoiceProps) {
   const [typed, setTyped] = useState<string | null>(null)
   const shown = options.filter((option) => fits(option, typed ?? '')).slice(0, shownMax)

@@ -7,7 +7,7 @@ function explorerLink(base: string, hash: string): string | null {
   return /^https?:\/\//.test(base) && /^0x[0-9a-f]{64}$/i.test(hash) ? `${base.replace(/\/+$/, '')}/tx/${hash}` : null
 }
 
-/** Base address of the explorer that the operator named; empty while nobody knows, and where none is. */
+/** Base address of the explorer that the operator named; empty until it is read, and where the operator named none. */
 export function useExplorer(): string {
   const [settlement] = useLoad<PublicSettlement>('/v1/public/settlement?limit=1')
   return settlement.kind === 'ready' ? settlement.data.payout_settlement.explorer_url : ''

@@ -2,7 +2,7 @@
 const attendedForMs = 60_000
 const signs = ['pointerdown', 'pointermove', 'keydown', 'wheel'] as const
 
-/** Whoever opens the page is there. */
+/** The person who opens the page is there. */
 let lastMs = Date.now()
 for (const sign of signs) {
   addEventListener(

@@ -21,7 +21,7 @@ export async function signInWith(roleToken: string): Promise<void> {
   }
 }
 
-/** What the provider is called; null: nobody signs in by one here. */
+/** What the provider is called; null: this gateway has none. */
 export async function providerLabel(): Promise<string | null> {
   const response = await fetch(urlOf('/v1/console/sign-in'), { cache: 'no-store' })
   return response.ok ? ((await response.json()) as { readonly oidc: string | null }).oidc : null

@@ -21,7 +21,7 @@ export const nodeJoins = pgTable(
     commitment: text().notNull().unique(),
     /** By which of its keys the gateway is known in this join. */
     routerKid: text().notNull(),
-    /** The gateway's own, base64url; nobody hears it before the computer has revealed its nonce. */
+    /** The gateway's own, base64url; it is sent only after the computer has revealed its nonce. */
     nonce: text().notNull(),
     nodeNonce: text(),
     words: text(),

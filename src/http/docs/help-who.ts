@@ -5,9 +5,9 @@ export type Mender = 'sender' | 'operator' | 'node' | 'time'
 
 /** As the page says it. */
 export const menderWords: Readonly<Record<Mender, string>> = {
-  sender: 'Whoever sends the request.',
+  sender: 'The sender of the request.',
   operator: 'An operator of the gateway.',
-  node: 'Whoever runs the node.',
+  node: 'The operator of the node.',
   time: 'Nobody needs to: it passes by itself.',
 }
 

@@ -109,7 +109,7 @@ function secondApprover({ gateway }: HttpContext, { exchange, request, actorToke
   const role = gateway.access.role(token)
   if (role === null) throw refusedLogin(gateway, exchange.address, new Problem('invalid_credentials', { param }))
   const approver = gateway.audit.actorPrefix(token)
-  // Whoever signed in with a token is no second person to it.
+  // A person who signed in with a token is no second person to it.
   const isSame = token === actorToken || approver === exchange.actorHash
   if (role !== 'admin' || isSame) {
     throw new Problem('insufficient_role', {

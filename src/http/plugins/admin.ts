@@ -23,7 +23,7 @@ export interface AdminActor {
   readonly caller: Caller
 }
 
-const sessionOver = 'This session has ended, or is none. Sign in again.'
+const sessionOver = 'This session has ended, or never existed. Sign in again.'
 
 async function authenticate({ gateway }: HttpContext, exchange: HttpExchange, { headers: sent }: Request) {
   const token = sent.get(headers.adminToken)

@@ -58,7 +58,8 @@ const keysRoute = (context: HttpContext) =>
       detail: {
         ...describe({
           summary: 'The name and the keys of the public log',
-          description: 'Keep them when you first see them: who asks again each time trusts whoever answers.',
+          description:
+            'Keep them when you first see them: if you ask again each time, you trust the server that answers.',
           tags,
         }),
         security: [],

@@ -35,7 +35,7 @@ export const publicPayoutRoutes = (context: HttpContext) =>
         ...describe({
           summary: 'The leaves of a payout batch, with their proofs',
           description:
-            'Everything that a claim takes. Whoever keeps this answer can claim for every payee of the batch.',
+            'Everything that a claim takes. Anyone who keeps this answer can claim for every payee of the batch.',
           tags: ['Money (extension)'],
         }),
         security: [],

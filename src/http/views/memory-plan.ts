@@ -55,7 +55,7 @@ export function plannedPlaces(now: PlanNow | null): readonly PlannedPlace[] {
   )
 }
 
-/** The demand for each model, whoever owns the nodes. */
+/** The demand for each model, over the nodes of all owners. */
 export function plannedModels(now: PlanNow | null): readonly PlannedModel[] {
   if (now === null) return []
   const { problem, chosen } = now.plan

@@ -125,7 +125,7 @@ export interface Wanted {
   readonly keptMs: number
 }
 
-/** As Prometheus has it: an older value is none. */
+/** As Prometheus has it: an older value does not count. */
 export const staleMs = 5 * minuteMs
 
 const isRise = ({ form }: Expression) => form === 'rate' || form === 'increase'

@@ -92,7 +92,7 @@ class Kept {
     }
   }
 
-  /** The reading of the moment; one that is older than `staleMs` is none. */
+  /** The reading of the moment; one that is older than `staleMs` does not count. */
   newest(atMs: number): readonly Reading[] {
     const length = this.times.length
     let newest = -1

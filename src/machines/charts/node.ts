@@ -37,7 +37,7 @@ const machine = setup({
     steadyAfterStale: ({ context }) => context.dialled || context.pollsGood + 1 >= goodPolls.fromStale,
     sleeps: ({ event }) => event.type === 'poll.answered' && event.power === 'asleep',
     yields: ({ event }) => event.type === 'poll.answered' && event.power === 'yielding',
-    /** It says so, or whoever wakes it has an answer, or it answers for longer than a computer takes to fall asleep. */
+    /** It says so, or the waker has an answer from it, or it answers for longer than a computer takes to fall asleep. */
     isAwake: ({ context, event }) =>
       event.type === 'poll.answered' &&
       (event.power === 'awake' ||

@@ -14,7 +14,7 @@ const wakePauses: Backoff = { firstMs: 2 * minuteMs, maxMs: 2 * hourMs }
 export class NodeWake {
   /** The node sleeps, or was woken and has no model ready yet. */
   asleep = false
-  /** Unix ms since when somebody wakes it; null: nobody does. */
+  /** Unix ms since when it is being woken; null: it is not. */
   startedAtMs: number | null = null
   /** How often in a row it was woken in vain. */
   inVain = 0
@@ -31,7 +31,7 @@ export class NodeWake {
     this.startedAtMs ??= nowMs
   }
 
-  /** Nobody waits for it any more. */
+  /** No request waits for it any more. */
   givenUp(): void {
     this.startedAtMs = null
   }
@@ -54,7 +54,7 @@ export class NodeWake {
     this.pausedUntilMs = 0
   }
 
-  /** It has a model ready. Returns how long that took; null: nobody has woken it. */
+  /** It has a model ready. Returns how long that took; null: it was not woken. */
   woken(nowMs: number): number | null {
     const { startedAtMs } = this
     this.asleep = false

@@ -116,7 +116,7 @@ export function watchedSpan(sinceMs: number, nowMs: number): DemandSpan {
 
 /**
  * Calls per second: the decayed mean, and where the last minute differs from it by more than chance does, that minute alone.
- * So a shift of the demand is followed at once, and a pause between two calls is none.
+ * So a shift of the demand is followed at once, and a pause between two calls is no shift.
  */
 export function rateOf({ decayed, recent }: DemandSums, { decayedMs, recentMs }: DemandSpan): number {
   const mean = decayed / decayedMs

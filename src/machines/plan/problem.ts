@@ -27,7 +27,7 @@ export interface PlanModel {
 export interface PlanHost {
   readonly nodeId: string
   readonly name: string
-  /** By device; null: nobody says. */
+  /** By device; null: not reported. */
   readonly budgetsMb: Readonly<Record<string, number>> | null
   /** The most models that were seen there at once, where no budget is told. */
   readonly modelsMax: number

@@ -8,7 +8,7 @@ export interface Hours {
   /** Minutes since midnight; the end does not belong to it. Where it lies before the beginning, midnight lies between. */
   readonly from: number
   readonly to: number
-  /** A name of the IANA database; null: that of whoever asks. */
+  /** A name of the IANA database; null: that of the computer that asks. */
   readonly timeZone: string | null
 }
 

@@ -10,7 +10,7 @@ class GpuEvidenceError extends Error {
 
 /**
  * What the owner's command prints for this nonce, which is its one argument in hex. Nothing here looks into it: NVIDIA's tools write it, and
- * NVIDIA's tools check it. Rejects with `GpuEvidenceError`, and ends the command where it takes too long, says too much, or nobody waits.
+ * NVIDIA's tools check it. Rejects with `GpuEvidenceError`, and ends the command where it takes too long, says too much, or the caller has left.
  */
 export async function gpuEvidence(command: string, nonce: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
   const child = Bun.spawn([command, bytesToHex(nonce)], {

@@ -1,6 +1,6 @@
 import type { GgufHead, GgufPairs } from './gguf.ts'
 
-/** Where nobody says for how many tokens there must be room. */
+/** The context that is planned for where the order names none, tokens. */
 const contextDefault = 8_192
 /** llama.cpp keeps keys and values as half floats unless it is told otherwise. */
 const cacheBytes = 2

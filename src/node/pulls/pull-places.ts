@@ -16,7 +16,7 @@ export function modelFolder(root: string, model: string, ref: string): string {
   return join(root, `${name.slice(0, 96)}-${mark}`)
 }
 
-/** Where a file of a hub is put. Throws `PullFault` for a name that is none within a folder. */
+/** Where a file of a hub is put. Throws `PullFault` for a name that leads out of its folder. */
 export function placeOf(folder: string, name: string): string {
   if (!leafForm.test(name)) throw new PullFault('hub_malformed')
   return join(folder, name)

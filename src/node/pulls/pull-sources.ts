@@ -22,7 +22,7 @@ function originOf(text: string): string | null {
   return isBare && (protocol === 'https:' || protocol === 'http:') ? origin : null
 }
 
-/** Reads `hf`, `ollama`, `hf=https://mirror.example` or `https://models.example`. null: it is none of them. */
+/** Reads `hf`, `ollama`, `hf=https://mirror.example` or `https://models.example`. null: another text. */
 export function pullSource(text: string): PullSource | null {
   const [, name = '', address] = /^(hf|ollama)(?:=(.+))?$/.exec(text) ?? []
   const hub = hubs.find((each) => each.name === (name === '' ? 'web' : name))
@@ -30,7 +30,7 @@ export function pullSource(text: string): PullSource | null {
   return hub === undefined || base === null ? null : { hub, base }
 }
 
-/** null: the owner lets nothing be fetched from there. */
+/** null: the owner does not allow this source. */
 export function placed(ref: string, sources: readonly PullSource[]): PlacedRef | null {
   const [, name, rest = ''] = /^(hf|ollama):(.+)$/.exec(ref) ?? []
   const source = sources.find(({ hub, base }) =>

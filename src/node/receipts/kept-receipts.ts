@@ -50,7 +50,7 @@ const fileName = /^[0-9]{4}-[0-9]{2}-[0-9]{2}\.txt$/
 const line = /^([0-9]{1,15}) (0x[0-9a-f]{64}) ([!-~]{1,64})$/
 const lineOf = ({ ms, hash, requestId }: KeptReceipt) => `${ms} ${hash} ${requestId}\n`
 
-/** A line that a crash cut is none. */
+/** A line that a crash cut does not count. */
 function readLine(text: string): KeptReceipt | null {
   const [, ms, hash, requestId] = line.exec(text) ?? []
   return ms === undefined || hash === undefined || requestId === undefined ? null : { ms: Number(ms), hash, requestId }

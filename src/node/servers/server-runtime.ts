@@ -156,7 +156,7 @@ export class ServerRuntime implements LocalRuntime {
     return true
   }
 
-  /** Only where its owner's file lets them be read: a server may write what is in the requests. */
+  /** Only where its owner's file allows to read them: a server may write what is in the requests. */
   lastLines(): readonly string[] | null {
     const { model, written } = this.server
     return model.logs === true ? lastLines(written ?? '', modelLogLinesMax) : null

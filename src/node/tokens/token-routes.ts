@@ -39,7 +39,7 @@ function tokenizerFor(runtime: LocalRuntime, modelId: string) {
   return { tokenizer, transport }
 }
 
-/** null: the server's answer is none. */
+/** null: the server's answer holds no tokens. */
 async function answerOf(tokenizer: Tokenizer, ask: TokenAsk, asked: AgentTokensRequest): Promise<object | null> {
   const { model, chat, text, tokens: ids, special = true, strings = false } = asked
   if (ids !== undefined) {

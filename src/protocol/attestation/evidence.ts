@@ -4,7 +4,7 @@ import { brand } from '../../brand.ts'
 import { decodeBase64Url } from '../signing/base64.ts'
 import { fieldsOf, textOf } from '../verify/given.ts'
 
-/** What a node shows of the confidential machine on which its agent runs (§38). Whoever carries it need not understand it. */
+/** What a node shows of the confidential machine on which its agent runs (§38). Programs that carry it need not understand it. */
 
 /** Where a gateway asks an agent for it: this, and the client's nonce. */
 export const attestationPath = `/${brand}/v1/attestation`

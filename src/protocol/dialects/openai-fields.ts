@@ -62,7 +62,7 @@ const ofAnswers = {
   logprobs: field('OpenAI', notAt({ ...ofTexts, ollama: 'mapped' }, instead.logprobs), flag(), {
     note: 'Ollama: beside `options`',
     instead: instead.logprobs,
-    valueAt: { completions: whole({ minimum: 0 }, 'so many of the likeliest tokens') },
+    valueAt: { completions: whole({ minimum: 0 }, 'how many of the likeliest tokens to tell') },
   }),
   top_logprobs: field('OpenAI', { chat: 'carried', responses: 'mapped', ollama: 'mapped' }, topProbabilities, {
     note: 'beside `options`; Responses: with `logprobs`',
@@ -71,9 +71,9 @@ const ofAnswers = {
     'OpenAI',
     { chat: 'refused', completions: 'hint', responses: 'refused', messages: 'refused', ollama: 'refused' },
     whole({ minimum: 1 }),
-    { note: 'beyond 1; completions: so many calls', valueAt: { completions: answers } },
+    { note: 'beyond 1; completions: a call for each', valueAt: { completions: answers } },
   ),
-  best_of: field('OpenAI', { completions: 'mapped' }, answers, { note: 'so many calls, beyond `n` with `logprobs`' }),
+  best_of: field('OpenAI', { completions: 'mapped' }, answers, { note: 'a call for each, beyond `n` with `logprobs`' }),
   max_tokens: field('OpenAI', notAt({ ...ofTexts, messages: 'carried' }, instead.max_tokens), tokens, {
     instead: instead.max_tokens,
   }),

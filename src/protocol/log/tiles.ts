@@ -107,7 +107,7 @@ export function entryBundle(entries: readonly Uint8Array[]): Uint8Array {
   return bundle
 }
 
-/** The entries of a bundle; null: it is none, or has another number of them. */
+/** The entries of a bundle; null: malformed, or another number of entries. */
 export function parseEntryBundle(bundle: Uint8Array, count: number): readonly Uint8Array[] | null {
   const entries: Uint8Array[] = []
   for (let at = 0; at < bundle.length; ) {

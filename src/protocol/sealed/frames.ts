@@ -2,7 +2,7 @@ import { lengthBytes, tagBytes } from './ehbp.ts'
 
 /** The largest frame that is taken, bytes of cipher text. Nobody here writes larger ones. */
 const frameBytesMax = 64 * 1024 * 1024
-/** More frames than this are no message but an attack on whoever reads them, empty ones included. */
+/** More frames than this are no message but an attack on the reader, empty ones included. */
 const framesMax = 1_000_000
 /** Of a request, which clients send as one frame or a few. */
 const requestFramesMax = 65_536

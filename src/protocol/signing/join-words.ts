@@ -6,7 +6,7 @@ import { joinWordsCount } from './plain-words.ts'
 
 /**
  * How a computer joins without a token: both sides commit to a nonce, then reveal it, and people compare six words that
- * are made of both keys and both nonces (docs/protocol.md, "Joining by six words"). Whoever stands between the two has
+ * are made of both keys and both nonces (docs/protocol.md, "Joining by six words"). An attacker between the two has
  * one try of 2^66, because a commitment leaves nothing to search for once the other nonce is known.
  */
 

@@ -7,7 +7,7 @@ export const fieldsOf = (value: unknown): Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
 export const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
-/** Of a list, its texts; what is none becomes one that no hash and no key has. */
+/** Of a list, its texts; any other value becomes a text that no hash and no key has. */
 export const textsOf = (value: unknown): readonly string[] => listOf(value).map((one) => textOf(one) ?? '')
 /** A whole number that is exact in JSON, or -1. */
 export const wholeOf = (value: unknown): number =>
@@ -22,7 +22,7 @@ const allFinite = (value: unknown): boolean => {
 /** Without so many digits or an exponent no number is too large. */
 const mayBeHuge = /\d{300}|\d[eE]\+?\d/
 
-/** The value of a JSON text whose numbers all have a canonical form; undefined: it is none. */
+/** The value of a JSON text whose numbers all have a canonical form; undefined: another text. */
 export function hashableJson(text: string): unknown {
   const value = foreignJson(text)
   return mayBeHuge.test(text) && !allFinite(value) ? undefined : value

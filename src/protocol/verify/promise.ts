@@ -78,7 +78,7 @@ function timeCheck(
   return check(name, false, `${lacks}: name a witness with --witness, or add a later promise to the file`)
 }
 
-/** Evidence that a promise was broken: all entries of the log at a later time, and it is none of them. */
+/** Evidence that a promise was broken: all entries of the log at a later time, and the promised one is not among them. */
 function verifyOmission(promise: ReadPromise | null, given: Fields, omission: Fields, trust: Trust): Verdict {
   const note = textOf(omission.checkpoint) ?? ''
   const made = promiseCheck(promise, trust)

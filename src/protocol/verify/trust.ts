@@ -31,7 +31,7 @@ export interface Check {
   readonly name: string
   readonly ok: boolean | null
   readonly detail: string
-  /** `ok` is null, and whoever reads it should look. */
+  /** `ok` is null, and the reader should look. */
   readonly warns?: boolean
 }
 

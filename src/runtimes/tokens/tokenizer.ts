@@ -43,7 +43,7 @@ export class TokenizerRefusal extends Error {
   override readonly name = 'TokenizerRefusal'
 }
 
-/** How the tokenizer of one kind of server is asked. null: the answer is none. Each rejects with what `ask` rejects with. */
+/** How the tokenizer of one kind of server is asked. null: the answer holds no tokens. Each rejects with what `ask` rejects with. */
 export interface Tokenizer {
   ofText(ask: TokenAsk, asked: TextToRead): Promise<Tokens | null>
   /** As the model would read the chat, with its template. */

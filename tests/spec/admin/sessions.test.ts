@@ -104,7 +104,10 @@ test('§23: a session ends when nobody uses it; what the page asks by itself doe
   // Opening it was asked for by a person.
   offsetMs = 29 * minuteMs
   const over = await call(gateway, token)
-  expect([over.status, (await json(over)).detail]).toEqual([401, 'This session has ended, or is none. Sign in again.'])
+  expect([over.status, (await json(over)).detail]).toEqual([
+    401,
+    'This session has ended, or never existed. Sign in again.',
+  ])
   expect(await stream.next('end')).toEqual({ reason: 'signed_out' })
   expect(await stateOf(id)).toMatchObject({ state: 'idle' })
 })

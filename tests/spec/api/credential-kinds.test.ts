@@ -81,7 +81,7 @@ function isRight(url: string, kind: CredentialKind, carrier: string): boolean {
 }
 /** The right kind in its own header: it is wrong, and a customer's token comes with the customer's id. */
 const wrongValue =
-  /^(?:The gateway key is not valid|The credential is not valid|This session has ended, or is none\. Sign in again\.|The enrolment token is unknown, used or expired|This route needs X-SVC-Customer-ID and X-SVC-Customer-Token\.)$/
+  /^(?:The gateway key is not valid|The credential is not valid|This session has ended, or never existed\. Sign in again\.|The enrolment token is unknown, used or expired|This route needs X-SVC-Customer-ID and X-SVC-Customer-Token\.)$/
 
 /** Every route that asks who is there, as a whole URL. */
 async function closedRoutes(): Promise<readonly (readonly [method: string, url: string])[]> {

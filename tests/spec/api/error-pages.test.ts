@@ -69,7 +69,7 @@ describe('§2: /docs/errors', () => {
       const article = articleOf(html, code)
       expect([code, plain(article)]).toEqual([
         code,
-        expect.stringMatching(/Who can mend it (Whoever|An operator|Nobody)/),
+        expect.stringMatching(/Who can mend it (The sender|The operator of the node|An operator|Nobody)/),
       ])
       const [, shown = ''] = /<pre><code>([\s\S]*?)<\/code><\/pre>/.exec(article) ?? []
       const body = JSON.parse(plain(shown))

@@ -6,7 +6,7 @@ export const exported = action({
   about: 'Print one file with the envelopes of a job and the keys of its node, for `verify envelope`',
   operands: [{ name: 'JOB_ID', about: 'The id that `jobs submit` printed' }],
   options: {
-    'with-keys': { kind: 'flag', about: 'Add the keys that open the answer: whoever has the file can read it' },
+    'with-keys': { kind: 'flag', about: 'Add the keys that open the answer: anyone who has the file can read it' },
   },
   run: async ({ operands, options }, session) => {
     const job = jobFromHere(session, operands[0] ?? '')

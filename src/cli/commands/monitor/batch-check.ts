@@ -89,7 +89,7 @@ async function compare(batch: Batch, round: Round): Promise<void> {
     })
     root = MerkleTree.of(nodes).root()
   } catch {
-    // No leaf, or one that is none: no root.
+    // No leaf, or a malformed one: no root.
   }
   if (
     root !== merkleRoot ||

@@ -93,7 +93,7 @@ async function acrossFork(parts: FollowerParts, before: Checkpoint, now: Checkpo
 
 async function readEntries(parts: FollowerParts, tree: GrowingTree, to: number): Promise<void> {
   const { source, checks, report, nowMs, progress } = parts
-  // Of a log that is read for the first time nobody knows how old its entries are.
+  // The age of entries is unknown when a log is read for the first time.
   const isNew = tree.size > 0 && to - tree.size < newEntriesMax
   for await (const bundle of source.entries(tree.size, to)) {
     for (const bytes of bundle) {

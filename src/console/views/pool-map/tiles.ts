@@ -41,7 +41,7 @@ export function headroomOf(node: Node): number | null {
   return Math.max(0, slots - node.in_flight) / slots
 }
 
-/** ms. null: none was measured, or the node is away and nobody waits for it. */
+/** ms. null: none was measured, or the node is away and no request waits for it. */
 const waitOf = (node: Node) => (markOf(node) === 'away' ? null : (firstTokenOf(node)?.ms ?? null))
 
 /** From the best step to the worst: the first that holds. */

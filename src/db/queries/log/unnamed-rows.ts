@@ -33,7 +33,7 @@ export async function unnamedRows(tx: Database, limit: number): Promise<readonly
 }
 
 /**
- * Waits for whoever changes one of them. Before the first event is written: that holds the end of this gateway's chain, for which a change
+ * Waits for transactions that change one of them. Before the first event is written: that holds the end of this gateway's chain, for which a change
  * waits that holds its own row.
  */
 export async function lockRows(tx: Database, rows: readonly UnnamedRow[]): Promise<void> {

@@ -110,7 +110,7 @@ export async function staleReservations(db: Database, limit: number): Promise<re
   return (rows as unknown as readonly { id: string }[]).map(({ id }) => id)
 }
 
-/** One that an operator made; of others nobody knows the id before. */
+/** One that an operator made; the id of others is not known before. */
 export async function ledgerEntry(db: Database, entryId: string): Promise<LedgerEntry | null> {
   const [row] = await db.select().from(ledgerRows).where(eq(ledgerRows.entryId, entryId))
   return row ?? null

@@ -127,7 +127,7 @@ export async function firstBytes(answer: HubAnswer, bytesMax: number): Promise<U
   return Buffer.concat(chunks).subarray(0, bytesMax)
 }
 
-/** The JSON of an answer. Rejects with `PullFault` where it is none. */
+/** The JSON of an answer. Rejects with `PullFault` where the answer is no JSON. */
 export async function hubJson(answer: HubAnswer): Promise<unknown> {
   const bytes = await firstBytes(succeeded(answer), jsonBytesMax + 1)
   const value = bytes.length > jsonBytesMax ? undefined : foreignJson(Buffer.from(bytes).toString('utf8'))

@@ -23,7 +23,7 @@ const Listed = Type.Array(
 )
 type Listed = Static<typeof Listed>[number]
 
-/** A file that goes with a model, and is none. */
+/** A file that goes with a model, and is no model itself. */
 const isBeside = (path: string) => /(?:^|[-_./])(?:mmproj|imatrix)/i.test(path)
 
 const bare = (path: string) => path.replace(partForm, '.gguf')
@@ -66,7 +66,7 @@ export const huggingFace: Hub = {
     const listed = await hubJson(await get(`${base}/api/models/${repo}/tree/${revision.sha}?recursive=true`))
     if (!Value.Check(Listed, listed)) throw new PullFault('hub_malformed')
     const files = meant(listed, quant, path).map((file): HubFile => {
-      // A model that is not kept by its hash is none.
+      // A file that is not kept by its hash is no model.
       if (file.lfs === undefined) throw new PullFault('hub_malformed')
       const at = file.path.split('/').map(encodeURIComponent).join('/')
       return {

@@ -40,7 +40,7 @@ export const headOf = ({ model, created }: ChunkIdentity) => ({
   created_at: new Date(created * 1_000).toISOString(),
 })
 
-/** Arguments that are no JSON object are none. */
+/** Arguments that are no JSON object are left out. */
 export function callOf(id: unknown, name: string, input: unknown, index: number): OllamaCall {
   const value = typeof input === 'string' ? foreignJson(input) : input
   const named = typeof id === 'string' && id !== '' ? { id } : {}

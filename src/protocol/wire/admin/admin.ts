@@ -134,11 +134,9 @@ const NodeModel = Type.Object({
   ready: Type.Boolean(),
   loaded: nullable(Type.Boolean({ description: 'In memory; null: its server does not say' })),
   loading_since: nullable(Type.Unsafe<string>({ ...Instant, description: 'Since when it is being loaded' })),
-  memory_mb: nullable(Type.Integer({ description: 'What it takes of memory; null: nobody says' })),
+  memory_mb: nullable(Type.Integer({ description: 'What it takes of memory; null: not reported' })),
   resident_mb: Type.Optional(
-    nullable(
-      Type.Integer({ description: 'What its processes were measured to have in memory; null: nobody measures it' }),
-    ),
+    nullable(Type.Integer({ description: 'What its processes were measured to have in memory; null: not measured' })),
   ),
   prompt_tokens_per_second: nullable(
     Type.Number({ description: 'How fast it is believed to read prompts, as learnt from first tokens' }),

@@ -45,7 +45,7 @@ export const PlannedPlace = Type.Object({
   ),
   loaded: Type.Boolean(),
   pinned: Type.Boolean({ description: 'The owner of the node wants it in memory always' }),
-  memory_mb: nullable(Type.Integer({ description: 'What it takes of memory; null: nobody says' })),
+  memory_mb: nullable(Type.Integer({ description: 'What it takes of memory; null: not reported' })),
   load_ms: Type.Integer({ minimum: 0, description: 'How long a load takes there, as measured or expected' }),
 })
 export type PlannedPlace = Static<typeof PlannedPlace>

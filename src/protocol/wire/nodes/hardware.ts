@@ -18,7 +18,7 @@ export const Gpu = Type.Object(
   {
     name: formed('^[\\x20-\\x7e]{1,96}$', '1 to 96 printable ASCII characters'),
     memory_total_mb: megabytes('Its memory'),
-    memory_used_mb: megabytes('What of it is taken, by whomever'),
+    memory_used_mb: megabytes('What of it all programs take'),
     load_percent: percent('How busy it is'),
     temperature_c: celsius,
     power_watts: Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000, description: 'What it draws, watts' })),
