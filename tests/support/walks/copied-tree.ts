@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 const root = join(import.meta.dir, '../../..')
-const parts = ['src', 'tests/support', 'scripts', 'bench', 'docs', 'contracts', 'package.json', 'tsconfig.json']
+const parts = ['src', 'tests/support', 'scripts', 'bench', 'docs', 'ops', 'contracts', 'package.json', 'tsconfig.json']
 
 /** A definition of `src/actions` that a test adds: its file, and its lines in the registry. */
 export interface Added {
