@@ -154,11 +154,13 @@ const composition = ['src/main.ts']
 const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/gateway/serve.ts': ['main'],
   'src/cli/commands/nodes/node.ts': ['node'],
+  'src/cli/commands/nodes/node-given.ts': ['node'],
   'src/cli/commands/nodes/node-join.ts': ['node'],
   'src/cli/commands/nodes/node-keys.ts': ['node'],
   'src/cli/commands/nodes/node-power.ts': ['node'],
   'src/cli/commands/nodes/node-pulls.ts': ['node'],
   'src/cli/commands/nodes/node-payee.ts': ['node'],
+  'src/cli/commands/nodes/node-service.ts': ['node'],
   'src/cli/commands/nodes/node-status.ts': ['node'],
   'src/cli/commands/nodes/servers-here.ts': ['node'],
   'src/cli/commands/gateway/backups.ts': ['offline'],

@@ -12,6 +12,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { YAML } from 'bun'
+import { unitFiles } from '../scripts/unit-files.ts'
 import { ollamaOperations, operations, routeOf } from '../src/actors/operations/registry.ts'
 import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
 import { formBytesMax } from '../src/protocol/media/form-body.ts'
@@ -353,6 +354,10 @@ function elementsOf(xml: string): readonly string[] {
   if (open.length > 0) throw new Error(`${open.join(', ')} without an end`)
   return ended
 }
+
+test('the units of ops are what the commands that install services write', () => {
+  for (const [file, text] of unitFiles()) expect({ file, text: read(file) }).toEqual({ file, text })
+})
 
 test('what launchd reads is XML', () => {
   expect(elementsOf(read('penstock-node.plist')).at(-1)).toBe('plist')

@@ -12,6 +12,7 @@ import { fakeNode } from './commands/gateway/fake-node.ts'
 import { logs } from './commands/gateway/logs.ts'
 import { resetAdmin } from './commands/gateway/offline.ts'
 import { serve } from './commands/gateway/serve.ts'
+import { service } from './commands/gateway/service.ts'
 import { status } from './commands/gateway/status.ts'
 import { chat } from './commands/inference/chat-verb.ts'
 import { connect } from './commands/inference/connect.ts'
@@ -34,6 +35,7 @@ const plan: Verb = { name: 'plan', about: 'Show which model belongs on which nod
 /** In the order of the help text. A new verb is one file and one line here. */
 const written: readonly Verb[] = [
   serve,
+  service,
   node,
   status,
   alerts,

@@ -8,6 +8,9 @@ import { embeddedFiles } from './embedded-files.ts'
  */
 const root = join(import.meta.dir, '../..')
 
+/** Whether this is the one file that `npm run build` makes. */
+export const isBuilt = Object.keys(embeddedFiles).length > 0
+
 /** `path` from the checkout's root. */
 export function programFile(path: string): string {
   return embeddedFiles[path] ?? join(root, path)

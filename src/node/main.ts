@@ -45,6 +45,8 @@ export interface RunningNode {
   stop(): Promise<void>
 }
 
+type GivenServers = Pick<NodeOptions, 'runtimes' | 'rankers' | 'runtimeKeys' | 'logKeys' | 'attest'>
+
 const drainMsDefault = 300
 const graceMsDefault = 30_000
 
@@ -54,7 +56,8 @@ export function nodeFolderPath(env: Readonly<Record<string, string | undefined>>
   return join(data !== undefined && data !== '' ? data : join(homedir(), '.local', 'share'), product, 'node')
 }
 
-function checkGiven({ runtimes, rankers = [], runtimeKeys = [], logKeys = [], attest }: NodeOptions): void {
+/** Throws `NodeStartError` for what no start can use. */
+export function checkGiven({ runtimes, rankers = [], runtimeKeys = [], logKeys = [], attest }: GivenServers): void {
   if (attest !== undefined) checkAttest(attest)
   if (logKeys.some((key) => parseNoteKey(key) === null)) {
     throw new NodeStartError('--log-key takes the key of a public log, like svc-log/…+…+…')

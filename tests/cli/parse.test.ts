@@ -90,7 +90,12 @@ describe('§24: every command', () => {
   test('is there', () => {
     expect(everyAction.map(([path]) => path)).toEqual([
       'serve',
+      'service install',
+      'service uninstall',
+      'service status',
       'node',
+      'node install',
+      'node uninstall',
       'node status',
       'node payee',
       ...['create', 'list', 'revoke'].map((command) => `node keys ${command}`),

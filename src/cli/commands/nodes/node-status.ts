@@ -2,12 +2,13 @@ import { existsSync } from 'node:fs'
 import { action } from '../../frame/action.ts'
 import { CliFailure } from '../../frame/failure.ts'
 import { fields } from '../../frame/table.ts'
+import { serviceTold, serviceWords } from '../services/services.ts'
 import { dataDirOption, folderTold } from './node-keys.ts'
 
-/** Who this node is, and what it witnesses: read from the agent's folder, whether or not the agent runs. */
+/** Who this node is, and what it witnesses: read from the agent's folder, whether or not the agent runs; and what the system says of its service. */
 export const nodeStatus = action({
   about:
-    'Print who this node is: its id, the fingerprint of its identity, its key as a witness, the logs that it witnesses, its payee and what it found wrong',
+    'Print who this node is: its id, the fingerprint of its identity, its key as a witness, the logs that it witnesses, its payee, what it found wrong and whether its service runs',
   options: dataDirOption,
   run: async ({ options, json }, session) => {
     const [main, files, identities, enrolments, witnesses, memories, notes, payees, alarms] = await Promise.all([
@@ -44,12 +45,15 @@ export const nodeStatus = action({
         })),
       }
     })
-    session.show(json, status, (shown) =>
+    const service = await serviceTold(session, 'agent')
+    session.show(json, { ...status, service }, (shown) =>
       fields(session.terminal, [
         ['Node', shown.node_id ?? 'works for this computer alone'],
         ['Gateway', shown.gateway_url],
         ['Identity', shown.fingerprint],
         ['Witness key', shown.witness_key],
+        ['Service', serviceWords(shown.service)],
+        ['Log', shown.service?.logs ?? null],
         ['Payee', shown.payee ?? 'not signed here: the operator’s word stands'],
         ...shown.witnessed.map(
           ({ origin, size }) =>
