@@ -24,6 +24,7 @@ export const unitFiles = (): ReadonlyMap<string, string> =>
           ],
           scope: 'system',
           runAs: 'penstock',
+          stateFolder: 'penstock',
           folder: '/opt/penstock',
           environment: [
             'Environment=SVC_DATA_DIR=/var/lib/penstock/data',
@@ -46,6 +47,7 @@ export const unitFiles = (): ReadonlyMap<string, string> =>
         ],
         scope: 'user',
         runAs: '',
+        stateFolder: null,
         folder: '%h/.local/share/penstock',
         environment: [],
         environmentFile: null,

@@ -1,3 +1,4 @@
+import { realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { embeddedFiles } from './embedded-files.ts'
@@ -8,8 +9,18 @@ import { embeddedFiles } from './embedded-files.ts'
  */
 const root = join(import.meta.dir, '../..')
 
-/** Whether this is the one file that `npm run build` makes. */
+/** Whether this was built: one executable file, or the program of the npm package. */
 export const isBuilt = Object.keys(embeddedFiles).length > 0
+
+/** An executable has its code in a file system of its own, as Bun names it. */
+const isExecutable = /^(?:\/\$bunfs|[A-Z]:[/\\]~BUN)[/\\]/i.test(import.meta.dir)
+
+/** The Bun that runs this program and could run another one; null: an executable has it inside. */
+export const ownRuntime = (): string | null => (isExecutable ? null : process.execPath)
+
+/** The first words of the command that starts this built program, or the agent's bundle, again. */
+export const builtCommand = (): readonly string[] =>
+  isExecutable ? [process.execPath] : [process.execPath, realpathSync(Bun.main)]
 
 /** `path` from the checkout's root. */
 export function programFile(path: string): string {

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { childVariable } from '../host/port-holder.ts'
-import { checkoutRoot } from '../host/program-files.ts'
+import { builtCommand, checkoutRoot } from '../host/program-files.ts'
 import { type Assignment, line, linesOf, type Order, Report, readLine, wholeLinesOf } from './messages.ts'
 import { StartError } from './start-error.ts'
 
@@ -15,11 +15,14 @@ export interface ChildEnd {
   readonly signal: string | null
 }
 
-/** This program once more: from the checkout, or the one file that was built. */
+/** This program once more: from the checkout, or as it was built. */
 function command(): string[] {
   const root = checkoutRoot()
-  if (root === null) return [process.execPath, 'serve']
   const kept = process.execArgv.filter((text) => text.startsWith('--config=') || text === '--no-env-file')
+  if (root === null) {
+    const [program = '', ...words] = builtCommand()
+    return [program, ...(words.length === 0 ? [] : kept), ...words, 'serve']
+  }
   return [process.execPath, ...kept, join(root, 'src/main.ts')]
 }
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { checkoutRoot } from '../../host/program-files.ts'
+import { ownRuntime } from '../../host/program-files.ts'
 
 /** The Bun on which this gateway runs, for a computer of the same platform that has none. */
 export interface OwnBun {
@@ -20,11 +20,11 @@ const processors: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 async function look(): Promise<OwnBun | null> {
   const system = systems[process.platform]
   const processor = processors[process.platform]?.[process.arch]
-  // The built program is no Bun that could run another file.
-  if (system === undefined || processor === undefined || checkoutRoot() === null) return null
+  const file = ownRuntime()
+  if (system === undefined || processor === undefined || file === null) return null
   const hash = createHash('sha256')
-  for await (const chunk of createReadStream(process.execPath)) hash.update(chunk as Buffer)
-  return { file: process.execPath, sha256: hash.digest('hex'), platform: `${system} ${processor}` }
+  for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer)
+  return { file, sha256: hash.digest('hex'), platform: `${system} ${processor}` }
 }
 
 let looked: Promise<OwnBun | null> | null = null

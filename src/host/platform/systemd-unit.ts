@@ -27,6 +27,8 @@ export interface UnitParts {
   readonly header: readonly string[]
   readonly scope: ServiceSpec['scope']
   readonly runAs: string
+  /** A folder below /var/lib that systemd makes for it; null: none. */
+  readonly stateFolder: string | null
   readonly folder: string
   readonly environment: readonly string[]
   readonly environmentFile: string | null
@@ -37,6 +39,7 @@ export const partsOf = (spec: ServiceSpec, header: readonly string[]): UnitParts
   header,
   scope: spec.scope,
   runAs: spec.runAs,
+  stateFolder: spec.scope === 'system' && spec.kind === 'gateway' ? product : null,
   folder: plain(spec.folder),
   environment: variables(spec.environment),
   environmentFile: plain(spec.environmentFile),
@@ -46,7 +49,7 @@ export const partsOf = (spec: ServiceSpec, header: readonly string[]): UnitParts
 const target = { user: 'default.target', system: 'multi-user.target' } as const
 
 function unit(parts: UnitParts, description: readonly string[], service: readonly string[]): string {
-  const { header, scope, runAs, folder, environment, environmentFile } = parts
+  const { header, scope, runAs, stateFolder, folder, environment, environmentFile } = parts
   return `${[
     ...header.map((line) => `# ${line}`),
     '[Unit]',
@@ -55,7 +58,7 @@ function unit(parts: UnitParts, description: readonly string[], service: readonl
     '[Service]',
     ...(scope === 'system' ? [`User=${runAs}`] : []),
     `WorkingDirectory=${folder}`,
-    ...(scope === 'system' && runAs === product ? [`StateDirectory=${product}`, 'StateDirectoryMode=0700'] : []),
+    ...(stateFolder === null ? [] : [`StateDirectory=${stateFolder}`, 'StateDirectoryMode=0700']),
     ...environment,
     ...(environmentFile === null ? [] : [`EnvironmentFile=-${environmentFile}`]),
     ...service,

@@ -1,8 +1,7 @@
-import { realpathSync } from 'node:fs'
 import { dirname, isAbsolute, join, sep } from 'node:path'
 import type { Platform } from '../../../host/platform/platform.ts'
 import type { ServiceScope } from '../../../host/platform/service.ts'
-import { checkoutRoot, isBuilt } from '../../../host/program-files.ts'
+import { builtCommand, checkoutRoot, isBuilt } from '../../../host/program-files.ts'
 import { CliFailure } from '../../frame/failure.ts'
 import type { Session } from '../../frame/session.ts'
 
@@ -28,25 +27,21 @@ function checkStays(path: string, advice: string): void {
 }
 
 function bundled(): OwnProgram {
-  const agent = realpathSync(Bun.main)
-  const { execPath } = process
-  checkStays(
-    execPath,
-    `Copy it first, and repeat this with the copy: cp "${execPath}" "${join(dirname(agent), 'bun')}"`,
-  )
-  return { words: [execPath, agent], folder: dirname(agent), root: null, isAgent: true }
+  const [runtime = '', agent = ''] = builtCommand()
+  checkStays(runtime, `Copy it first, and repeat this with the copy: cp "${runtime}" "${join(dirname(agent), 'bun')}"`)
+  return { words: [runtime, agent], folder: dirname(agent), root: null, isAgent: true }
 }
+
+const installFirst = 'Install the package first: npm install --global @penstock/penstock'
 
 /** Throws `CliFailure` where the program that runs now may be gone tomorrow. */
 export function ownProgram(): OwnProgram {
   const root = checkoutRoot()
   if (root === null && !isBuilt) return bundled()
-  if (root === null) {
-    const { execPath } = process
-    return { words: [execPath], folder: dirname(execPath), root, isAgent: false }
-  }
-  checkStays(root, 'Install the package first: npm install --global @penstock/penstock')
-  return { words: launcher(root), folder: root, root, isAgent: false }
+  const words = root === null ? builtCommand() : launcher(root)
+  const program = words.at(-1) ?? ''
+  checkStays(program, installFirst)
+  return { words, folder: root ?? dirname(program), root, isAgent: false }
 }
 
 /** Windows runs no shell script. */
