@@ -112,6 +112,8 @@ test.each(documents)('every setting that %s names exists', (file) => {
     'SVC_APPROVER_TOKEN',
     'SVC_CUSTOMER_ID',
     'SVC_CUSTOMER_TOKEN',
+    'SVC_UPDATE_URL',
+    'SVC_UPDATE_KEY',
   ]
   const named = [...read(file).matchAll(/\bSVC_[A-Z_]*[A-Z]\b/g)].map(([name]) => name)
   expect(named.filter((name) => !known.includes(name))).toEqual([])

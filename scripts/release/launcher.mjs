@@ -46,7 +46,8 @@ if (bun === undefined) fail(`npm has installed no Bun for ${process.platform}-${
 const program = realpathSync(join(here, '..', 'dist', 'penstock.mjs'))
 const words = process.argv.slice(2)
 // npm names the command that runs it: `exec` is npx.
-const first = words.length === 0 && process.env.npm_command === 'exec' ? ['serve'] : words
+const isNpx = process.env.npm_command === 'exec'
+const first = words.length === 0 && isNpx ? ['serve'] : words
 const { code, signal, error } = await run(
   bun,
   [`--config=${join(here, 'bunfig.toml')}`, '--no-env-file', program, ...first],
@@ -60,7 +61,8 @@ const { code, signal, error } = await run(
       // By this the program ends when this process is killed (src/host/launcher.ts).
       PENSTOCK_LAUNCHER: `${process.pid} ${program}`,
     },
-    parent: null,
+    // A shell of npx stands between; when that is killed, nothing else would say so.
+    parent: isNpx ? process.ppid : null,
   },
 )
 if (error) fail(`Bun cannot be started (${error.code}).`)

@@ -14,6 +14,7 @@ import { resetAdmin } from './commands/gateway/offline.ts'
 import { serve } from './commands/gateway/serve.ts'
 import { service } from './commands/gateway/service.ts'
 import { status } from './commands/gateway/status.ts'
+import { update } from './commands/gateway/update.ts'
 import { chat } from './commands/inference/chat-verb.ts'
 import { connect } from './commands/inference/connect.ts'
 import { jobs } from './commands/inference/jobs.ts'
@@ -61,6 +62,7 @@ const written: readonly Verb[] = [
   chain,
   backup,
   restore,
+  update,
   resetAdmin,
   fakeNode,
 ]

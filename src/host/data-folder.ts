@@ -11,6 +11,7 @@ import {
   statSync,
 } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { folderRules } from './platform/platforms.ts'
 import { syncFolder, writeBeside } from './private-files.ts'
 
 /** Made once per data folder; each is 32 random bytes in base64url. */
@@ -232,7 +233,7 @@ function openFolder(path: string): CredentialsPlace {
   const { uid, gid, mode } = statSync(path)
   // If the gateway runs as root, the database's group may pass through the folder but not list it; see `db/embedded`.
   const groupPasses = uid === 0 && gid !== 0 ? mode & 0o010 : 0
-  chmodSync(path, 0o700 | groupPasses)
+  folderRules.close(path, groupPasses)
   return {
     credentialsFile: credentialsFileOf(path),
     readCredentials: () => readCredentials(path),

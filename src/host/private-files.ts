@@ -11,6 +11,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { folderRules } from './platform/platforms.ts'
 
 /** The text names the file that is at fault, but not its content. */
 export class PrivateFileError extends Error {
@@ -29,11 +30,7 @@ export interface PrivateFolder {
 
 const codeOf = (error: unknown) => String((error as { code?: unknown }).code)
 
-export function syncFolder(folder: string): void {
-  const handle = openSync(folder, 'r')
-  fsyncSync(handle)
-  closeSync(handle)
-}
+export const syncFolder = (folder: string): void => folderRules.sync(folder)
 
 /** Writes the whole value to the disk under a new, temporary name, and returns that name. */
 export function writeBeside(file: string, value: unknown): string {
@@ -73,7 +70,7 @@ export function openPrivateFolder(dir: string): PrivateFolder {
   const path = resolve(dir)
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 })
-    chmodSync(path, 0o700)
+    folderRules.close(path)
   } catch (error) {
     throw new PrivateFileError(`${path} cannot be used (${codeOf(error)})`)
   }

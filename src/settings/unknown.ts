@@ -9,6 +9,8 @@ const ofCommandLine = [
   'SVC_APPROVER_TOKEN',
   'SVC_CUSTOMER_ID',
   'SVC_CUSTOMER_TOKEN',
+  'SVC_UPDATE_URL',
+  'SVC_UPDATE_KEY',
 ]
 const prefix = 'SVC_'
 type Environment = Readonly<Record<string, string | undefined>>

@@ -127,6 +127,7 @@ describe('§24: every command', () => {
       'chain deploy',
       'backup',
       'restore',
+      'update',
       'reset-admin',
       'fake-node',
     ])

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { product } from '../../brand.ts'
 import type { Platform } from './platform.ts'
+import { posixFolders } from './posix-folders.ts'
 import type { Answered, ServiceKeeper, ServiceName, ServicePlace, ServiceState, ServiceStep } from './service.ts'
 import { markPlace, withMark } from './service.ts'
 import { agentUnit, gatewayUnit, partsOf } from './systemd-unit.ts'
@@ -88,11 +89,12 @@ export const linux: Platform = {
     const named = env.XDG_DATA_HOME ?? ''
     return { data: named === '' ? join(home, '.local/share') : named, config: join(home, '.config') }
   },
-  pathSeparator: ':',
+  servicesHavePath: false,
   systemServices: {
     searched: ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'],
     /** By `ProtectHome=`. */
     hidden: ['/home', '/root', '/run/user'],
   },
   keeper: systemd,
+  folderRules: posixFolders,
 }

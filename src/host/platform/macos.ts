@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { product } from '../../brand.ts'
 import { plistOf } from './launchd-plist.ts'
 import type { Platform } from './platform.ts'
+import { posixFolders } from './posix-folders.ts'
 import type { Answered, ServiceKeeper, ServiceName, ServicePlace, ServiceState, ServiceStep } from './service.ts'
 import { withMark } from './service.ts'
 
@@ -60,7 +61,8 @@ export const macos: Platform = {
     const named = env.XDG_DATA_HOME ?? ''
     return { data: named === '' ? join(home, '.local/share') : named, config: join(home, '.config') }
   },
-  pathSeparator: ':',
+  servicesHavePath: false,
   systemServices: null,
   keeper: launchd,
+  folderRules: posixFolders,
 }

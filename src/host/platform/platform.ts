@@ -1,5 +1,13 @@
 import type { ServiceKeeper, ServicePlace } from './service.ts'
 
+/** What the system lets a program do with a folder of its own. Both throw the system's errors. */
+export interface FolderRules {
+  /** Closes it to all other users. `groupBits`: what of its permissions its group keeps, where there are such bits. */
+  close(path: string, groupBits?: number): void
+  /** Has the names in it written to the disk. */
+  sync(path: string): void
+}
+
 export interface SystemServices {
   /** Where it finds other programs. */
   readonly searched: readonly string[]
@@ -13,9 +21,10 @@ export interface Platform {
   readonly title: string
   /** Where programs keep what belongs to a user: what they made, and what the user set. */
   folders(env: ServicePlace['env'], home: string): { readonly data: string; readonly config: string }
-  /** What parts the folders of a PATH. */
-  readonly pathSeparator: string
+  /** True where a service of a user has that user's PATH by itself. */
+  readonly servicesHavePath: boolean
   /** Of a service of the whole computer; null: services are of users here. */
   readonly systemServices: SystemServices | null
   readonly keeper: ServiceKeeper
+  readonly folderRules: FolderRules
 }

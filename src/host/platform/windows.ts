@@ -61,10 +61,27 @@ const tasks: ServiceKeeper = {
   read,
 }
 
+/** The computer itself keeps its access, as backups of the system need it. */
+const systemAccount = '*S-1-5-18'
+
+/** Windows has no permission bits. `icacls` comes with it. A folder cannot be opened there, so there is nothing to have written. */
+function closeFolder(path: string): void {
+  const { USERDOMAIN: domain = '', USERNAME: user = '' } = process.env
+  const grants = [domain === '' ? user : `${domain}\\${user}`, systemAccount].flatMap((name) => [
+    '/grant:r',
+    `${name}:(OI)(CI)F`,
+  ])
+  const { exitCode } = Bun.spawnSync(['icacls', path, '/inheritance:r', ...grants, '/q'], {
+    stdio: ['ignore', 'ignore', 'ignore'],
+  })
+  if (exitCode !== 0) throw Object.assign(new Error(`${path} cannot be closed to other users`), { code: 'EACCES' })
+}
+
 export const windows: Platform = {
   title: 'Windows',
   folders: (env, home) => ({ data: localData(env, home), config: localData(env, home) }),
-  pathSeparator: ';',
+  servicesHavePath: true,
   systemServices: null,
   keeper: tasks,
+  folderRules: { close: closeFolder, sync: () => {} },
 }

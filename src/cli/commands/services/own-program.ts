@@ -1,4 +1,4 @@
-import { dirname, isAbsolute, join, sep } from 'node:path'
+import { delimiter, dirname, isAbsolute, join, sep } from 'node:path'
 import type { Platform } from '../../../host/platform/platform.ts'
 import type { ServiceScope } from '../../../host/platform/service.ts'
 import { builtCommand, checkoutRoot, isBuilt } from '../../../host/program-files.ts'
@@ -58,14 +58,15 @@ const isNpms = (folder: string) => /[/\\](?:node_modules[/\\]\.bin|node-gyp-bin)
  * only folders that administrators alone can write to. Throws `CliFailure` where the launcher would not find Node.
  */
 export function pathOf(
-  { systemServices, pathSeparator }: Platform,
+  { systemServices, servicesHavePath }: Platform,
   scope: ServiceScope,
   { root, words }: OwnProgram,
   env: Session['env'],
 ): Readonly<Record<string, string>> {
   if (scope === 'user' || systemServices === null) {
-    const folders = (env.PATH ?? '').split(pathSeparator).filter((folder) => isAbsolute(folder) && !isNpms(folder))
-    return { PATH: [...new Set(folders)].join(pathSeparator) }
+    if (servicesHavePath) return {}
+    const folders = (env.PATH ?? '').split(delimiter).filter((folder) => isAbsolute(folder) && !isNpms(folder))
+    return { PATH: [...new Set(folders)].join(delimiter) }
   }
   const { searched, hidden } = systemServices
   const unseen = words.find((word) => hidden.some((folder) => word.startsWith(`${folder}/`)))
@@ -74,7 +75,7 @@ export function pathOf(
       `A service of the whole computer cannot see ${unseen}: homes are closed to it. Put the program into /opt/penstock, or leave out --system.`,
     )
   }
-  const path = searched.join(pathSeparator)
+  const path = searched.join(delimiter)
   if (root === null || Bun.which('node', { PATH: path }) !== null) return {}
   throw new CliFailure(
     `A service of the whole computer looks for Node in ${path}, and it is not there. Link it: ln -s "$(command -v node)" /usr/local/bin/node`,
