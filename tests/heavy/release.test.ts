@@ -20,6 +20,7 @@ import { firstMatch } from '../support/gateways/gateway-process.ts'
 const root = resolve(import.meta.dir, '../..')
 const releaseMs = 1_200_000
 const isRoot = process.getuid?.() === 0
+const chroot = Bun.which('chroot', { PATH: '/usr/sbin:/sbin:/usr/bin:/bin' }) ?? 'chroot'
 let folder: string
 let first: string
 let sources: string
@@ -219,7 +220,7 @@ test.skipIf(process.platform !== 'linux' || !isRoot)('§39: what is in the image
     ran(['tar', '-xzf', file, '-C', tree])
   }
   const inside = (...words: readonly string[]) =>
-    Bun.spawnSync(['chroot', '--userspec=65532:65532', tree, '/usr/local/bin/penstock', ...words], {
+    Bun.spawnSync([chroot, '--userspec=65532:65532', tree, '/usr/local/bin/penstock', ...words], {
       env: { SVC_DATA_DIR: '/data', HOME: '/data' },
     })
   expect(inside('--version').stdout.toString().trim()).toBe(version)
