@@ -219,9 +219,13 @@ test.skipIf(process.platform !== 'linux' || !isRoot)('§39: what is in the image
     expect(`sha256:${sha256Hex(Bun.gunzipSync(readFileSync(file)))}`).toBe(rootfs.diff_ids[at] ?? '')
     ran(['tar', '-xzf', file, '-C', tree])
   }
+  // As in a container: with the kernel's own files, which last as long as the namespace of mounts.
+  const script = `mount --rbind /proc proc && mount --rbind /dev dev && exec ${chroot} --userspec=65532:65532 . /usr/local/bin/penstock "$@"`
+  for (const path of ['proc', 'dev']) mkdirSync(join(tree, path))
   const inside = (...words: readonly string[]) =>
-    Bun.spawnSync([chroot, '--userspec=65532:65532', tree, '/usr/local/bin/penstock', ...words], {
-      env: { SVC_DATA_DIR: '/data', HOME: '/data' },
+    Bun.spawnSync(['unshare', '--mount', 'sh', '-c', script, 'sh', ...words], {
+      cwd: tree,
+      env: { PATH: process.env.PATH ?? '', SVC_DATA_DIR: '/data', HOME: '/data' },
     })
   expect(inside('--version').stdout.toString().trim()).toBe(version)
   expect(inside('serve').stderr.toString()).toContain('Set DATABASE_URL=')
