@@ -6,6 +6,8 @@ export interface ArchivedFile {
   readonly bytes: Uint8Array
   /** Permission bits. */
   readonly mode: number
+  /** User and group by number; absent: root. */
+  readonly owner?: number
 }
 
 const blockBytes = 512
@@ -27,22 +29,21 @@ function parted(path: string): readonly [prefix: string, name: string] {
   throw new Error(`${path} is too long for an archive`)
 }
 
-function header({ path, bytes, mode }: ArchivedFile): Uint8Array {
+function header({ path, bytes, mode, owner = 0 }: ArchivedFile): Uint8Array {
   const block = new Uint8Array(blockBytes)
   const put = (text: string, at: number) => block.set(encoder.encode(text), at)
   const [prefix, name] = parted(path)
   const isFolder = path.endsWith('/')
   put(name, 0)
   put(octal(mode, 8), 100)
-  put(octal(0, 8), 108)
-  put(octal(0, 8), 116)
+  put(octal(owner, 8), 108)
+  put(octal(owner, 8), 116)
   put(octal(isFolder ? 0 : bytes.length, 12), 124)
   put(octal(0, 12), 136)
   put('        ', 148)
   put(isFolder ? '5' : '0', 156)
   put('ustar\x0000', 257)
-  put('root', 265)
-  put('root', 297)
+  if (owner === 0) for (const at of [265, 297]) put('root', at)
   put(prefix, 345)
   put(
     `${block

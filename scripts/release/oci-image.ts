@@ -107,12 +107,11 @@ const programLayer = (executable: Uint8Array): readonly ArchivedFile[] => [
   { path: 'usr/local/bin/penstock', bytes: executable, mode: 0o755 },
 ]
 
-/** Folders that anybody may write to: who may read what is in `/data` is said by its files. */
-const openFolders: readonly ArchivedFile[] = ['data/', 'tmp/'].map((path) => ({
-  path,
-  bytes: new Uint8Array(),
-  mode: 0o1777,
-}))
+/** The program closes its data folder to others, so it must own it; a volume there takes the owner over. */
+const ownFolders: readonly ArchivedFile[] = [
+  { path: 'data/', bytes: new Uint8Array(), mode: 0o700, owner: userId },
+  { path: 'tmp/', bytes: new Uint8Array(), mode: 0o1777 },
+]
 
 interface Blob {
   readonly mediaType: string
@@ -134,7 +133,7 @@ export function ociImage(executables: ReadonlyMap<Arch, Uint8Array>): Uint8Array
   const manifests = [...executables].map(([architecture, executable]) => {
     const plain = [
       tar(withFolders(libcLayer(architecture))),
-      tar([...withFolders(programLayer(executable)), ...openFolders]),
+      tar([...withFolders(programLayer(executable)), ...ownFolders]),
     ]
     const layers = plain.map((layer) => put(`${imageType}.layer.v1.tar+gzip`, gzip(layer)))
     const config = json(`${imageType}.config.v1+json`, {
