@@ -59,6 +59,8 @@ export const headers = {
   nodeTimestamp: `x-${brand}-node-timestamp`,
   nodeNonce: `x-${brand}-node-nonce`,
   nodeSignature: `x-${brand}-node-signature`,
+  /** By which an agent gets the files of a model that the gateway has ordered to be copied to it (§39). */
+  copyTicket: `x-${brand}-copy-ticket`,
   /** Headers between the gateways of one pool (§26). */
   peerTo: `x-${brand}-peer-to`,
   peerHead: `x-${brand}-peer-head`,

@@ -11,6 +11,7 @@ import { textHash } from '../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../src/protocol/signing/ed25519.ts'
 import { openRequest, openResponse, sealRequest, sealResponse } from '../src/protocol/signing/envelope-sealing.ts'
 import {
+  copyMessage,
   enrollMessage,
   keyVerifyMessage,
   receiptMessage,
@@ -196,6 +197,7 @@ test('§22: every signed text of docs/protocol.md bears the signature beside it'
     enrollMessage({}),
     statusMessage('node_0001', nonce, {}),
     keyVerifyMessage('node_0001', stamp, nonce, '{}'),
+    copyMessage('node_0001', stamp, nonce, '/v1/node-agent/copies/files', 'ticket'),
     routerKeysMessage([{ kid: identity.keyId, public_key_ed25519: identity.publicKey }]),
   ])
   for (const [text, signature] of rows) expect(identity.sign(text ?? '')).toBe(signature ?? '')

@@ -65,6 +65,7 @@ import { updateNode } from './nodes/update.ts'
 import { wakeNode } from './nodes/wake.ts'
 import { withdrawToken } from './nodes/withdraw.ts'
 import { cancelPull } from './pulls/cancel.ts'
+import { copyModel } from './pulls/copy.ts'
 import { pullList } from './pulls/list.ts'
 import { pullModel } from './pulls/pull.ts'
 
@@ -126,6 +127,7 @@ const registry = [
   loadModel,
   unloadModel,
   pullModel,
+  copyModel,
   cancelPull,
   pullList,
   readModelLogs,

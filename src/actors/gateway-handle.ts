@@ -54,6 +54,7 @@ import type { MemoryPlanner } from './planning/memory-planner.ts'
 import type { ModelDemands } from './planning/model-demands.ts'
 import type { PoolAdmin } from './pool/pool-admin.ts'
 import type { PoolRouter } from './pool/pool-router.ts'
+import type { ModelCopies } from './pulls/model-copies.ts'
 import type { NodePulls } from './pulls/node-pulls.ts'
 import type { RequestLog } from './requests/request-log.ts'
 import type { ProcessPlace } from './siblings/process-place.ts'
@@ -103,6 +104,8 @@ export interface GatewayHandle {
   readonly nodeSleeps: NodeSleeps
   /** Operators have agents fetch models. */
   readonly nodePulls: NodePulls
+  /** Operators have models copied from one node to another. */
+  readonly modelCopies: ModelCopies
   /** How much this process is asked for each model. */
   readonly demands: ModelDemands
   /** Which model belongs where (§37). */

@@ -18,6 +18,7 @@ import { ModelDemands } from './planning/model-demands.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
 import { PoolRouter } from './pool/pool-router.ts'
+import { ModelCopies } from './pulls/model-copies.ts'
 import { NodePulls } from './pulls/node-pulls.ts'
 import { createSleepBook } from './sleep/sleep-book.ts'
 import type { OwnInspector } from './telemetry/inspect.ts'
@@ -71,6 +72,7 @@ export function createPool(
   const ownModels = new OwnModels(servers)
   const nodeSleeps = new NodeSleeps({ config, db, trail: audit, pool, router, waker, changedHere })
   const nodePulls = new NodePulls({ db, trail: audit, pool, router })
+  const modelCopies = new ModelCopies({ db, trail: audit, pool, router, sealing, proofs: agents.proofs })
   const localNodes = createLocalNodes({
     config,
     pool,
@@ -88,6 +90,7 @@ export function createPool(
     rouser,
     nodeSleeps,
     nodePulls,
+    modelCopies,
     poolFeed,
     localNodes,
     demands,

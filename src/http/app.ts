@@ -22,6 +22,7 @@ import { marketplaceRoutes } from './routes/marketplace.ts'
 import { modelRoutes } from './routes/models.ts'
 import { agentFileRoutes } from './routes/node-agent/agent-file.ts'
 import { bunFileRoutes } from './routes/node-agent/bun-file.ts'
+import { copyRoutes } from './routes/node-agent/copies.ts'
 import { enrollRoutes } from './routes/node-agent/enroll.ts'
 import { joinRoutes } from './routes/node-agent/join.ts'
 import { keyVerifyRoutes } from './routes/node-agent/key-verify.ts'
@@ -102,6 +103,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(joinRoutes(context))
     .use(routerKeyRoutes(context))
     .use(keyVerifyRoutes(context))
+    .use(copyRoutes(context))
     .use(nodeTunnelRoutes(context))
     .use(peerRoutes(context))
     .use(privateJobRoutes(context))

@@ -3,7 +3,7 @@ import { Problem } from '../errors.ts'
 import type { Log } from '../log.ts'
 import { envelopeResponse, problemResponse } from '../protocol/json/problem-response.ts'
 import { nodeModelsPath, nodeSleepPath, nodeStatusPath, nodeWakePath } from '../protocol/wire/nodes/agent.ts'
-import { nodePullsPath } from '../protocol/wire/nodes/pulls.ts'
+import { nodeFileBytesPath, nodeFilesPath, nodePullsPath } from '../protocol/wire/nodes/pulls.ts'
 import { nodeTokensPath } from '../protocol/wire/nodes/tokens.ts'
 import type { LocalCredentials } from './access/local-credentials.ts'
 import { forPrograms, forTheGateway, withCredentialKind } from './access/needed-credentials.ts'
@@ -34,6 +34,8 @@ const forGatewayAlone: ReadonlySet<string> = new Set([
   witnessPath,
   nodePullsPath,
   nodePullCancelRoute,
+  nodeFilesPath,
+  nodeFileBytesPath,
   ...Object.values(modelRoutes),
 ])
 

@@ -12,18 +12,16 @@ import { witnessBytesMax } from '../protocol/log/witnessing.ts'
 import { isNonce } from '../protocol/signing/signatures.ts'
 import { rerankRoute } from '../protocol/wire/inference/rerank.ts'
 import { nodeModelsPath, nodeSleepPath, nodeStatusPath, nodeWakePath } from '../protocol/wire/nodes/agent.ts'
-import { nodePullsPath } from '../protocol/wire/nodes/pulls.ts'
+import { nodeFileBytesPath, nodeFilesPath, nodePullsPath } from '../protocol/wire/nodes/pulls.ts'
 import { nodeTokensPath } from '../protocol/wire/nodes/tokens.ts'
 import { signedBody } from './access/signed-body.ts'
-import { answered, asOpenAi, asProblem, modelRoutes, nodePullCancelRoute } from './answered-route.ts'
+import { answered, asOpenAi, asProblem, modelRoutes } from './answered-route.ts'
 import { type AttestationParts, answerAttestation, nodeAttestationRoute } from './attestation/attestation-route.ts'
 import { answerChat, type ChatRouteParts, listModels, nodeChatRoute, nodeModelsRoute } from './chat/chat-routes.ts'
 import { answerCommand, commandBodyBytesMax, nodeCommandRoute } from './commands/command-routes.ts'
 import type { Commands } from './commands/commands.ts'
 import { nodeStatus, type StatusParts } from './node-status.ts'
 import { answerSleep, answerWake, powerBodyBytesMax } from './power/power-routes.ts'
-import { answerPull, answerPullCancel, answerPulls, pullBodyBytesMax } from './pulls/pull-routes.ts'
-import type { Pulls } from './pulls/pulls.ts'
 import { logEnd, RequestLine } from './request-line.ts'
 import { baseHeaders } from './rerank/answers.ts'
 import type { Reranker } from './rerank/rerank.ts'
@@ -37,6 +35,7 @@ import {
   type SealedRouteParts,
 } from './sealed/sealed-routes.ts'
 import { answerTokens } from './tokens/token-routes.ts'
+import { type TravelParts, travelRoutes } from './travel-routes.ts'
 import type { Witness } from './witness/witness.ts'
 import { answerWitness } from './witness/witness-routes.ts'
 
@@ -44,14 +43,13 @@ export interface NodeAppParts
   extends Omit<ChatRouteParts, 'connections'>,
     Omit<SealedRouteParts, 'connections'>,
     Omit<AttestationParts, 'connections'>,
+    Omit<TravelParts, 'connections'>,
     StatusParts {
   readonly reranker: Reranker
   readonly commands: Commands
   readonly witness: Witness
   /** The owner lets it send magic packets. */
   readonly wakesOthers: boolean
-  /** null: the owner lets it fetch no models. */
-  readonly pulls: Pulls | null
   readonly log: Log
 }
 
@@ -74,6 +72,8 @@ const methods: Readonly<Record<string, string>> = {
   [nodeSleepPath]: 'POST',
   [nodeWakePath]: 'POST',
   [nodePullsPath]: 'GET, POST',
+  [nodeFilesPath]: 'POST',
+  [nodeFileBytesPath]: 'POST',
 }
 
 async function statusResponse(parts: NodeAppParts, request: Request): Promise<Response> {
@@ -239,35 +239,13 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
         ),
       { parse: 'none' },
     )
-    .get(nodePullsPath, ({ request }) =>
-      answered(parts, nodePullsPath, request, asProblem, async () => {
-        await signedBody(open, request, 0)
-        return answerPulls(parts.pulls)
-      }),
-    )
-    .post(
-      nodePullsPath,
-      ({ request }) =>
-        answered(parts, nodePullsPath, request, asProblem, async () =>
-          answerPull(parts.pulls, await signedBody(open, request, pullBodyBytesMax)),
-        ),
-      { parse: 'none' },
-    )
-    .post(
-      nodePullCancelRoute,
-      ({ request, params }) =>
-        answered(parts, nodePullCancelRoute, request, asProblem, async () => {
-          await signedBody(open, request, 0)
-          return answerPullCancel(parts.pulls, params.pull)
-        }),
-      { parse: 'none' },
-    )
     .get(nodeSealedUsageRoute, ({ request }) =>
       answered(parts, nodeSealedUsageRoute, request, asProblem, () => answerSealedUsage(open, request)),
     )
     .get(nodeAttestationRoute, ({ request }) =>
       answered(parts, nodeAttestationRoute, request, asProblem, () => answerAttestation(open, request)),
     )
+    .use(travelRoutes(open))
     .use(
       rerankRoutes({
         credentials: parts.credentials,

@@ -37,6 +37,8 @@ export interface NodeOptions extends JoinOptions {
   readonly power?: PowerOptions
   /** What models it may fetch; absent: none. */
   readonly pulls?: PullOptions
+  /** The files that `models.json` names for its models may be copied to other nodes of the same owner. */
+  readonly givesModels?: boolean
   readonly sealedTimes?: SealedTimes
   readonly sealedKeyTimes?: SealedKeyTimes
   /** On a confidential machine: how clients are shown what runs on it. Absent: they are shown nothing. */

@@ -12,7 +12,10 @@ import { type Identity, loadIdentity } from './membership/identity.ts'
 import type { Place } from './membership/membership.ts'
 import type { NodeOptions } from './node-options.ts'
 import { Power } from './power/power.ts'
-import { Pulls } from './pulls/pulls.ts'
+import { type CopyGateway, createCopyGateway } from './pulls/copy-gateway.ts'
+import { GivenModels } from './pulls/given-models.ts'
+import { type PullParts, Pulls } from './pulls/pulls.ts'
+import { createTurn } from './pulls/turns.ts'
 import { lexicalRuntime } from './rerank/lexical-runtime.ts'
 import { createRoutes, type Served } from './routes.ts'
 import { type RuntimeTimes, runtimeTimes } from './runtimes/local-runtime.ts'
@@ -48,6 +51,7 @@ export interface Started {
   readonly hardware: HardwareWatch
   /** null: the owner lets it fetch no models. */
   readonly pulls: Pulls | null
+  readonly given: GivenModels
   readonly served: Served
   readonly port: number
   readonly closing: Closing
@@ -76,8 +80,18 @@ const portsIn = (file: ModelsFile | null) =>
   (file?.models ?? []).map(({ port }) => port).filter((port) => typeof port === 'number')
 
 /** A model that is fetched is one of `models.json`: without that file there is nowhere to put it. */
-const pullsOf = ({ pulls, log }: NodeOptions, folder: PrivateFolder, hasFile: boolean): Pulls | null =>
-  pulls === undefined || pulls.sources.length === 0 || !hasFile ? null : new Pulls({ options: pulls, folder, log })
+const pullsOf = (
+  { pulls, log }: NodeOptions,
+  parts: Omit<PullParts, 'options' | 'log'>,
+  hasFile: boolean,
+): Pulls | null =>
+  pulls === undefined || pulls.sources.length === 0 || !hasFile ? null : new Pulls({ ...parts, options: pulls, log })
+
+/** The gateway through which models of other nodes come. */
+function copyGateway({ membership }: Place, { key }: Identity): CopyGateway | null {
+  if (membership === null) return null
+  return createCopyGateway(membership.enrollment.gateway_url, membership.nodeId, key)
+}
 
 /** Starts the model servers, looks at the others, and listens. Rejects as the first step that fails, when the earlier ones are undone. */
 export async function openNode(options: NodeOptions, { folder, models, place, unlock }: Opening): Promise<Started> {
@@ -89,8 +103,8 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
     identity: identity.key,
     ...(options.sealedKeyTimes === undefined ? {} : { times: options.sealedKeyTimes }),
   })
-  const given = options.serverTimes === undefined ? {} : { times: options.serverTimes }
-  const servers = models === null ? null : await startModelServers({ file: models, folder, log, ...given })
+  const times = options.serverTimes === undefined ? {} : { times: options.serverTimes }
+  const servers = models === null ? null : await startModelServers({ file: models, folder, log, ...times })
   const builtIn = () => ({
     lexical: lexicalRuntime,
     ...(servers === null ? {} : serverRuntimes(servers, options.runtimeTimes ?? runtimeTimes)),
@@ -108,17 +122,26 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
     ...(options.discoverMs === undefined ? {} : { discoverMs: options.discoverMs }),
     ...(options.runtimeTimes === undefined ? {} : { times: options.runtimeTimes }),
   })
-  const pulls = pullsOf(options, folder, servers !== null)
+  let served: Served | null = null
+  const turn = createTurn(() => served !== null && (served.chat.isAwaited || served.sealed.isAwaited))
+  const gateway = () => copyGateway(place, identity)
+  const pulls = pullsOf(options, { folder, gateway, turn }, servers !== null)
   const hardware = watchHardware({ folder: folder.path, ...options.hardware })
   let opened: Power | null = null
+  const given = new GivenModels({
+    folder: folder.path,
+    isAllowed: options.givesModels === true && servers !== null,
+    takesWork: () => opened?.takesWork === true,
+    turn,
+  })
   try {
     const hasGateway = () => place.membership !== null
-    const isFetching = () => pulls?.isBusy === true
-    const power = new Power({ options: options.power ?? {}, runtimes, hasGateway, isFetching, log })
+    const isMoving = () => pulls?.isBusy === true || given.isBusy
+    const power: Power = new Power({ options: options.power ?? {}, runtimes, hasGateway, isMoving, log })
     opened = power
     await power.start()
     const budgetMb = () => servers?.budgetMb ?? null
-    const served = createRoutes({
+    served = createRoutes({
       folder,
       identity,
       transportKeys,
@@ -129,6 +152,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
       power,
       wakesOthers: options.power?.wakesOthers === true,
       pulls,
+      given,
       place,
       budgetMb,
       hardware: hardware.now,
@@ -156,6 +180,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
       watching,
       hardware,
       pulls,
+      given,
       served,
       port,
       closing,
@@ -180,12 +205,14 @@ export async function closeNode({
   watching,
   hardware,
   pulls,
+  given,
   served,
   unlock,
   unwatch,
 }: Started): Promise<void> {
   unwatch()
   await pulls?.stop()
+  given.stop()
   await watching?.stop()
   await hardware.stop()
   await power.stop()

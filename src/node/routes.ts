@@ -14,6 +14,7 @@ import type { Identity } from './membership/identity.ts'
 import type { Membership, Place } from './membership/membership.ts'
 import type { StatusParts } from './node-status.ts'
 import type { Power } from './power/power.ts'
+import type { GivenModels } from './pulls/given-models.ts'
 import type { Pulls } from './pulls/pulls.ts'
 import { type KeptReceipts, openKeptReceipts } from './receipts/kept-receipts.ts'
 import { createReceiptSigner } from './receipts/receipt-signer.ts'
@@ -37,6 +38,7 @@ export interface RoutesOptions {
   readonly power: Power
   readonly wakesOthers: boolean
   readonly pulls: Pulls | null
+  readonly given: GivenModels
   readonly place: Place
   readonly budgetMb: StatusParts['budgetMb']
   readonly hardware: StatusParts['hardware']
@@ -134,6 +136,7 @@ export function createRoutes(options: RoutesOptions): Served {
     power,
     wakesOthers: options.wakesOthers,
     pulls: options.pulls,
+    given: options.given,
     chat,
     credentials,
     reranker,

@@ -107,7 +107,7 @@ describe('§24: every command', () => {
       'seal',
       ...['submit', 'show', 'export', 'list', 'cancel'].map((command) => `jobs ${command}`),
       ...['list', 'set', 'alias', 'remove'].map((command) => `models ${command}`),
-      ...['pull', 'pulls', 'cancel-pull', 'load', 'unload', 'logs'].map((command) => `models ${command}`),
+      ...['pull', 'pulls', 'cancel-pull', 'copy', 'load', 'unload', 'logs'].map((command) => `models ${command}`),
       'plan',
       ...['add', 'discover', 'enroll', 'refuse', 'tokens', 'withdraw'].map((command) => `nodes ${command}`),
       ...['list', 'join', 'show', 'set', 'drain', 'resume'].map((command) => `nodes ${command}`),

@@ -12,7 +12,13 @@ export interface Sealing {
  * The purpose is authenticated with the ciphertext (AAD), so that one kind of secret cannot be put in the place of
  * another.
  */
-export type SealPurpose = 'node_api_key' | 'node_wake_secret' | 'webhook_secret' | 'oidc_sign_in' | 'oidc_session'
+export type SealPurpose =
+  | 'node_api_key'
+  | 'node_wake_secret'
+  | 'webhook_secret'
+  | 'oidc_sign_in'
+  | 'oidc_session'
+  | 'model_copy'
 
 const nonceBytes = 12
 const keyBytes = 32

@@ -166,6 +166,7 @@ const pathTexts: Readonly<Record<string, string>> = {
   token_id: 'The enrolment token (`enr_…`), not the token itself',
   join_id: 'The join (`join_…`)',
   pull_id: 'The pull (`pull_…`)',
+  file: 'The place of the file in the list, from 0',
   request_id: 'The request (`req_…`), as the header `x-request-id` says it',
   machine: 'The statechart, such as `node` or `mixture`',
   job_id: 'The job, as its customer named it',

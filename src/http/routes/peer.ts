@@ -15,7 +15,7 @@ const bodyBytesMax = 128 * 1024 * 1024
 /** How many bytes may wait for the other gateway before the node is held back. */
 const bufferedBytesMax = 64 * 1024
 /** The only headers of a node that a gateway reads. */
-const passedHeaders = ['content-type', 'retry-after', responseNonceHeader] as const
+const passedHeaders = ['content-type', 'content-range', 'retry-after', responseNonceHeader] as const
 
 async function bodyOf(request: Request): Promise<Uint8Array> {
   const length = Number(request.headers.get('content-length') ?? Number.NaN)

@@ -33,6 +33,7 @@ export type CommandAction =
   | 'model.unload'
   | 'model.pull'
   | 'model.pull.cancel'
+  | 'model.copy'
 
 export type Category =
   | 'audit'

@@ -50,7 +50,9 @@ export class ChatCall {
   openPlace = -1
   /** null: its answer is a whole one, or has not begun. */
   stream: { cut(): void } | null = null
-  private readonly startedMs = Date.now()
+  /** Something of its answer has come. */
+  spoke = false
+  readonly startedMs = Date.now()
   private released = false
   private readonly deadline: ReturnType<typeof setTimeout>
   private readonly running: RuntimeCall

@@ -73,6 +73,7 @@ export class ChatStream {
 
   private bytes(chunk: Buffer): void {
     if (this.over) return
+    this.call.spoke = true
     this.output.heard(chunk.length)
     if (!this.splitter.push(chunk)) this.fail('upstream_error')
     this.flush()

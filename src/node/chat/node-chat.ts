@@ -16,6 +16,7 @@ import { gather } from '../../transport/gather.ts'
 import { type NodeResponse, TransportError } from '../../transport/transport.ts'
 import { chooseRuntime } from '../runtimes/choose-runtime.ts'
 import type { RuntimeSet } from '../runtimes/runtime-set.ts'
+import { isAwaited } from './awaited.ts'
 import { ChatCall, type ChatInput } from './chat-call.ts'
 import { ChatStream } from './chat-stream.ts'
 
@@ -34,6 +35,11 @@ export class NodeChat {
   private emptied: (() => void) | null = null
 
   constructor(private readonly runtimes: RuntimeSet) {}
+
+  /** Somebody waits for the beginning of an answer. */
+  get isAwaited(): boolean {
+    return isAwaited(this.calls)
+  }
 
   /** Calls under way. */
   get open(): number {

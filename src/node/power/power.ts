@@ -44,8 +44,8 @@ export interface PowerParts {
   readonly options: PowerOptions
   readonly runtimes: RuntimeSet
   readonly hasGateway: () => boolean
-  /** A model is being fetched. */
-  readonly isFetching: () => boolean
+  /** A model is being fetched, or sent to another node. */
+  readonly isMoving: () => boolean
   readonly log: Log
 }
 
@@ -147,10 +147,10 @@ export class Power {
   }
 
   private isBusy(): boolean {
-    const { runtimes, isFetching } = this.parts
+    const { runtimes, isMoving } = this.parts
     const list = runtimes.list()
     const isKept = list.some(({ models }) => models.some(({ pinned, loaded }) => pinned === true && loaded === true))
-    return isKept || isFetching() || isAtWork(list) || this.yielding.reasons.some((name) => byAPerson.has(name))
+    return isKept || isMoving() || isAtWork(list) || this.yielding.reasons.some((name) => byAPerson.has(name))
   }
 
   private woke(sleptMs: number): void {

@@ -1,12 +1,12 @@
-import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises'
 import { type Backoff, backoffMs } from '../../backoff.ts'
 import { sleep } from '../../clock.ts'
+import { hashOf } from './file-hashes.ts'
 import type { HubFile } from './hubs/hub.ts'
 import { type HubAnswer, type HubFetch, succeeded } from './hubs/hub-fetch.ts'
 import { PullFault } from './hubs/pull-fault.ts'
 import { partOf } from './pull-places.ts'
+import type { Turn } from './turns.ts'
 
 export interface DownloadTimes {
   readonly backoff: Backoff
@@ -24,6 +24,8 @@ export interface Download {
   readonly path: string
   readonly get: HubFetch
   readonly signal: AbortSignal
+  /** Each piece waits for it. */
+  readonly turn: Turn
   /** Hears how much of it is there, bytes. */
   readonly progress: (bytes: number) => void
   readonly times?: DownloadTimes
@@ -43,20 +45,15 @@ async function sizeOf(path: string): Promise<number | null> {
   }
 }
 
-async function hashOf(path: string, signal: AbortSignal): Promise<string> {
-  const hash = createHash('sha256')
-  for await (const chunk of createReadStream(path, { signal })) hash.update(chunk as Buffer)
-  return hash.digest('hex')
-}
-
 /**
  * Fetches a file, on from where an earlier try stopped, and gives it its name once its hash is right. Rejects with `PullFault`, and as
  * the signal does. What is there of it stays for the next try, unless the hash is wrong or the disk is full.
  */
 export async function download(options: Download): Promise<void> {
-  const { file, path, signal, progress } = options
+  const { file, path, signal, progress, turn } = options
   const part = partOf(path)
-  if ((await sizeOf(path)) === file.bytes && (await hashOf(path, signal)) === file.sha256) return progress(file.bytes)
+  if ((await sizeOf(path)) === file.bytes && (await hashOf(path, signal, turn)) === file.sha256)
+    return progress(file.bytes)
   try {
     await fetchAll(options, part)
   } catch (error) {
@@ -66,7 +63,7 @@ export async function download(options: Download): Promise<void> {
     throw new PullFault('disk_full', { cause: error })
   }
   // Also what an earlier try has left, which somebody may have changed.
-  if ((await hashOf(part, signal)) !== file.sha256) {
+  if ((await hashOf(part, signal, turn)) !== file.sha256) {
     await rm(part, { force: true })
     throw new PullFault('wrong_hash')
   }
@@ -96,7 +93,7 @@ async function fetchAll(options: Download, part: string): Promise<void> {
 
 /** One connection. Rejects with `hub_unavailable` where it ends early. */
 async function fetchSome(options: Download, part: string, from: number): Promise<void> {
-  const { file, get, progress } = options
+  const { file, get, progress, turn, signal } = options
   const answer = succeeded(await get(file.url, from === 0 ? {} : { range: `bytes=${from}-` }))
   const goesOn = answer.status === 206 && startOf(answer) === from
   // A hub that gives the whole file again is taken at its word.
@@ -111,6 +108,7 @@ async function fetchSome(options: Download, part: string, from: number): Promise
     for await (const chunk of answer.chunks()) {
       size += chunk.length
       if (size > file.bytes) throw new PullFault('wrong_hash')
+      await turn(signal)
       await writeAll(handle, chunk)
       progress(size)
     }

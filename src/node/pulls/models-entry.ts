@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { PrivateFolder } from '../../host/private-files.ts'
 import { NodeStartError } from '../membership/enrollment.ts'
-import { type ModelsFile, mainDevice, memoryOf, modelsFile } from '../servers/models-file.ts'
+import { type ModelsFile, mainDevice, memoryOf, modelsFile, type OwnFile } from '../servers/models-file.ts'
 import { loadModels, modelsFileBytesMax, readModels } from '../servers/models-reading.ts'
 import { PullFault } from './hubs/pull-fault.ts'
 import type { Estimate } from './model-estimate.ts'
@@ -14,8 +14,8 @@ export const serverCommand: readonly string[] = [
 
 export interface PulledModel {
   readonly model: string
-  /** Absolute: the first of its files. */
-  readonly file: string
+  /** Absolute, the first one first. */
+  readonly files: readonly OwnFile[]
   readonly estimate: Estimate
   /** As the owner of this computer wants it, with `{file}` and `{context}`. */
   readonly command: readonly string[]
@@ -48,16 +48,17 @@ export function checkFits(folder: PrivateFolder, model: string, memoryMb: number
 }
 
 /** Adds the model to `models.json`, which the agent reads again. Throws `PullFault`. */
-export function writeEntry(folder: PrivateFolder, { model, file, estimate, command }: PulledModel): void {
+export function writeEntry(folder: PrivateFolder, { model, files, estimate, command }: PulledModel): void {
   checkFits(folder, model, estimate.memoryMb)
   const path = join(folder.path, modelsFile)
   const before = fileIn(folder)
   const [device] = deviceOf(before)
   const memory = device === mainDevice ? { memory_mb: estimate.memoryMb } : { memory: { [device]: estimate.memoryMb } }
+  const file = files[0]?.path ?? ''
   const words = command.map((word) =>
     word.replaceAll('{file}', file).replaceAll('{context}', String(estimate.contextLength)),
   )
-  const after = { ...before, models: [...before.models, { id: model, command: words, ...memory }] }
+  const after = { ...before, models: [...before.models, { id: model, command: words, ...memory, files }] }
   const text = JSON.stringify(after, null, 2)
   try {
     if (text.length > modelsFileBytesMax) throw new PullFault('models_file')

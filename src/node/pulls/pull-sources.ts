@@ -1,10 +1,11 @@
 import type { Hub } from './hubs/hub.ts'
+import { nodes } from './hubs/nodes.ts'
 import { hubs } from './hubs/registry.ts'
 
 /** A place that the owner of this computer lets its agent fetch models from. */
 export interface PullSource {
   readonly hub: Hub
-  /** Without a slash at the end. */
+  /** Without a slash at the end; empty where it is the gateway. */
   readonly base: string
 }
 
@@ -22,8 +23,9 @@ function originOf(text: string): string | null {
   return isBare && (protocol === 'https:' || protocol === 'http:') ? origin : null
 }
 
-/** Reads `hf`, `ollama`, `hf=https://mirror.example` or `https://models.example`. null: another text. */
+/** Reads `nodes`, `hf`, `ollama`, `hf=https://mirror.example` or `https://models.example`. null: another text. */
 export function pullSource(text: string): PullSource | null {
+  if (text === 'nodes') return { hub: nodes, base: '' }
   const [, name = '', address] = /^(hf|ollama)(?:=(.+))?$/.exec(text) ?? []
   const hub = hubs.find((each) => each.name === (name === '' ? 'web' : name))
   const base = name !== '' && address === undefined ? (hub?.base ?? null) : originOf(address ?? text)
@@ -32,7 +34,7 @@ export function pullSource(text: string): PullSource | null {
 
 /** null: the owner does not allow this source. */
 export function placed(ref: string, sources: readonly PullSource[]): PlacedRef | null {
-  const [, name, rest = ''] = /^(hf|ollama):(.+)$/.exec(ref) ?? []
+  const [, name, rest = ''] = /^(hf|ollama|node):(.+)$/.exec(ref) ?? []
   const source = sources.find(({ hub, base }) =>
     name === undefined ? hub.name === 'web' && URL.canParse(ref) && new URL(ref).origin === base : hub.name === name,
   )

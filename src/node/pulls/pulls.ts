@@ -4,15 +4,16 @@ import type { PrivateFolder } from '../../host/private-files.ts'
 import { modelIdPattern, newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import {
+  type AgentPullOrder,
   hasEnded,
   type Pull,
   type PullFailure,
-  type PullOrder,
   pullsKeptMax,
   pullsOpenMax,
 } from '../../protocol/wire/nodes/pulls.ts'
 import { hourMs, isoTime, secondMs } from '../../time.ts'
 import { DiskRoom } from '../hardware/disk.ts'
+import type { CopyGateway } from './copy-gateway.ts'
 import { type DownloadTimes, download, isFull } from './download.ts'
 import type { Found } from './hubs/hub.ts'
 import { type HubFetch, hubFetch } from './hubs/hub-fetch.ts'
@@ -22,6 +23,7 @@ import { modelHead } from './model-head.ts'
 import { checkFits, serverCommand, writeEntry } from './models-entry.ts'
 import { bytesAt, bytesIn, madeFolder, modelFolder, placeOf } from './pull-places.ts'
 import { type PlacedRef, type PullSource, placed } from './pull-sources.ts'
+import type { Turn } from './turns.ts'
 
 /** What the owner of this computer lets its agent fetch; nothing unless a source is named. */
 export interface PullOptions {
@@ -52,13 +54,22 @@ const pullMsMax = 24 * hourMs
 const stopMs = 5 * secondMs
 
 interface Running {
-  readonly order: PullOrder
+  readonly order: AgentPullOrder
   readonly at: PlacedRef
   readonly leaving: AbortController
   pull: Pull
 }
 
 const cancelled = 'cancelled' as const
+
+export interface PullParts {
+  readonly options: PullOptions
+  readonly folder: PrivateFolder
+  readonly log: Log
+  /** Models of other nodes come through it; null: no gateway knows this agent. */
+  readonly gateway: () => CopyGateway | null
+  readonly turn: Turn
+}
 
 /** Fetches models for this computer, one after the other (§39). What there is of them is kept in memory, and their parts on the disk. */
 export class Pulls {
@@ -68,9 +79,7 @@ export class Pulls {
   private stopping = false
   private readonly disk: DiskRoom
 
-  constructor(
-    private readonly parts: { readonly options: PullOptions; readonly folder: PrivateFolder; readonly log: Log },
-  ) {
+  constructor(private readonly parts: PullParts) {
     this.disk = parts.options.disk ?? new DiskRoom()
   }
 
@@ -84,10 +93,10 @@ export class Pulls {
   }
 
   /** Throws `invalid_state` and `invalid_request`. The same model from the same place once more is the pull that is under way. */
-  order(order: PullOrder): Pull {
+  order(order: AgentPullOrder): Pull {
     const { options } = this.parts
     const at = placed(order.ref, options.sources)
-    if (at === null || this.stopping)
+    if (at === null || this.stopping || (at.source.hub.name === 'node') !== (order.ticket !== undefined))
       throw refused('The owner of this computer lets its agent fetch nothing from there')
     const model = order.model ?? at.source.hub.modelOf(at.ref)
     if (!modelIdPattern.test(model))
@@ -193,9 +202,9 @@ export class Pulls {
     const { order, at, pull } = running
     this.told(running, { state: 'looking' })
     this.parts.log.info('pull_begun', { hub: at.source.hub.name })
-    const get = this.accessTo(at, signal)
+    const { base, get } = this.accessTo(running, signal)
     const { ref, source } = at
-    const found = await source.hub.find({ ref, base: source.base, sha256: order.sha256 ?? null, get })
+    const found = await source.hub.find({ ref, base, sha256: order.sha256 ?? null, get, signal })
     if (order.sha256 !== undefined && found.files[0].sha256 !== order.sha256) throw new PullFault('wrong_hash')
     const place = modelFolder(options.root, pull.model, pull.ref)
     const paths = found.files.map(({ name }) => placeOf(place, name))
@@ -206,20 +215,32 @@ export class Pulls {
     this.told(running, { state: 'fetching' })
     await this.fetchFiles(running, found, paths, get, signal)
     signal.throwIfAborted()
-    const [file = ''] = paths
-    writeEntry(folder, { model: pull.model, file, estimate, command: options.command ?? serverCommand })
+    const files = found.files.map(({ sha256 }, at) => ({ path: paths[at] ?? '', sha256 }))
+    writeEntry(folder, { model: pull.model, files, estimate, command: options.command ?? serverCommand })
   }
 
-  private accessTo({ source: { hub, base } }: PlacedRef, signal: AbortSignal): HubFetch {
-    const { env = {}, silenceMs } = this.parts.options
+  private accessTo({ at: { source }, order: { ticket } }: Running, signal: AbortSignal) {
+    const { gateway, options } = this.parts
+    const { env = {}, silenceMs } = options
+    const { hub } = source
     const token = hub.tokenVariable === null ? null : (env[hub.tokenVariable] ?? null)
-    return hubFetch({
-      origin: base,
+    const copying = ticket === undefined ? null : gateway()
+    if (ticket !== undefined && copying === null) throw new PullFault('not_allowed')
+    const base = copying?.url ?? source.base
+    const credentials = (url: URL): Readonly<Record<string, string>> =>
+      copying === null || ticket === undefined
+        ? token === null
+          ? {}
+          : { authorization: `Bearer ${token}` }
+        : copying.credentials(url, ticket)
+    const get: HubFetch = hubFetch({
+      origin: new URL(base).origin,
       handsOverTo: hub.handsOverTo,
-      token,
+      credentials,
       signal,
       ...(silenceMs === undefined ? {} : { silenceMs }),
     })
+    return { base, get }
   }
 
   /** Before anything else is fetched. */
@@ -250,12 +271,13 @@ export class Pulls {
     get: HubFetch,
     signal: AbortSignal,
   ): Promise<void> {
-    const { times } = this.parts.options
+    const { options, turn } = this.parts
+    const { times } = options
     let before = 0
     for (const [index, file] of files.entries()) {
       const progress = (bytes: number) => this.told(running, { bytes_done: before + bytes })
       const path = paths[index] ?? ''
-      await download({ file, path, get, signal, progress, ...(times === undefined ? {} : { times }) })
+      await download({ file, path, get, signal, turn, progress, ...(times === undefined ? {} : { times }) })
       before += file.bytes
     }
   }

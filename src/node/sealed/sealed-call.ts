@@ -48,9 +48,11 @@ export class SealedCall {
   openPlace = -1
   /** Cuts a stream that has begun; null: the answer is a whole one, or has not begun. */
   stream: { cut(): void } | null = null
+  /** Something of its answer has come. */
+  spoke = false
   readonly identity: ChunkIdentity
   readonly route: ServingRoute
-  private readonly startedMs = Date.now()
+  readonly startedMs = Date.now()
   private readonly deadline: ReturnType<typeof setTimeout>
   private readonly running: RuntimeCall
   private used: Used = nothing

@@ -8,6 +8,7 @@ import { paddedJson } from '../../protocol/sealed/padding.ts'
 import { Roster } from '../../roster.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
 import { TransportError } from '../../transport/transport.ts'
+import { isAwaited } from '../chat/awaited.ts'
 import { callsMax } from '../chat/node-chat.ts'
 import type { SignReceipt } from '../receipts/receipt-signer.ts'
 import { baseHeaders } from '../rerank/answers.ts'
@@ -56,6 +57,11 @@ export class SealedInference {
   private emptied: (() => void) | null = null
 
   constructor(private readonly options: SealedInferenceOptions) {}
+
+  /** Somebody waits for the beginning of an answer. */
+  get isAwaited(): boolean {
+    return isAwaited(this.calls)
+  }
 
   /** Calls under way. */
   get open(): number {

@@ -79,6 +79,7 @@ export class SealedStream implements ReadingOwner {
 
   private part(input: Buffer, from: number, to: number): void {
     if (this.over) return
+    this.call.spoke = true
     this.reading.part(input, from, to)
     this.flush()
   }

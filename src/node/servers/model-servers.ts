@@ -78,6 +78,7 @@ const startOf = (model: ServedModel) =>
     logs: undefined,
     request: undefined,
     profiles: undefined,
+    files: undefined,
   })
 
 /** The model servers of `models.json`: who may be in memory, and who gives way (§30). */

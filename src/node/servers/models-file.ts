@@ -3,6 +3,7 @@ import { inDigits } from '../../amounts.ts'
 import { Confidences } from '../../confidences.ts'
 import type { DeviceMb } from '../../machines/rules/model-memory.ts'
 import { deviceMemory } from '../../protocol/wire/nodes/agent.ts'
+import { modelFilesMax } from '../../protocol/wire/nodes/pulls.ts'
 import { formed, literals, modelId, slug, strict } from '../../protocol/wire/shapes.ts'
 
 export const modelsFile = 'models.json'
@@ -48,6 +49,16 @@ const serverRequest = {
 }
 const ServerRequest = Type.Object(serverRequest, strict)
 export type ServerRequest = Static<typeof ServerRequest>
+
+/** Files of the model, for other computers of the same owner (§39). `sha256`: as the hub named it; absent: the agent hashes the file. */
+const OwnFile = Type.Object(
+  {
+    path: noZero(4_096, 1),
+    sha256: Type.Optional(formed('^[0-9a-f]{64}$', 'a SHA-256 in lower-case hexadecimal digits')),
+  },
+  strict,
+)
+export type OwnFile = Static<typeof OwnFile>
 
 const ServedModel = Type.Object(
   {
@@ -98,6 +109,7 @@ const ServedModel = Type.Object(
     start_timeout_s: Type.Optional(Type.Integer({ minimum: 1, maximum: 3_600 })),
     slots: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_024 })),
     group: Type.Optional(slug()),
+    files: Type.Optional(Type.Array(OwnFile, { minItems: 1, maxItems: modelFilesMax })),
   },
   strict,
 )

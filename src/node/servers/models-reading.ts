@@ -112,7 +112,7 @@ const forChat = 'is for models that chat.'
 function* faultsOf(file: ModelsFile): Generator<Fault> {
   const ids = new Set<string>()
   const ports = new Set<number>()
-  for (const [at, { id, port, cwd, modality, request, profiles = [] }] of file.models.entries()) {
+  for (const [at, { id, port, cwd, modality, request, profiles = [], files = [] }] of file.models.entries()) {
     const pointer = `/models/${at}`
     if (modality === 'rerank' && request !== undefined) yield { pointer: `${pointer}/request`, says: forChat }
     if (modality === 'rerank' && profiles.length > 0) yield { pointer: `${pointer}/profiles`, says: forChat }
@@ -132,6 +132,9 @@ function* faultsOf(file: ModelsFile): Generator<Fault> {
       ports.add(port)
     }
     if (cwd !== undefined && !isAbsolute(cwd)) yield { pointer: `${pointer}/cwd`, says: 'must begin with /.' }
+    for (const [n, { path }] of files.entries()) {
+      if (!isAbsolute(path)) yield { pointer: `${pointer}/files/${n}/path`, says: 'must begin with /.' }
+    }
   }
   yield* memoryFaults(file)
   yield* pinFaults(file)

@@ -118,6 +118,10 @@ export function keyVerifyMessage(nodeId: string, timestamp: number, nonce: strin
   return `${brand}-node-keys-verify-v1:${nodeId}:${timestamp}:${nonce}:${sha256Hex(body)}`
 }
 
+/** A node's request for the files of a model that is copied to it (§39). `path`: exactly as in the request line. */
+export const copyMessage = (nodeId: string, timestamp: number, nonce: string, path: string, ticket: string): string =>
+  `${brand}-node-copy-v1:${nodeId}:${timestamp}:${nonce}:${path}:${sha256Hex(ticket)}`
+
 /** `receiptHash`: `0x` and 64 hex digits. `version`: the receipt's own `v`. */
 export function receiptMessage(receiptHash: string, version: string = receiptVersion): Uint8Array {
   return Buffer.concat([Buffer.from(`${version}:`), Buffer.from(receiptHash.slice(2), 'hex')])

@@ -7,6 +7,7 @@ import { createLog } from '../../../src/log.ts'
 import { DiskRoom } from '../../../src/node/hardware/disk.ts'
 import { pullSource } from '../../../src/node/pulls/pull-sources.ts'
 import { type PullOptions, Pulls } from '../../../src/node/pulls/pulls.ts'
+import { atOnce } from '../../../src/node/pulls/turns.ts'
 import { readModels } from '../../../src/node/servers/models-reading.ts'
 import { hasEnded, type Pull } from '../../../src/protocol/wire/nodes/pulls.ts'
 import { ggufFile } from '../../support/nodes/gguf-file.ts'
@@ -51,12 +52,13 @@ function begin(more: Partial<PullOptions> = {}): Pulls {
   pulls = new Pulls({
     options: {
       ...{ sources, root: root(), disk: disk(1e12) },
-      silenceMs: 500,
       times: { backoff: { firstMs: 1, maxMs: 5 }, failuresMax: 3 },
       ...more,
     },
     folder: openPrivateFolder(dataDir),
     log: createLog('info', (text) => lines.push(text)),
+    gateway: () => null,
+    turn: atOnce,
   })
   return pulls
 }
@@ -117,7 +119,7 @@ test('§39: a model of several files, a file by its address, a name and a comman
 })
 
 test('§39: cut connections go on where they stopped, a hub without ranges begins anew, a silent one is asked again', async () => {
-  begin()
+  begin({ silenceMs: 2_000 })
   expect((await pulled('hf:org/repo:Q4_K_M', {}, { cutAfter: 100_000 })).state).toBe('done')
   expect(hub.ranges.slice(1)).toEqual(['', 'bytes=100000-', 'bytes=200000-'])
   expect((await pulled('hf:org/repo:Q8_0', {}, { stallAfter: 50_000 })).state).toBe('done')

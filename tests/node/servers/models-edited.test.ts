@@ -100,6 +100,7 @@ test(
       logs: true,
       request: { set: { temperature: 0.2 } },
       profiles: [{ id: 'a:hot', request: { set: { temperature: 1.5 } } }],
+      files: [{ path: '/models/a.gguf' }],
     }
     const early = scriptModel('b', {}, { preload: true })
     folder.write({ memory_mb: 80, models: [scriptModel('a', { echo: '' }, more), early] })

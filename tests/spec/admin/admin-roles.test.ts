@@ -63,6 +63,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'POST /v1/admin/nodes/:node_id/sleep',
     'POST /v1/admin/nodes/:node_id/wake',
     'POST /v1/admin/policy-preview',
+    'POST /v1/admin/nodes/:node_id/models/copy',
     'POST /v1/admin/nodes/:node_id/models/load',
     'POST /v1/admin/nodes/:node_id/models/unload',
     'POST /v1/admin/nodes/:node_id/pulls',

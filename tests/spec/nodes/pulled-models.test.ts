@@ -131,7 +131,7 @@ test(
   '§39: why a pull failed is said in words, and what nobody allows is refused',
   async () => {
     const missing = await cli.run(['models', 'pull', 'Den', 'hf:org/none:Q4_0'])
-    expect([missing.code, missing.err]).toEqual([1, expect.stringContaining('The hub has no such model')])
+    expect([missing.code, missing.err]).toEqual([1, expect.stringContaining('There is no such model')])
     const { code, err } = await cli.run(['models', 'pull', 'Den', 'ollama:tiny'])
     expect([code, err]).toEqual([1, expect.stringContaining('--pull-from')])
     const wrong: readonly (readonly [string, object, RegExp, string?])[] = [

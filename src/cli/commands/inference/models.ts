@@ -10,6 +10,7 @@ import { kindsGiven } from '../../frame/given-work.ts'
 import type { Session } from '../../frame/session.ts'
 import { fields, shortTime, table } from '../../frame/table.ts'
 import { placesTable } from './model-places.ts'
+import { copy } from './models-copy.ts'
 import { pull } from './models-pull.ts'
 
 const path = '/v1/admin/models'
@@ -192,5 +193,5 @@ const alias = action({
 export const models: Verb = {
   name: 'models',
   about: 'List the models that nodes serve, and manage the catalogue that names them',
-  actions: { list, set, alias, pull },
+  actions: { list, set, alias, pull, copy },
 }

@@ -9,9 +9,9 @@ import type { Session } from '../../frame/session.ts'
 export const pullOptions = {
   'pull-from': {
     kind: 'texts',
-    value: 'hf|ollama|URL',
+    value: 'hf|ollama|nodes|URL',
     about:
-      'Let operators of the gateway have models fetched from there: Hugging Face, Ollama’s library, or files below an https address. Another address of a hub: hf=URL. Needs a models.json. Can be repeated',
+      'Let operators of the gateway have models fetched from there: Hugging Face, Ollama’s library, other nodes of yours, or files below an https address. Another address of a hub: hf=URL. Needs a models.json. Can be repeated',
   },
   'pull-folder': {
     kind: 'text',
@@ -31,6 +31,10 @@ export const pullOptions = {
     about:
       'The command of a fetched model in models.json, as a list with {file} and {context} (default: llama-server with -m, --alias, --port and -c)',
   },
+  'give-models': {
+    kind: 'flag',
+    about: 'Let operators of the gateway copy the files that models.json names for its models to other nodes of yours',
+  },
 } as const satisfies OptionSpecs
 
 const gigabyte = 1_000_000_000
@@ -48,20 +52,24 @@ export async function pullsGiven(
   given: OptionValues<typeof pullOptions>,
   dataDir: string,
   env: Session['env'],
-): Promise<Pick<NodeOptions, 'pulls'>> {
+): Promise<Pick<NodeOptions, 'pulls' | 'givesModels'>> {
   const { 'pull-from': places, 'pull-folder': folder, 'pull-budget': budget, 'pull-command': command } = given
+  const gives = given['give-models'] ? { givesModels: true } : {}
   if (places.length === 0) {
-    if (folder === undefined && budget === undefined && command === undefined) return {}
+    if (folder === undefined && budget === undefined && command === undefined) return gives
     throw new UsageFault('--pull-folder, --pull-budget and --pull-command need --pull-from')
   }
   const { pullSource } = await import('../../../node/pulls/pull-sources.ts')
   const sources = places.map((place) => {
     const source = pullSource(place)
     if (source === null)
-      throw new UsageFault(`--pull-from: ${place} is neither hf, ollama nor an address like https://models.example`)
+      throw new UsageFault(
+        `--pull-from: ${place} is neither hf, ollama, nodes nor an address like https://models.example`,
+      )
     return source
   })
   return {
+    ...gives,
     pulls: {
       sources,
       root: folder === undefined ? resolve(dataDir, 'models') : resolve(folder),

@@ -75,7 +75,7 @@ async function stateOfAdmin(tx: Database, adminId: string): Promise<RecordedStat
 export const unchanging: readonly string[] = [
   ...['customer.credit.create', 'customer.debit.create', 'customer.usage.export', 'customer.invoice.export'],
   ...['customer.webhook_secret.rotate', 'node.drain', 'node.resume', 'node.revoke', 'node.sleep', 'node.wake'],
-  ...['node.model.load', 'node.model.unload', 'node.model.logs', 'node.pull', 'node.pull.cancel'],
+  ...['node.model.load', 'node.model.unload', 'node.model.logs', 'node.model.copy', 'node.pull', 'node.pull.cancel'],
 ]
 const changes = `e.action not in (${unchanging.map((action) => `'${action}'`).join(', ')})`
 

@@ -12,8 +12,8 @@ export interface HubAccess {
   /** The hub's own origin, as its owner allows it. */
   readonly origin: string
   readonly handsOverTo: readonly string[]
-  /** Sent to the hub itself, and to nobody it hands over to. */
-  readonly token: string | null
+  /** Sent to the hub itself, and to nobody it hands over to; made for each request. */
+  readonly credentials: (url: URL) => Readonly<Record<string, string>>
   readonly signal: AbortSignal
   readonly silenceMs?: number
 }
@@ -39,12 +39,12 @@ function mayGo({ origin, protocol, hostname, port }: URL, access: HubAccess): bo
 }
 
 export function hubFetch(access: HubAccess): HubFetch {
-  const { signal, token, silenceMs = silenceMsDefault } = access
+  const { signal, credentials, silenceMs = silenceMsDefault } = access
   return async (from, headers = {}) => {
     let url = new URL(from)
     for (let hops = 0; hops <= redirectsMax; hops++) {
       if (!mayGo(url, access)) throw new PullFault('not_allowed')
-      const own = url.origin === access.origin && token !== null ? { authorization: `Bearer ${token}` } : {}
+      const own = url.origin === access.origin ? credentials(url) : {}
       const response = await answered(url, { ...headers, ...own }, signal, silenceMs)
       const location = response.headers.get('location')
       if (response.status < 300 || response.status > 399 || location === null) return answerOf(response, silenceMs)
@@ -98,7 +98,9 @@ async function answered(
   const late = new AbortController()
   const timer = setTimeout(() => late.abort(), withinMs)
   try {
-    return await fetch(url, { headers, redirect: 'manual', signal: AbortSignal.any([signal, late.signal]) })
+    // On a kept connection that turns out to be closed, Bun sends a GET once more, and a signed one counts once.
+    const init = { headers, redirect: 'manual', keepalive: false } as const
+    return await fetch(url, { ...init, signal: AbortSignal.any([signal, late.signal]) })
   } catch (error) {
     throw new PullFault('hub_unavailable', { cause: error })
   } finally {

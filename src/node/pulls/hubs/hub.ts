@@ -23,13 +23,14 @@ export interface Sought {
   /** As the operator gave it with the order; null: the order has none. */
   readonly sha256: string | null
   readonly get: HubFetch
+  readonly signal: AbortSignal
 }
 
 /** A place that models come from: one file in this folder, one line in the registry. */
 export interface Hub {
   /** How references to it begin, and how the owner names it. */
-  readonly name: 'hf' | 'ollama' | 'web'
-  /** Its own address; null: the owner names one. */
+  readonly name: 'hf' | 'ollama' | 'web' | 'node'
+  /** Its own address; null: the owner names one, or it is the gateway. */
   readonly base: string | null
   /** Hosts, and what is below them, to which it hands downloads over. */
   readonly handsOverTo: readonly string[]

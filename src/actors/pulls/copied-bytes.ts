@@ -1,0 +1,61 @@
+import { ClientStream } from '../../transport/client-stream.ts'
+import type { BodySink, NodeResponse } from '../../transport/transport.ts'
+
+/** Bytes that may wait for the node that gets them before the one that has them is held back. */
+export const waitingBytesMax = 128 * 1024
+
+/** Bytes of a file on their way from one node to another, as they come; nothing of them is kept. */
+export class CopiedBytes implements BodySink {
+  private readonly client = new ClientStream<Uint8Array>(waitingBytesMax, () => this.leave())
+  private left: number
+  private over = false
+
+  /** `bytes`: that were promised. `done`: called once, when no more comes. */
+  constructor(
+    private readonly response: NodeResponse,
+    bytes: number,
+    private readonly done: () => void,
+  ) {
+    this.left = bytes
+    this.client.source = response.flow
+    response.read(this)
+  }
+
+  get stream(): ReadableStream<Uint8Array> {
+    return this.client.stream
+  }
+
+  bytes(chunk: Buffer): void {
+    if (this.over) return
+    this.left -= chunk.length
+    if (this.left >= 0) return this.client.write(chunk, performance.now())
+    this.response.discard()
+    this.end()
+  }
+
+  ended(): void {
+    this.end()
+  }
+
+  failed(): void {
+    this.end()
+  }
+
+  /** The node that gets them has left. */
+  private leave(): void {
+    if (this.over) return
+    this.response.discard()
+    this.end()
+  }
+
+  /**
+   * Whole or not: its reader knows how many bytes there are, and goes on where they end. A connection that was reset would lose what it has
+   * on its way.
+   */
+  private end(): void {
+    if (this.over) return
+    this.over = true
+    this.client.close()
+    this.done()
+  }
+}
