@@ -261,3 +261,18 @@ test('§39: the end of the agent ends a pull, and the folder may be one that can
   begin()
   expect(await pulled('hf:org/repo:Q4_K_M')).toMatchObject({ failure: 'disk_error' })
 })
+
+test('§39: all pages of a tree are read, at the hub alone, and one without an end is refused', async () => {
+  begin()
+  const found = await pulled('hf:org/repo:Q8_0', {}, { pageFiles: 2 })
+  expect([found.state, hub.pages]).toEqual(['done', [0, 2, 4]])
+  // Both parts of a model that stand on two pages.
+  expect((await pulled('hf:org/repo:Q2_K', { model: 'big' }, { pageFiles: 1 })).state).toBe('done')
+  const before = hub.pages.length
+  const endless = await pulled('hf:org/repo:Q4_K_M', { model: 'endless' }, { pageFiles: 1, endless: true })
+  expect([endless.failure, hub.pages.length - before]).toEqual(['hub_malformed', 50])
+  const away = { pageFiles: 1, next: 'http://127.0.0.1:1/api' }
+  expect((await pulled('hf:org/repo:Q4_K_M', { model: 'away' }, away)).failure).toBe('not_allowed')
+  const broken = { pageFiles: 1, next: 'http://' }
+  expect((await pulled('hf:org/repo:Q4_K_M', { model: 'broken' }, broken)).failure).toBe('hub_malformed')
+})

@@ -13,6 +13,12 @@ export interface HubFault {
   /** Where it sends those who want a file. */
   readonly sendsTo?: string
   readonly status?: number
+  /** Files on a page of the tree, the README among them. */
+  readonly pageFiles?: number
+  /** Its tree goes on for ever. */
+  readonly endless?: boolean
+  /** In the place of the address of the next page. */
+  readonly next?: string
 }
 
 /** A hub of models that speaks Hugging Face's and Ollama's published interfaces, and serves files by their path. */
@@ -22,6 +28,8 @@ export interface ModelHub {
   readonly ranges: readonly string[]
   /** `Authorization` of the questions for files and lists. */
   readonly tokens: readonly (string | null)[]
+  /** Where the pages of the tree that were asked for began. */
+  readonly pages: readonly number[]
   fault: HubFault
   /** Resolves when a connection stalls. */
   stalled(): Promise<void>
@@ -35,6 +43,7 @@ export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update
 export function startModelHub(files: Readonly<Record<string, Uint8Array>>): ModelHub {
   const ranges: string[] = []
   const tokens: (string | null)[] = []
+  const pages: number[] = []
   let stalling = Promise.withResolvers<void>()
   const [first = new Uint8Array()] = Object.values(files)
   const spoilt = (bytes: Uint8Array) => {
@@ -78,6 +87,18 @@ export function startModelHub(files: Readonly<Record<string, Uint8Array>>): Mode
       headers: isRange ? { 'content-range': `bytes ${start}-${end - 1}/${bytes.length}` } : {},
     })
   }
+  /** As Hugging Face pages: the next one by `Link`, with a cursor. */
+  const page = (all: readonly object[], from: string): Response => {
+    const { pageFiles = all.length, endless = false, next } = hub.fault
+    const url = new URL(from)
+    const at = Number(url.searchParams.get('cursor') ?? 0)
+    pages.push(at)
+    const end = at + pageFiles
+    url.searchParams.set('cursor', String(end))
+    const more = end < all.length || endless
+    const headers = more ? { link: `<${next ?? url.href}>; rel="next"` } : {}
+    return Response.json(all.slice(at, end), { headers })
+  }
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
@@ -91,7 +112,7 @@ export function startModelHub(files: Readonly<Record<string, Uint8Array>>): Mode
           ...{ type: 'file', path, size: bytes.length, oid: 'a'.repeat(40) },
           lfs: { oid: sha256(bytes), size: bytes.length, pointerSize: 134 },
         }))
-        return Response.json([{ type: 'file', path: 'README.md', size: 3, oid: 'b'.repeat(40) }, ...listed])
+        return page([{ type: 'file', path: 'README.md', size: 3, oid: 'b'.repeat(40) }, ...listed], request.url)
       }
       if (pathname === '/v2/library/tiny/manifests/latest') {
         const layer = (kind: string, bytes: Uint8Array) => ({
@@ -111,6 +132,7 @@ export function startModelHub(files: Readonly<Record<string, Uint8Array>>): Mode
     url: `http://127.0.0.1:${server.port}`,
     ranges,
     tokens,
+    pages,
     fault: {},
     stalled: async () => {
       await stalling.promise

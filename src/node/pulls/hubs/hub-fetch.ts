@@ -129,6 +129,16 @@ export async function firstBytes(answer: HubAnswer, bytesMax: number): Promise<U
   return Buffer.concat(chunks).subarray(0, bytesMax)
 }
 
+const nextForm = /<([^<>]{1,4096})>\s*;[^,]*\brel="?next"?/i
+
+/** Where a list goes on that comes in pages (`Link` of RFC 8288); null: this is its end. Throws `PullFault` for an address that cannot be read. */
+export function nextPage({ headers }: HubAnswer, from: string): string | null {
+  const next = nextForm.exec(headers.get('link') ?? '')?.[1]
+  if (next === undefined) return null
+  if (!URL.canParse(next, from)) throw new PullFault('hub_malformed')
+  return new URL(next, from).href
+}
+
 /** The JSON of an answer. Rejects with `PullFault` where the answer is no JSON. */
 export async function hubJson(answer: HubAnswer): Promise<unknown> {
   const bytes = await firstBytes(succeeded(answer), jsonBytesMax + 1)

@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Found, Hub, HubFile } from './hub.ts'
-import { hubJson } from './hub-fetch.ts'
+import { type HubFetch, hubJson, nextPage } from './hub-fetch.ts'
 import { PullFault } from './pull-fault.ts'
 
 /** `org/repo`, then a quantisation (`Q4_K_M`) or the path of a file. */
@@ -10,7 +10,7 @@ const refForm = /^([\w.-]{1,96}\/[\w.-]{1,96})(?::([\w.-]{1,64}))?(?:\/([\w./-]{
 const partForm = /-(\d{5})-of-(\d{5})\.gguf$/i
 
 const Revision = Type.Object({ sha: Type.String({ pattern: '^[0-9a-f]{40}$' }) })
-const Listed = Type.Array(
+const ListedPage = Type.Array(
   Type.Object({
     type: Type.String(),
     path: Type.String({ maxLength: 1_024 }),
@@ -21,7 +21,25 @@ const Listed = Type.Array(
   }),
   { maxItems: 10_000 },
 )
-type Listed = Static<typeof Listed>[number]
+type Listed = Static<typeof ListedPage>[number]
+
+/** Pages of a tree, which has 1,000 entries a page. */
+const pagesMax = 50
+
+/** All files of a commit. A tree without an end is refused: the model that is meant might stand behind it. */
+async function tree(url: string, get: HubFetch): Promise<readonly Listed[]> {
+  const all: Listed[] = []
+  let next: string | null = url
+  for (let page = 0; next !== null; page++) {
+    if (page === pagesMax) throw new PullFault('hub_malformed')
+    const answer = await get(next)
+    next = nextPage(answer, next)
+    const listed = await hubJson(answer)
+    if (!Value.Check(ListedPage, listed)) throw new PullFault('hub_malformed')
+    all.push(...listed)
+  }
+  return all
+}
 
 /** A file that goes with a model, and is no model itself. */
 const isBeside = (path: string) => /(?:^|[-_./])(?:mmproj|imatrix)/i.test(path)
@@ -63,8 +81,7 @@ export const huggingFace: Hub = {
     if (whole === undefined) throw new PullFault('not_found')
     const revision = await hubJson(await get(`${base}/api/models/${repo}/revision/main`))
     if (!Value.Check(Revision, revision)) throw new PullFault('hub_malformed')
-    const listed = await hubJson(await get(`${base}/api/models/${repo}/tree/${revision.sha}?recursive=true`))
-    if (!Value.Check(Listed, listed)) throw new PullFault('hub_malformed')
+    const listed = await tree(`${base}/api/models/${repo}/tree/${revision.sha}?recursive=true`, get)
     const files = meant(listed, quant, path).map((file): HubFile => {
       // A file that is not kept by its hash is no model.
       if (file.lfs === undefined) throw new PullFault('hub_malformed')
