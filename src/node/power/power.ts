@@ -12,6 +12,7 @@ import { type JumpTimes, watchClock } from './clock-jump.ts'
 import { ownMacs, ownNetworks } from './own-cards.ts'
 import { PacketSender } from './packet-sender.ts'
 import { Suspension, type SuspensionTimes } from './suspension.ts'
+import { YieldedModels } from './yielded-models.ts'
 
 /** What the owner of this computer lets the agent do with it; all of it is off unless it is named. */
 export interface PowerOptions {
@@ -60,8 +61,7 @@ export class Power {
   private readonly suspension: Suspension | null
   private readonly clock: Loop
   readonly packets: PacketSender
-  /** Models that are to leave memory once nothing runs there. */
-  private leaving: readonly { readonly id: string }[] = []
+  private readonly models: YieldedModels
 
   constructor(private readonly parts: PowerParts) {
     const { options, runtimes, log, hasGateway } = parts
@@ -69,6 +69,7 @@ export class Power {
     const looks = looksOf(options, () => isAtWork(runtimes.list()))
     const yieldOptions = options.yieldTimes === undefined ? {} : { times: options.yieldTimes }
     this.yielding = new Yielding({ looks, changed: () => this.yields(), log, ...yieldOptions })
+    this.models = new YieldedModels(() => runtimes.list())
     const { suspendCommand: command, suspendAfterMs: afterMs = null } = options
     const times = options.suspensionTimes === undefined ? {} : { times: options.suspensionTimes }
     this.suspension =
@@ -90,6 +91,7 @@ export class Power {
 
   async stop(): Promise<void> {
     this.suspension?.stop()
+    this.models.keep()
     await Promise.all([this.clock.stop(), this.yielding.stop()])
   }
 
@@ -160,36 +162,16 @@ export class Power {
   }
 
   private yields(): void {
-    const { options, runtimes } = this.parts
-    if (options.yieldUnloads === true && this.yielding.reasons.length > 0) {
-      this.leaving = runtimes.list().flatMap(({ models }) => models.filter(({ loaded }) => loaded === true))
-      this.unload()
-    }
+    const yields = this.yielding.reasons.length > 0
+    if (!yields) this.models.keep()
+    else if (this.parts.options.yieldUnloads === true) this.models.unload()
     this.changed()
-  }
-
-  /** Those on whose servers nothing runs; the others when their work has ended. */
-  private unload(): void {
-    const { runtimes } = this.parts
-    if (this.takesWork) return
-    const left = this.leaving.filter(({ id }) => {
-      const server = runtimes.list().find(({ models }) => models.some((model) => model.id === id))
-      if (server === undefined) return false
-      if (server.inFlight > 0) return true
-      server.tell?.('unload', id)
-      return false
-    })
-    this.leaving = left
-    if (left.length > 0) setTimeout(() => this.unload(), unloadLookMs).unref()
   }
 
   private changed(): void {
     for (const listener of this.listeners) listener()
   }
 }
-
-/** Between two looks whether a server that is to let its models go has ended its work, ms. */
-const unloadLookMs = 1_000
 
 /** Throws `NodeStartError` for what is no probe. */
 function looksOf(options: PowerOptions, isBusy: () => boolean): readonly NamedLook[] {
