@@ -42,6 +42,8 @@ export interface Fleet {
   readonly durationMs: number
   /** Of a load of the model; null: none was measured. */
   readonly loadMs: number | null
+  /** How much of the others' wait for a copy of a prefix counts, 0 to 1. */
+  readonly copyShare: number
 }
 
 /** By which calls without a prompt are shared out among runtimes of unknown slots; no wait is charged by it. */
@@ -51,8 +53,11 @@ const overdueShare = 0.35
 /** Assumed for a node without measurements. */
 const unitsPerMsAssumed = 4
 const durationMsAssumed = 5_000
-/** A copy of a prefix elsewhere is work that others wait for. */
-const fleetShare = 0.5
+/**
+ * A copy of a prefix elsewhere is work that others wait for: half of it counts while all routes have free slots, and all of it
+ * where none has any.
+ */
+const copyShareLeast = 0.5
 /** Routes that are so much dearer are as good: the prompt's beginning decides between them. */
 const equalWithinMs = 5
 /** A session stays with its node unless another one is so much sooner: the client knows of more to come. */
@@ -67,8 +72,14 @@ export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
   let measured = 0
   let loads = 0
   let loaded = 0
+  let known = 0
+  let full = 0
   for (const routes of lists) {
-    for (const { load } of routes) {
+    known += routes.length
+    for (const route of routes) {
+      const { load } = route
+      const inFlight = inFlightOf(route)
+      if (inFlight > 0 && inFlight >= slotsOf(route)) full++
       if (load.reading.unitsPerMs !== null) {
         speeds += load.reading.unitsPerMs
         fastest = Math.max(fastest, load.reading.unitsPerMs)
@@ -89,6 +100,7 @@ export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
     unitsPerMsMax: timed === 0 ? unitsPerMsAssumed : fastest,
     durationMs: measured === 0 ? durationMsAssumed : durations / measured,
     loadMs: loaded === 0 ? null : loads / loaded,
+    copyShare: known === 0 ? copyShareLeast : copyShareLeast + (1 - copyShareLeast) * (full / known),
   }
 }
 
@@ -143,7 +155,7 @@ export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUni
   const wakeMs = reading.wake.asleep ? reading.wake.leftMs(nowMs) : 0
   const explorationMs = reading.explorationMs === 0 ? 0 : explorationOf(reading, fleet, unread, ownMs, coldMs)
   const matchedShare = units === 0 ? 0 : matchedUnits / units
-  const totalMs = backlogMs + ownMs + fleetShare * fleetMs + slotWaitMs + coldMs + wakeMs - explorationMs
+  const totalMs = backlogMs + ownMs + fleet.copyShare * fleetMs + slotWaitMs + coldMs + wakeMs - explorationMs
   // Spread out of two literals this made a decision over 64 routes 1.8 times as dear.
   return {
     backlogMs,

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { noMatches } from '../../../src/machines/placement/cache-view.ts'
 import { ConcurrencyLimit } from '../../../src/machines/placement/concurrency.ts'
+import { fleetOf } from '../../../src/machines/placement/cost.ts'
 import { LoadTimes } from '../../../src/machines/placement/loads.ts'
 import {
   firstTokenSeen,
@@ -552,6 +553,24 @@ describe('§29 choice: the least expected time to the first token', () => {
     }
     expect(pair(stuck, {}, holding({ mp_a: 7_168 }))).toBe('node_b')
     expect(pair({ inFlight: 9, slotsTotal: 16 }, { ...slots, inFlight: 4 })).toBe('node_a')
+  })
+
+  test('§29: the fewer routes have a free slot, the more a copy of a prefix elsewhere counts', () => {
+    const [busy, free] = [{ slotsTotal: 4, inFlight: 4 }, { slotsTotal: 4 }]
+    const shares = [
+      [free, free],
+      [busy, free],
+      [busy, busy],
+    ].map((changes) => fleetOf(changes.map((change, at) => route(String(at), change))).copyShare)
+    expect(shares).toEqual([0.5, 0.75, 1])
+    expect(fleetOf([]).copyShare).toBe(0.5)
+    const pool = (inFlight: number) => [
+      route('a', { reading: { readUntilMs: nowMs + 2_900 } }),
+      ...['b', 'c', 'd'].map((name) => route(name, name === 'b' ? {} : { slotsTotal: 4, inFlight })),
+    ]
+    const wanted = request({ prompt, ...holding({ mp_a: 7_168 }) })
+    expect(chosen(decide(pool(0), wanted))).not.toBe('node_a')
+    expect(chosen(decide(pool(4), wanted))).toBe('node_a')
   })
 
   test('§29: slots that a server says and that first tokens disprove count as learnt', () => {

@@ -58,11 +58,11 @@ export class Machine<S extends Sent> {
     readonly number: number,
     private readonly plan: Plan,
   ) {
-    const { speeds, cacheSizes, cacheTokens, slots, tells, lie, joinsAt, nodes } = plan
+    const { speeds, cacheSizes, cacheTokens, slots, few, tells, lie, joinsAt, nodes } = plan
     this.speed = speeds[number % speeds.length] ?? 1
     this.cacheTokens = cacheTokens * (cacheSizes[number % cacheSizes.length] ?? 1)
-    this.slots = slots
-    const slotsTotal = tells === 'slots' ? (number === 1 ? (lie ?? slots) : slots) : null
+    this.slots = number === 1 ? (few ?? slots) : slots
+    const slotsTotal = tells === 'slots' ? (number === 1 ? (lie ?? this.slots) : slots) : null
     this.route = route(String(number), { slotsTotal })
     this.joinsAt = number === nodes - 1 ? joinsAt : 0
     this.cache = new BlockCache(this.cacheTokens / blockTokens)

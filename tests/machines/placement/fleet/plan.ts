@@ -16,6 +16,8 @@ export interface Plan {
   readonly tells: 'nothing' | 'slots' | 'load'
   /** Node 1 says this of its slots. null: what it has. */
   readonly lie: number | null
+  /** Node 1 has so many slots. null: as many as the others. */
+  readonly few: number | null
   /** What is told of a cache ÷ what it has; null: nothing is. */
   readonly cacheTold: number | null
   /** Answers say how much of the prompt was cached. */
@@ -55,6 +57,7 @@ export const plan: Plan = {
   cacheSizes: [1],
   tells: 'nothing',
   lie: null,
+  few: null,
   cacheTold: 1,
   reports: true,
   joinsAt: 0,
@@ -98,6 +101,7 @@ export const loads = {
   'speeds of 0.25 to 4, nothing told': { speeds: unlike, rate: 0.8, ...silent },
   'a node that says 64 slots and has 8': { tells: 'slots', lie: 64, rate: 0.9 },
   'a node that says 2 slots and has 8': { tells: 'slots', lie: 2, rate: 0.9 },
+  'a node that has 2 slots of 8': { tells: 'slots', few: 2, rate: 0.9 },
   'a node joins': { joinsAt: 450, rate: 0.8 },
   'a node slows to a fifth': { slowFrom: 400, rate: 0.7 },
   'agents with long contexts': { ...agents, cacheTokens: 240_000, decode: 80 },
