@@ -73,11 +73,15 @@ export type Ask = (
   answerTokens: number,
 ) => Promise<{ readonly text: string; readonly ttftMs: number }>
 
-/** Holds all conversations to their end, `speed` times as fast; the time to first token of every turn, in their own seconds. */
+/**
+ * Holds all conversations to their end, `speed` times as fast; the time to first token of every turn, in their own seconds.
+ * `fromS`: those of conversations that begin earlier are left out.
+ */
 export async function hold(
   conversations: readonly Conversation[],
   speed: number,
   ask: Ask,
+  fromS = 0,
 ): Promise<readonly number[]> {
   const wait = (seconds: number) => Bun.sleep((seconds * 1_000) / speed)
   const times = await Promise.all(
@@ -92,7 +96,7 @@ export async function hold(
         own.push((answer.ttftMs * speed) / 1_000)
         messages.push({ role: 'assistant', content: answer.text })
       }
-      return own
+      return startsAtS < fromS ? [] : own
     }),
   )
   return times.flat()

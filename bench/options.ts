@@ -24,6 +24,7 @@ npm run bench -- gateways [--write]    one, two and three gateways on one Postgr
 npm run bench -- affinity [--write]    prefix affinity against round robin and least in flight
 npm run bench -- decision [--write]    the choice of a node: µs for a decision, µs for a hashed block
 npm run bench -- fleet [--write]       rules for the choice of a node, in virtual time
+npm run bench -- servers [--write]     the same machines as vLLM, SGLang, Ollama and LM Studio against llama.cpp
 npm run bench -- mixture [--write]     what a mixture adds to its slowest expert
 npm run bench -- tunnel [--write]      a node agent over its tunnel against the same agent reached directly
 npm run bench -- consoles [--write]    chat with 50 consoles open against none
@@ -85,6 +86,7 @@ const benches = [
   'affinity',
   'decision',
   'fleet',
+  'servers',
   'mixture',
   'tunnel',
   'consoles',

@@ -21,6 +21,7 @@ import { benchPromises } from './promises.ts'
 import { writeSection } from './results.ts'
 import { RigError, stopAll } from './rig.ts'
 import { benchSealed } from './sealed.ts'
+import { benchServers } from './servers.ts'
 import { compareTunnel } from './tunnel.ts'
 
 async function gateway(options: Options): Promise<string> {
@@ -39,6 +40,7 @@ const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = 
   affinity: compareAffinity,
   decision: benchDecision,
   fleet: benchFleet,
+  servers: benchServers,
   mixture: benchMixture,
   tunnel: compareTunnel,
   consoles: compareConsoles,

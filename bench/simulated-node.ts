@@ -1,4 +1,5 @@
 import { readChatRequest } from '../src/fake-node/answer.ts'
+import { type PlayedServer, played, type Signs } from './played-server.ts'
 import { type HeldModels, holdModels, type SimulatedMemory } from './simulated-memory.ts'
 
 /** Of a real model server, in its own time. */
@@ -12,7 +13,9 @@ export interface SimulatedNodeOptions {
   readonly cacheTokens: number
   /** Time runs so many times as fast. */
   readonly speed: number
-  /** It offers several models, of which some must be loaded first; absent: `model` alone, which is always there. */
+  /** The kind of server whose signs it shows; absent: llama.cpp. */
+  readonly plays?: PlayedServer
+  /** It is a llama.cpp that offers several models, of which some must be loaded first; absent: `model` alone, which is always there. */
   readonly memory?: SimulatedMemory
 }
 
@@ -73,14 +76,12 @@ function promptCache(capacity: number) {
 
 /**
  * A model server that costs what a real one costs where placement is concerned: a bounded number of slots, one reader of prompts,
- * and a cache of their blocks. It tells of its slots as llama.cpp does, and how much of a prompt it had. The machine of
- * `tests/machines/placement/fleet.ts`, over HTTP.
+ * and a cache of their blocks. It tells what the server that it plays tells. The machine of `tests/machines/placement/fleet`, over HTTP.
  */
 export function startSimulatedNode(options: SimulatedNodeOptions): SimulatedNode {
-  const { slots, prefill, decode, speed, model } = options
-  // Of a llama.cpp: its slots divide its cache among them.
-  const contextTokens = Math.floor(options.cacheTokens / slots)
-  const cache = promptCache(options.cacheTokens / blockTokens)
+  const { slots, prefill, decode, speed, model, cacheTokens, plays = 'llama.cpp' } = options
+  const { tellsCached, signs } = played[plays]
+  const cache = promptCache(cacheTokens / blockTokens)
   const places = line(slots)
   const held = options.memory === undefined ? null : holdModels(options.memory, speed)
   const realMs = (seconds: number) => (seconds * 1_000) / speed
@@ -117,7 +118,7 @@ export function startSimulatedNode(options: SimulatedNodeOptions): SimulatedNode
       prompt_tokens: tokens,
       completion_tokens: written,
       total_tokens: tokens + written,
-      prompt_tokens_details: { cached_tokens: cached },
+      ...(tellsCached ? { prompt_tokens_details: { cached_tokens: cached } } : {}),
     }
     const write = async (out: ReadableStreamDefaultController<string>) => {
       out.enqueue(event({ choices: [choice({ content: text.slice(0, lettersPerToken) })] }))
@@ -143,28 +144,8 @@ export function startSimulatedNode(options: SimulatedNodeOptions): SimulatedNode
     })
   }
 
-  const listed = (id: string) => ({
-    id,
-    object: 'model',
-    created: 0,
-    owned_by: 'llamacpp',
-    meta: { n_ctx_train: contextTokens },
-  })
-  /** As llama.cpp's router lists its models. */
-  const routed = ({ models, status }: HeldModels) =>
-    models.map((id) => ({ ...listed(id), status: { value: status(id) } }))
-  const probes: Readonly<Record<string, () => object>> = {
-    '/health': () => ({ status: 'ok' }),
-    '/v1/models': () => ({ object: 'list', data: held === null ? [listed(model)] : routed(held) }),
-    '/props': () => ({
-      default_generation_settings: { n_ctx: contextTokens },
-      total_slots: slots,
-      model_path: '/weights.gguf',
-      build_info: 'bench',
-    }),
-    '/slots': () =>
-      Array.from({ length: slots }, (_, id) => ({ id, n_ctx: contextTokens, is_processing: id < places.taken })),
-  }
+  const told = signs({ model, slots, cacheTokens, running: () => places.taken, waiting: () => places.waiting })
+  const probes: Signs = held === null ? told : { ...told, '/v1/models': () => routed(held, cacheTokens / slots) }
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
@@ -172,7 +153,7 @@ export function startSimulatedNode(options: SimulatedNodeOptions): SimulatedNode
     fetch: async (request) => {
       const { pathname } = new URL(request.url)
       const probe = probes[pathname]
-      if (probe !== undefined) return Response.json(probe())
+      if (probe !== undefined && request.method === 'GET') return answered(probe())
       if (pathname !== '/v1/chat/completions') return new Response(null, { status: 404 })
       const chat = readChatRequest(await request.json())
       return chat === null ? new Response(null, { status: 400 }) : answer(chat)
@@ -185,6 +166,20 @@ export function startSimulatedNode(options: SimulatedNodeOptions): SimulatedNode
   }
 }
 
+function answered(sign: object | string | number): Response {
+  if (typeof sign === 'number') return new Response(null, { status: sign })
+  return typeof sign === 'string' ? new Response(sign) : Response.json(sign)
+}
+
+/** As llama.cpp's router lists its models. */
+const routed = ({ models, status }: HeldModels, contextTokens: number) => ({
+  object: 'list',
+  data: models.map((id) => ({
+    ...{ id, object: 'model', created: 0, owned_by: 'llamacpp', meta: { n_ctx_train: Math.floor(contextTokens) } },
+    status: { value: status(id) },
+  })),
+})
+
 const choice = (delta: object, finish: string | null = null) => ({ index: 0, delta, finish_reason: finish })
 
 /** First come, first served. */
@@ -194,6 +189,9 @@ function line(places: number) {
   return {
     get taken() {
       return places - free
+    },
+    get waiting() {
+      return waiting.length
     },
     enter: (): Promise<void> => {
       if (free > 0) {
