@@ -1,4 +1,5 @@
 import type { Modality } from '../protocol/wire/nodes/kinds-of-work.ts'
+import { fieldsOf } from './answers.ts'
 
 /** What models are called after the work that they do, for servers that do not say it. First match counts. */
 const byName: readonly (readonly [RegExp, Modality])[] = [
@@ -23,6 +24,15 @@ const byTask: readonly (readonly [RegExp, Modality])[] = [
 /** null for an unknown task or no task. */
 export function modalityByTask(task: string | null): Modality | null {
   return task === null ? null : (byTask.find(([pattern]) => pattern.test(task))?.[1] ?? null)
+}
+
+/**
+ * Infinity's words for what a model does (https://github.com/michaelfeil/infinity), and llama-swap's word for a ranker. null: it says
+ * something else, or nothing.
+ */
+export function modalityByCapabilities(can: unknown): 'embedding' | 'rerank' | null {
+  if (Array.isArray(can)) return can.includes('rerank') ? 'rerank' : can.includes('embed') ? 'embedding' : null
+  return fieldsOf(can).reranker === true ? 'rerank' : null
 }
 
 /** null: the name says nothing, and the model is taken to write text. */

@@ -5,12 +5,13 @@ import {
   believable,
   countOf,
   type Fields,
+  fieldsOf,
   loadIn,
   metricsOf,
   modelListOf,
   textOf,
 } from './answers.ts'
-import { modalityByName, modalityByTask } from './modality.ts'
+import { modalityByCapabilities, modalityByName, modalityByTask } from './modality.ts'
 import { isOllamaOfGateway } from './ollama.ts'
 import { guessedFrom, jinaDialect, servedAs } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
@@ -60,8 +61,14 @@ function listedModel(entry: Fields): RuntimeModel {
     // vLLM and SGLang; then what gateways and hosted services call it.
     contextLength: countOf(entry.max_model_len) ?? countOf(entry.context_length) ?? countOf(entry.context_window),
     ready: true,
-    loaded: null,
+    loaded: loadedOf(entry),
   }
-  const told = modalityByTask(textOf(entry.task))
+  const told = modalityByTask(textOf(entry.task)) ?? modalityByCapabilities(entry.capabilities)
   return told === null ? guessedFrom(modalityByName(id), model, 'probability') : servedAs(model, told, 'probability')
+}
+
+/** llama.cpp's router began it, and `transformers serve` says it, too: that one loads the model that a request names. */
+function loadedOf(entry: Fields): boolean | null {
+  const value = textOf(fieldsOf(entry.status).value)
+  return value === 'loaded' || value === 'unloaded' ? value === 'loaded' : null
 }

@@ -156,6 +156,28 @@ export const recordedServers: readonly RecordedServer[] = [
     shownBy: 'https://github.com/ml-explore/mlx-lm/blob/d78bf58e217c904ec282ed8da9b947491f78c022/mlx_lm/server.py',
     fixtures: ['openai-mlx'],
   },
+  {
+    // Recorded from the servers that tests/support/nodes/torch-servers.ts starts, with other names and numbers.
+    kind: 'openai',
+    server: 'Infinity',
+    version: '0.0.78',
+    shownBy: 'https://pypi.org/project/infinity-emb/0.0.78/',
+    fixtures: ['openai-infinity'],
+  },
+  {
+    kind: 'openai',
+    server: 'Transformers',
+    version: '5.24.0',
+    shownBy: 'https://pypi.org/project/transformers/5.24.0/',
+    fixtures: ['openai-transformers'],
+  },
+  {
+    kind: 'openai',
+    server: 'llama-swap',
+    version: '0bdb3720',
+    shownBy: 'https://github.com/mostlygeek/llama-swap/blob/0bdb3720/internal/server/api.go',
+    fixtures: ['openai-llama-swap'],
+  },
 ]
 
 /** What no honest server says. */

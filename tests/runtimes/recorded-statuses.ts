@@ -298,6 +298,42 @@ export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
     ],
     ...silent,
   },
+  'openai-infinity': {
+    kind: 'openai',
+    state: 'ready',
+    models: [
+      { ...model('words-a', null, true, null), modality: 'embedding' },
+      {
+        ...model('words-b', null, true, null),
+        modality: 'rerank',
+        ranking: { scoreKind: 'probability', documentsMax: null },
+      },
+    ],
+    ...silent,
+  },
+  'openai-transformers': {
+    kind: 'openai',
+    state: 'ready',
+    models: [
+      guessed(model('Qwen/Qwen3-0.6B', null, true, true)),
+      guessed(model('HuggingFaceTB/SmolLM3-3B', null, true, false)),
+    ],
+    ...silent,
+  },
+  'openai-llama-swap': {
+    kind: 'openai',
+    state: 'ready',
+    models: [
+      guessed(model('swap-a', 8192, true, true)),
+      guessed(model('swap-b', null, true, false)),
+      {
+        ...model('swap-c', null, true, false),
+        modality: 'rerank',
+        ranking: { scoreKind: 'probability', documentsMax: null },
+      },
+    ],
+    ...silent,
+  },
   'openai-speaches': {
     kind: 'openai',
     state: 'ready',
