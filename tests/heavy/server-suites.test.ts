@@ -36,8 +36,8 @@ describe.skipIf(python === null)('§35: the suites of servers, through the gatew
 
   const asking =
     (base: string, model: string) =>
-    (path: string, body: Body | null): ReturnType<typeof askServer> =>
-      askServer(base, path, customer.key, body === null ? null : { model, ...body })
+    (path: string, body: Body | null, coding?: 'zstd'): ReturnType<typeof askServer> =>
+      askServer(base, path, customer.key, body === null ? null : { model, ...body }, coding)
 
   test.each(llamaSuite.map((each) => [each.purpose, each.name, each] as const))('%s: %s', async (purpose, _, each) => {
     const { server, model } = served.get(purpose) ?? { server: null, model: '' }

@@ -46,6 +46,10 @@ const sampled = { temperature: 0.8, stop: ['\n', 'stop'], suffix: 'suffix' }
 const streamed = ({ status, events }: Answered) => [status, events.length > 1]
 const lastUsage = ({ events }: Answered) => [events.at(-1).choices, events.at(-1).usage.completion_tokens > 0]
 
+const chunksOf = ({ events }: Answered) => events.filter(({ choices }) => choices?.length > 0)
+const stream = (name: string, look: (answered: Answered) => unknown, expected: unknown, more: Body = {}) =>
+  chat(name, { messages: [hello], stream: true, ...more }, look, { expected })
+
 export const ollamaSuite: readonly SuiteCase[] = [
   turns('a chat', [hello]),
   chat('options', { messages: [hello], stream: true, ...options }, streamed, { expected: [200, true] }),
@@ -68,6 +72,37 @@ export const ollamaSuite: readonly SuiteCase[] = [
   turns('a call with thoughts', [...used({ reasoning: "Let's see" }), result]),
   turns('a result by the name of its tool', [...used(), { role: 'tool', name: 'get_current_weather', content: told }]),
   chat('a stream with tools', { messages: [asked], tools, stream: true }, streamed, { expected: [200, true] }),
+  stream(
+    'a role on the first chunk of a stream alone',
+    (answered) => chunksOf(answered).findLastIndex(({ choices: [{ delta }] }) => delta.role !== undefined),
+    0,
+  ),
+  stream(
+    'one time on all chunks of a stream',
+    (answered) => new Set(chunksOf(answered).map(({ created }) => created)).size,
+    1,
+  ),
+  stream(
+    'the end of a stream at its limit: its reason once, and no content beside it',
+    (answered) => [
+      chunksOf(answered).flatMap(({ choices: [{ finish_reason: reason }] }) => reason ?? []),
+      chunksOf(answered).at(-1).choices[0].delta.content ?? '',
+    ],
+    [['length'], ''],
+    { ignore_eos: true, temperature: 0 },
+  ),
+  {
+    purpose: 'chat',
+    name: 'a request of Responses, plain and compressed',
+    run: async (ask) => {
+      const body = { input: 'Hello', max_output_tokens: 4 }
+      const [plain, packed] = [await ask('/v1/responses', body), await ask('/v1/responses', body, 'zstd')]
+      return [plain.status, packed.status]
+    },
+    expected: [200, 200],
+    server: [404, 404],
+    through: { facts: [200, 415], row: 'Compressed requests' },
+  },
   chat('content that is a number', { messages: [{ role: 'user', content: 2 }] }, refusal, { expected: [400, true] }),
   text('a completion', sampled, ({ status, body }) => [status, typeof body.choices?.[0]?.text], {
     expected: [200, 'string'],

@@ -36,5 +36,5 @@ const suiteOf = (requirement: string, cases: readonly SuiteCase[]): ServerSuite 
 /** For the table of docs/compatibility.md: what fails is what the gateway answers otherwise. */
 export const serverSuites: readonly ServerSuite[] = [
   suiteOf('ggml-org/llama.cpp tools/server/tests 2026-10', llamaSuite),
-  suiteOf('ollama/ollama openai/openai_test.go v0.12.0', ollamaSuite),
+  suiteOf('ollama/ollama middleware/openai_test.go 2026-08', ollamaSuite),
 ]

@@ -18,8 +18,8 @@ export interface Answered {
   readonly events: readonly Answer[]
 }
 
-/** Posts the body with the server's model, where it names none; `model: undefined` sends none. null: a GET. */
-export type Ask = (path: string, body: Body | null) => Promise<Answered>
+/** Posts the body with the server's model, where it names none; `model: undefined` sends none. null: a GET. `zstd`: compressed. */
+export type Ask = (path: string, body: Body | null, coding?: 'zstd') => Promise<Answered>
 
 export interface SuiteCase {
   readonly name: string
@@ -46,13 +46,25 @@ export const single = (
 /** Of a refused request: its status, and that it says why. */
 export const refusal = ({ status, body }: Answered): unknown => [status, typeof body?.error?.message === 'string']
 
-export async function askServer(base: string, path: string, key: string, body: Body | null): Promise<Answered> {
+export async function askServer(
+  base: string,
+  path: string,
+  key: string,
+  body: Body | null,
+  coding?: 'zstd',
+): Promise<Answered> {
+  const sent = JSON.stringify(body)
   const response = await fetch(base + path, {
     method: body === null ? 'GET' : 'POST',
     // llama.cpp closes connections on which it has streamed.
     keepalive: false,
-    headers: { connection: 'close', authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    ...(body === null ? {} : { body: JSON.stringify(body) }),
+    headers: {
+      connection: 'close',
+      authorization: `Bearer ${key}`,
+      'content-type': 'application/json',
+      ...(coding === undefined ? {} : { 'content-encoding': coding }),
+    },
+    ...(body === null ? {} : { body: coding === undefined ? sent : new Uint8Array(Bun.zstdCompressSync(sent)) }),
   })
   const text = await response.text()
   const { status } = response
