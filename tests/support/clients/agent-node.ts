@@ -25,7 +25,7 @@ const named = (tools: readonly Tool[], names: readonly string[]) =>
   tools.find(({ function: { name } }) => names.includes(name.toLowerCase()))
 
 /** Members by the names that the tool's own schema gives them. */
-function argumentsOf({ function: { parameters } }: Tool, values: Readonly<Record<string, string>>): string {
+function argumentsOf({ function: { parameters } }: Tool, values: Readonly<Record<string, unknown>>): string {
   const names = Object.keys(parameters?.properties ?? {})
   const taken = names.flatMap((name) => {
     const value = values[name.toLowerCase().replaceAll('_', '')]
@@ -33,6 +33,9 @@ function argumentsOf({ function: { parameters } }: Tool, values: Readonly<Record
   })
   return JSON.stringify(Object.fromEntries(taken))
 }
+
+/** Shells take one line, or the words of a command. */
+const shellOf = (line: string) => ({ cmd: line, command: ['bash', '-lc', line] })
 
 interface Reply {
   readonly text?: string
@@ -57,11 +60,11 @@ function replyOf({ messages, tools = [] }: Sent, path: string): Reply {
   if (write === undefined || read === undefined) return { text: textOf(messages) }
   const file = { filepath: path, absolutepath: path, path }
   if (results.length === 0) {
-    const values = { ...file, content: `${written}\n`, cmd: `echo '${written}' > ${path}` }
+    const values = { ...file, content: `${written}\n`, ...shellOf(`echo '${written}' > ${path}`) }
     return { tool: write.function.name, input: argumentsOf(write, values) }
   }
   if (results.length === 1) {
-    return { tool: read.function.name, input: argumentsOf(read, { ...file, cmd: `cat ${path}` }) }
+    return { tool: read.function.name, input: argumentsOf(read, { ...file, ...shellOf(`cat ${path}`) }) }
   }
   return { text: results.at(-1)?.includes(written) === true ? answered : `The file was not read: ${results.at(-1)}` }
 }

@@ -32,6 +32,18 @@ const pypi = { ...npm, registry: 'pypi' } as const
 const aider = ['--model', 'openai/m', '--no-git', '--yes-always', '--analytics-disable']
 const aiderQuiet = ['--no-show-model-warnings', '--no-check-update']
 
+const codexStart = ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', task]
+const codexSettings = (url: string, wire: 'responses' | 'chat') => `model = "m"
+model_provider = "penstock"
+web_search = "disabled"
+
+[model_providers.penstock]
+name = "Penstock"
+base_url = "${url}/v1"
+env_key = "PENSTOCK_KEY"
+wire_api = "${wire}"
+`
+
 /** Agents as their guides in docs/integrations set them up, without a terminal. */
 export const agentPrograms: readonly AgentProgram[] = [
   {
@@ -52,19 +64,17 @@ export const agentPrograms: readonly AgentProgram[] = [
     requirement: '@openai/codex@0.169.0',
     program: 'codex',
     env: ({ key }) => ({ PENSTOCK_KEY: key }),
-    files: ({ url }) => ({
-      '.codex/config.toml': `model = "m"
-model_provider = "penstock"
-web_search = "disabled"
-
-[model_providers.penstock]
-name = "Penstock"
-base_url = "${url}/v1"
-env_key = "PENSTOCK_KEY"
-wire_api = "responses"
-`,
-    }),
-    starts: [['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', task]],
+    files: ({ url }) => ({ '.codex/config.toml': codexSettings(url, 'responses') }),
+    starts: [codexStart],
+  },
+  {
+    // The last versions that speak chat at all: those of 2026 refuse such a provider.
+    ...npm,
+    requirement: '@openai/codex@0.77.0',
+    program: 'codex',
+    env: ({ key }) => ({ PENSTOCK_KEY: key }),
+    files: ({ url }) => ({ '.codex/config.toml': codexSettings(url, 'chat') }),
+    starts: [codexStart],
   },
   {
     ...npm,
