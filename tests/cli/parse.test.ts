@@ -100,6 +100,7 @@ describe('§24: every command', () => {
       'node payee',
       ...['create', 'list', 'revoke'].map((command) => `node keys ${command}`),
       'status',
+      'alerts',
       'logs',
       'doctor',
       'chat',
