@@ -45,7 +45,7 @@ export interface RunningNode {
   stop(): Promise<void>
 }
 
-type GivenServers = Pick<NodeOptions, 'runtimes' | 'rankers' | 'runtimeKeys' | 'logKeys' | 'attest'>
+type GivenServers = Pick<NodeOptions, 'runtimes' | 'rankers' | 'runtimeKeys' | 'kvEvents' | 'logKeys' | 'attest'>
 
 const drainMsDefault = 300
 const graceMsDefault = 30_000
@@ -57,12 +57,19 @@ export function nodeFolderPath(env: Readonly<Record<string, string | undefined>>
 }
 
 /** Throws `NodeStartError` for what no start can use. */
-export function checkGiven({ runtimes, rankers = [], runtimeKeys = [], logKeys = [], attest }: GivenServers): void {
+export function checkGiven({
+  runtimes,
+  rankers = [],
+  runtimeKeys = [],
+  kvEvents = [],
+  logKeys = [],
+  attest,
+}: GivenServers): void {
   if (attest !== undefined) checkAttest(attest)
   if (logKeys.some((key) => parseNoteKey(key) === null)) {
     throw new NodeStartError('--log-key takes the key of a public log, like svc-log/…+…+…')
   }
-  for (const url of [...runtimes, ...[...rankers, ...runtimeKeys].map((given) => given.url)]) {
+  for (const url of [...runtimes, ...[...rankers, ...runtimeKeys, ...kvEvents].map((given) => given.url)]) {
     if (nodeBaseUrl(url) !== null) continue
     throw new NodeStartError('--runtime, --rerank and --runtime-key take addresses like http://127.0.0.1:8000')
   }

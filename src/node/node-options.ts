@@ -4,7 +4,7 @@ import type { JoinOptions } from './membership/joining.ts'
 import type { PowerOptions } from './power/power.ts'
 import type { PullOptions } from './pulls/pulls.ts'
 import type { RuntimeTimes } from './runtimes/local-runtime.ts'
-import type { DeclaredRanker, RuntimeKey } from './runtimes/runtime-set.ts'
+import type { DeclaredRanker, RuntimeKey, RuntimeKvEvents } from './runtimes/runtime-set.ts'
 import type { SealedKeyTimes } from './sealed/sealed-keys.ts'
 import type { SealedTimes } from './sealed/sealed-stream.ts'
 import type { ServerTimes } from './servers/server-times.ts'
@@ -21,6 +21,8 @@ export interface NodeOptions extends JoinOptions {
   readonly rankers?: readonly DeclaredRanker[]
   /** Keys of model servers that need one. */
   readonly runtimeKeys?: readonly RuntimeKey[]
+  /** Model servers that publish what is in their caches. */
+  readonly kvEvents?: readonly RuntimeKvEvents[]
   /** Look for model servers on loopback. */
   readonly discover: boolean
   readonly runtimeTimes?: RuntimeTimes

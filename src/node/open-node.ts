@@ -115,6 +115,7 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
     urls: options.runtimes,
     rankers: options.rankers ?? [],
     keys: options.runtimeKeys ?? [],
+    kvEvents: options.kvEvents ?? [],
     discover: options.discover,
     ownPort: options.port,
     builtIn: builtIn(),

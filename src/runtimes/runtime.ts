@@ -19,6 +19,13 @@ export interface ProbeAnswer {
   text(): Promise<string>
 }
 
+/** Of one model. */
+export interface CacheHeld {
+  readonly tokens: number
+  /** What comes takes the place of what is there. */
+  readonly full: boolean
+}
+
 export interface RuntimeModel {
   /** The model's name in requests to this server; matches `modelIdPattern`. */
   readonly id: string
@@ -33,6 +40,8 @@ export interface RuntimeModel {
    * ask.
    */
   readonly cacheTokens?: number | null
+  /** What is in its server's cache now, by the server's events. Absent: nobody hears any, or some were lost. */
+  readonly cacheHeld?: CacheHeld
   /** Unix ms since when it is being loaded. Absent or null: it is not, or the server does not say. */
   readonly loadingSinceMs?: number | null
   /** Its server has let it go without ending, and gives it back on command: sooner than a load. Set where the server offers that. */

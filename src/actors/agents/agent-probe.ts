@@ -88,6 +88,9 @@ function reportOf(runtime: AgentRuntime, { memory_mb, sent_at }: NodeStatus): Ru
     ready: model.ready,
     loaded: model.loaded,
     ...(model.cache_tokens === undefined ? {} : { cacheTokens: model.cache_tokens }),
+    ...(model.cache_held_tokens === undefined
+      ? {}
+      : { cacheHeld: { tokens: model.cache_held_tokens, full: model.cache_full === true } }),
     ...(model.dozing === undefined ? {} : { dozing: model.dozing }),
     ...(model.file === undefined ? {} : { file: model.file }),
     ...(model.memory === undefined ? {} : { memory: model.memory }),

@@ -11,6 +11,7 @@ import {
   workPlaced,
 } from '../../machines/placement/reading.ts'
 import type { Route } from '../../machines/rules/routing.ts'
+import type { RuntimeModel } from '../../runtimes/runtime.ts'
 
 export interface PlacedCall {
   /** The estimated work on its route; null if there was no choice of routes. */
@@ -22,7 +23,7 @@ export interface PlacedCall {
 interface HeardProfile {
   readonly profileId: string
   readonly upstreamModelId: string
-  readonly model: { readonly cacheTokens?: number | null } | null
+  readonly model: Pick<RuntimeModel, 'cacheTokens' | 'cacheHeld'> | null
 }
 
 /** A good answer's facts about reading its prompt. */
@@ -76,8 +77,10 @@ export class PlacedCalls {
   ): void {
     this.forget(emptied)
     for (const { profileId, upstreamModelId, model } of profiles) {
-      const tokens = model?.cacheTokens ?? null
-      if (tokens !== null) this.caches.known(publicIdOf(upstreamModelId))?.reported(profileId, tokens)
+      const view = this.caches.known(publicIdOf(upstreamModelId))
+      if (view === null || model === null) continue
+      if (model.cacheTokens != null) view.reported(profileId, model.cacheTokens)
+      view.holds(profileId, model.cacheHeld?.full === true ? model.cacheHeld.tokens : null)
     }
   }
 
@@ -106,6 +109,7 @@ export class PlacedCalls {
     const cachedUnits = cachedUnitsOf(work.prompt, answer)
     learnReading(reading, work, cachedUnits, durationEwmaMs ?? answer.durationMs)
     const view = this.caches.of(modelId)
+    view.measured(profileId, work.prompt.units, answer.promptTokens)
     view.answered(profileId, work.prompt, completionTokens * unitsPerToken)
     if (cachedUnits !== null) view.corrected(profileId, work.matchedBlocks, cachedUnits)
   }

@@ -1,4 +1,16 @@
 import { blockUnits, type Prompt } from './blocks.ts'
+import {
+  blocksIn,
+  clearBit,
+  type Entry,
+  type Link,
+  learnTokenLength,
+  type Seat,
+  setBit,
+  setTail,
+  tokensMeasuredMin,
+  unlink,
+} from './cache-seat.ts'
 
 /** Assumed length of a token, UTF-16 units. */
 export const unitsPerToken = 4
@@ -21,39 +33,6 @@ const grow = 1.02
 const wordBits = 32
 /** Sessions of one model whose last node is known; the one that was seen last for longest is forgotten first. */
 export const sessionsMax = 16_384
-
-/** A block in one cache. Links of a cache are a list by last use. */
-interface Link {
-  readonly entry: Entry
-  readonly seat: number
-  /** UTF-16 units behind this block that the cache holds too: the end of the prompt that ended here, and its answer. */
-  tailUnits: number
-  older: Link | null
-  newer: Link | null
-}
-
-/** A block and the caches that hold it: a bit set over seats, so that a prompt is looked up once and not once per route. */
-interface Entry {
-  readonly block: number
-  readonly words: number[]
-  readonly links: Link[]
-}
-
-interface Seat {
-  readonly number: number
-  oldest: Link | null
-  newest: Link | null
-  size: number
-  /** UTF-16 units behind its blocks: of prompts' ends and answers. They take room, too. */
-  tailUnits: number
-  /** Blocks; not rounded, so that small corrections add up. */
-  capacity: number
-  /** As the runtime says; it shrinks below for misses in a row alone. null: the runtime does not say. */
-  said: number | null
-  /** Prompts in a row of which it had less than thought. */
-  misses: number
-  evicted: number
-}
 
 /** How much of one prompt's beginning each cache is thought to hold, UTF-16 units. */
 export interface Matches {
@@ -163,14 +142,35 @@ export class CacheView {
     const said = blocksOfTokens(tokens)
     if (seat.said === said) return
     seat.said = said
+    if (seat.told) return
     seat.capacity = Math.min(capacityFactor * said, capacityBlocksMax)
     this.fit(seat)
+  }
+
+  /**
+   * A full cache holds so many tokens, by its server's own events: they take the place of what is said and guessed of its size.
+   * null: none are heard, or it is not full.
+   */
+  holds(profileId: string, tokens: number | null): void {
+    const seat = this.seats.get(profileId)
+    if (seat === undefined || (tokens === null && !seat.told)) return
+    seat.told = tokens !== null
+    const usual = seat.said === null ? blocksOfTokens(capacityTokensAssumed) : capacityFactor * seat.said
+    const blocks = tokens === null ? usual : (tokens * seat.unitsPerToken) / blockUnits
+    seat.capacity = Math.min(Math.max(1, blocks), capacityBlocksMax)
+    this.fit(seat)
+  }
+
+  /** A prompt of so many UTF-16 units had so many tokens. */
+  measured(profileId: string, units: number, tokens: number): void {
+    const seat = this.seats.get(profileId)
+    if (seat !== undefined && tokens >= tokensMeasuredMin) learnTokenLength(seat, units / tokens)
   }
 
   /** The runtime has said how much of a prompt it found in its cache. */
   corrected(profileId: string, matchedBlocks: number, cachedUnits: number): void {
     const seat = this.seats.get(profileId)
-    if (seat === undefined || matchedBlocks === 0) return
+    if (seat === undefined || matchedBlocks === 0 || seat.told) return
     // A block that is cut by the cache's own grid is no miss.
     const less = cachedUnits < (matchedBlocks - 1) * blockUnits
     seat.misses = less ? seat.misses + 1 : 0
@@ -204,6 +204,8 @@ export class CacheView {
       tailUnits: 0,
       capacity,
       said: null,
+      told: false,
+      unitsPerToken,
       misses: 0,
       evicted: 0,
     }
@@ -253,31 +255,6 @@ export class CacheView {
     entry.links.splice(entry.links.indexOf(link), 1)
     if (entry.links.length === 0) this.index.delete(entry.block)
   }
-}
-
-const blocksIn = ({ size, tailUnits }: Seat) => size + tailUnits / blockUnits
-
-function setTail(seat: Seat, link: Link, units: number): void {
-  seat.tailUnits += units - link.tailUnits
-  link.tailUnits = units
-}
-
-function unlink(seat: Seat, link: Link): void {
-  if (link.older === null) seat.oldest = link.newer
-  else link.older.newer = link.newer
-  if (link.newer === null) seat.newest = link.older
-  else link.newer.older = link.older
-}
-
-function setBit(words: number[], seat: number): void {
-  const word = seat >>> 5
-  while (words.length <= word) words.push(0)
-  words[word] = (words[word] ?? 0) | (1 << (seat & 31))
-}
-
-function clearBit(words: number[], seat: number): void {
-  const word = seat >>> 5
-  words[word] = (words[word] ?? 0) & ~(1 << (seat & 31))
 }
 
 /** Writes the match of every seat whose bit is set: it ends with the block `last`, and what its cache holds behind it. */

@@ -9,11 +9,12 @@ import { troubleWords } from '../../protocol/wire/nodes/trouble.ts'
 import type { ScoreKind } from '../../runtimes/ranking.ts'
 import { runtimeModules } from '../../runtimes/registry.ts'
 import { declaredRanker } from '../../runtimes/rerank.ts'
-import { modalityOf, type RuntimeModel, type RuntimeStatus } from '../../runtimes/runtime.ts'
+import { type CacheHeld, modalityOf, type RuntimeModel, type RuntimeStatus } from '../../runtimes/runtime.ts'
 import { isoTime } from '../../time.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import { createDirectTransport } from '../../transport/http1/direct.ts'
 import { type NodeTransport, TransportError } from '../../transport/transport.ts'
+import { HeardCaches, type KvEndpoints } from '../kv-events/heard-caches.ts'
 
 /** A model server beside the agent, or a runtime inside the agent. */
 export interface LocalRuntime {
@@ -42,6 +43,8 @@ export interface LocalRuntime {
   tell?(wish: ModelWishName, modelId: string): boolean
   /** The last lines that its server has written; null: they stay on this computer. Absent: nobody here hears its server. */
   lastLines?(): readonly string[] | null
+  /** What of a model's prompts is in its server's cache, by the server's events. Absent, or undefined: nobody here knows. */
+  cacheHeld?(modelId: string): CacheHeld | undefined
   /** How its server is asked for one of its models. Absent: by this name, and with the request as it was sent. */
   askedFor?(modelId: string): AskedServer
   /** Ends what watches it. */
@@ -100,6 +103,8 @@ export interface WatchedOptions {
   readonly onChange: () => void
   /** Set if the operator says that the server reranks documents. */
   readonly ranker?: { readonly scoreKind: ScoreKind | null }
+  /** Where it publishes what is in its cache, one for each rank. */
+  readonly kvEvents?: readonly KvEndpoints[]
 }
 
 /** A model server on this computer or its network, which is polled regularly. */
@@ -120,10 +125,12 @@ export class WatchedRuntime implements LocalRuntime {
   /** Set while its server is woken. */
   private rousing: Promise<boolean> | null = null
   private readonly watch: NodeWatch
+  private readonly caches: HeardCaches
 
   constructor(private readonly options: WatchedOptions) {
-    const { runtimeId, url, apiKey, times } = options
+    const { runtimeId, url, apiKey, times, kvEvents = [] } = options
     this.runtimeId = runtimeId
+    this.caches = new HeardCaches(url, kvEvents)
     this.transport = createDirectTransport({ url, apiKey, connectTimeoutMs: times.connectTimeoutMs })
     this.watch = createNodeWatch({
       probe: createRuntimeProbe(this.transport, runtimeModules),
@@ -189,8 +196,13 @@ export class WatchedRuntime implements LocalRuntime {
     return this.watch.pollNow()
   }
 
+  cacheHeld(modelId: string): CacheHeld | undefined {
+    return this.caches.of(modelId)
+  }
+
   stop(): void {
     this.watch.stop()
+    this.caches.stop()
     this.transport.close()
   }
 
@@ -246,6 +258,9 @@ const servedModel = ({ serverState, loadingSinceMs, memoryMb, evicts, ...model }
   ...(model.pinned === undefined ? {} : { pinned: model.pinned }),
 })
 
+const heldCache = (held: CacheHeld | undefined) =>
+  held === undefined ? {} : { cache_held_tokens: held.tokens, cache_full: held.full }
+
 /** The runtime as reported to the gateway. `stopping` means that the agent accepts nothing new. */
 export function agentRuntime(runtime: LocalRuntime, stopping: boolean): AgentRuntime {
   return {
@@ -253,6 +268,7 @@ export function agentRuntime(runtime: LocalRuntime, stopping: boolean): AgentRun
     kind: runtime.kind,
     state: runtime.state,
     models: runtime.models.filter(isServedHere).map((model) => ({
+      ...heldCache(runtime.cacheHeld?.(model.id)),
       id: model.id,
       modality: modalityOf(model),
       ready: model.ready && !stopping,

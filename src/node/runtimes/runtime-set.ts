@@ -9,6 +9,7 @@ import { discoverHere, loopbackUrl } from '../../polling/discover-here.ts'
 import { runtimesMax } from '../../protocol/wire/nodes/agent.ts'
 import type { ScoreKind } from '../../runtimes/ranking.ts'
 import { nodeBaseUrl } from '../../transport/http1/direct.ts'
+import type { KvEndpoints } from '../kv-events/heard-caches.ts'
 import { type LocalRuntime, type RuntimeTimes, runtimeTimes, WatchedRuntime } from './local-runtime.ts'
 
 const runtimesFile = 'runtimes.json'
@@ -48,6 +49,11 @@ export interface RuntimeKey {
   readonly apiKey: string
 }
 
+/** A model server that publishes what is in its cache; one entry for each of its ranks. */
+export interface RuntimeKvEvents extends KvEndpoints {
+  readonly url: string
+}
+
 export interface RuntimeSetOptions {
   readonly folder: PrivateFolder
   readonly log: Log
@@ -57,6 +63,8 @@ export interface RuntimeSetOptions {
   readonly rankers?: readonly DeclaredRanker[]
   /** A server with a key need not be in `urls`. */
   readonly keys?: readonly RuntimeKey[]
+  /** The same for a server with events. */
+  readonly kvEvents?: readonly RuntimeKvEvents[]
   /** Look for model servers on loopback, now and every `discoverMs`. */
   readonly discover: boolean
   readonly discoverMs?: number
@@ -100,7 +108,8 @@ class RunningRuntimes implements RuntimeSet {
   async start(): Promise<void> {
     this.serve(this.options.builtIn ?? {}, this.options.serverPorts ?? [])
     const polls = (this.options.rankers ?? []).map((ranker) => this.watch(ranker.url, ranker))
-    const urls = [...this.options.urls, ...(this.options.keys ?? []).map(({ url }) => url)]
+    const { urls: named, keys = [], kvEvents = [] } = this.options
+    const urls = [...named, ...[...keys, ...kvEvents].map(({ url }) => url)]
     polls.push(...urls.map((url) => this.watch(url)))
     if (this.options.discover) polls.push(this.discovering.startNow())
     await Promise.all(polls)
@@ -148,6 +157,7 @@ class RunningRuntimes implements RuntimeSet {
       url: label,
       apiKey: this.options.keys?.find((key) => nodeBaseUrl(key.url) === label)?.apiKey ?? null,
       times: this.options.times ?? runtimeTimes,
+      kvEvents: (this.options.kvEvents ?? []).filter((events) => nodeBaseUrl(events.url) === label),
       onChange: () => this.changed(),
       ...(ranker === undefined ? {} : { ranker }),
     })

@@ -5,6 +5,7 @@ import type { DeviceMb } from '../../machines/rules/model-memory.ts'
 import { deviceMemory } from '../../protocol/wire/nodes/agent.ts'
 import { modelFilesMax } from '../../protocol/wire/nodes/pulls.ts'
 import { formed, literals, modelId, slug, strict } from '../../protocol/wire/shapes.ts'
+import { kvEndpointsMax } from '../kv-events/heard-caches.ts'
 
 export const modelsFile = 'models.json'
 
@@ -18,6 +19,7 @@ const noZero = (most: number, least = 0) =>
     minLength: least,
     maxLength: most,
   })
+const tcpPort = Type.Integer({ minimum: 1, maximum: 65_535 })
 const memoryMb = Type.Integer({ minimum: 1, maximum: memoryMbMax })
 /** How many members of a request a model may set, and strip; and names for one server. */
 const membersMax = 32
@@ -108,6 +110,12 @@ const ServedModel = Type.Object(
     idle_ttl_s: Type.Optional(Type.Integer({ minimum: 1, maximum: 604_800 })),
     start_timeout_s: Type.Optional(Type.Integer({ minimum: 1, maximum: 3_600 })),
     slots: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_024 })),
+    kv_events: Type.Optional(
+      Type.Array(Type.Object({ port: tcpPort, replay_port: Type.Optional(tcpPort) }, strict), {
+        minItems: 1,
+        maxItems: kvEndpointsMax,
+      }),
+    ),
     group: Type.Optional(slug()),
     files: Type.Optional(Type.Array(OwnFile, { minItems: 1, maxItems: modelFilesMax })),
   },

@@ -4,7 +4,7 @@ import { takesCalls } from '../../machines/charts/model-server.ts'
 import type { ModelWishName } from '../../polling/tell-runtime.ts'
 import { type AgentRuntime, modelLogLinesMax } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
-import type { RuntimeModel } from '../../runtimes/runtime.ts'
+import type { CacheHeld, RuntimeModel } from '../../runtimes/runtime.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import {
   type AskedServer,
@@ -162,6 +162,11 @@ export class ServerRuntime implements LocalRuntime {
     return model.logs === true ? lastLines(written ?? '', modelLogLinesMax) : null
   }
 
+  /** Profiles share the cache of their model. */
+  cacheHeld(): CacheHeld | undefined {
+    return this.known?.cacheHeld(this.server.model.id)
+  }
+
   askedFor(modelId: string): AskedServer {
     const { id, request, profiles = [] } = this.server.model
     const profile = profiles.find((one) => one.id === modelId)
@@ -212,6 +217,7 @@ export class ServerRuntime implements LocalRuntime {
         apiKey: null,
         times,
         onChange: () => this.heard(),
+        ...(server.model.kv_events === undefined ? {} : { kvEvents: server.model.kv_events }),
         ...(server.model.modality === 'rerank' ? { ranker: { scoreKind: null } } : {}),
       })
       void this.watched.poll()

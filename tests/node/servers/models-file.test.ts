@@ -28,6 +28,7 @@ test('§30: a whole file is read, and everything but id, command and memory may 
     idle_ttl_s: 300,
     start_timeout_s: 60,
     slots: 4,
+    kv_events: [{ port: 5557, replay_port: 5558 }, { port: 5559 }],
     group: 'gpu0',
   })
   expect<object>(read(file(full, model({ id: 'other/one:q4', port: 8081 })))).toEqual(

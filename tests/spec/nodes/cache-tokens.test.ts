@@ -9,7 +9,9 @@ import { statusMessage } from '../../../src/protocol/signing/signatures.ts'
 import { type AgentRuntime, cacheTokensMax } from '../../../src/protocol/wire/nodes/agent.ts'
 import { isoTime } from '../../../src/time.ts'
 import { createDirectTransport } from '../../../src/transport/http1/direct.ts'
+import { KvServer } from '../../node/kv-events/publisher.ts'
 import { newIdentity } from '../../support/nodes/enrolling.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
@@ -89,6 +91,41 @@ test('§29: and how many requests it works on, whoever sent them', async () => {
   const { running: _, ...silent } = shown
   expect((await statusesHeard([silent]))[0]).not.toHaveProperty('running')
   expect(await statusesHeard([{ ...shown, running: -1 }])).toBe('malformed')
+})
+
+test('§37: and how much is in it, where the agent hears the events of its model server', async () => {
+  const node = startFakeNode({ speaks: 'vllm', models: ['m'] })
+  cleanups.push(() => node.stop())
+  const published = new KvServer('vllm', 8)
+  cleanups.push(() => published.stop())
+  const { url } = node
+  const kvEvents = [published.endpoints]
+  const options = { runtimeId: newId('rt'), url, apiKey: null, times: runtimeTimes, onChange: () => {}, kvEvents }
+  const runtime = new WatchedRuntime(options)
+  cleanups.push(() => runtime.stop())
+  await runtime.poll()
+  const held = async () => {
+    const statuses = await statusesHeard([agentRuntime(runtime, false)])
+    return typeof statuses === 'string' ? statuses : statuses[0]?.models[0]?.cacheHeld
+  }
+  await waitUntil(
+    'an empty cache to be known',
+    () => runtime.cacheHeld('m') !== undefined && published.subscribers === 1,
+  )
+  published.read([1n, 2n, 3n])
+  await waitUntil('it to be read', () => runtime.cacheHeld('m')?.tokens === 3 * published.blockTokens)
+  expect(await held()).toEqual({ tokens: 48, full: false })
+  published.read([4n, 5n, 6n, 7n, 8n, 9n])
+  await waitUntil('it to be full', () => runtime.cacheHeld('m')?.full === true)
+  expect(await held()).toEqual({ tokens: 128, full: true })
+  const [model] = agentRuntime(runtime, false).models
+  for (const cache_held_tokens of [-1, 1.5, cacheTokensMax + 1, '9', null]) {
+    const said = { ...agentRuntime(runtime, false), models: [{ ...model, cache_held_tokens }] } as AgentRuntime
+    expect([cache_held_tokens, await statusesHeard([said])]).toEqual([cache_held_tokens, 'malformed'])
+  }
+  published.cut()
+  await waitUntil('it to be unknown', () => runtime.cacheHeld('m') === undefined)
+  expect(await held()).toBeUndefined()
 })
 
 test('§22: an agent that knows no size says none, and one that says an impossible one is not believed', async () => {

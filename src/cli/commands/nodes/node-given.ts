@@ -32,6 +32,11 @@ export const nodeOptions = {
     value: 'URL=VARIABLE',
     about: 'A model server that needs an API key, and the environment variable with that key',
   },
+  'kv-events': {
+    kind: 'texts',
+    value: 'URL=PORT[:REPLAY]',
+    about: 'A vLLM or SGLang that publishes what is in its cache, the port where, and the port that replays it',
+  },
   'no-discover': {
     kind: 'flag',
     about: 'Do not look for model servers on this computer, nor for a gateway on the local network',
@@ -113,6 +118,15 @@ function readRuntimeKey(text: string, env: Session['env']): NonNullable<NodeOpti
   return { url, apiKey }
 }
 
+/** Reads `http://127.0.0.1:8000=5557:5558`. The events of each rank have a port of their own. */
+function readKvEvents(text: string): NonNullable<NodeOptions['kvEvents']>[number] {
+  const [, url = '', port, replay] = /^(.+)=([0-9]{1,5})(?::([0-9]{1,5}))?$/.exec(text) ?? []
+  const isPort = (digits: string) => Number(digits) >= 1 && Number(digits) <= 65_535
+  if (port === undefined || !isPort(port) || (replay !== undefined && !isPort(replay)) || !URL.canParse(url))
+    throw new UsageFault('--kv-events must be URL=PORT or URL=PORT:REPLAY, like http://127.0.0.1:8000=5557:5558')
+  return { url, port: Number(port), ...(replay === undefined ? {} : { replay_port: Number(replay) }) }
+}
+
 /** What this machine shows of itself; undefined: nothing was asked for. */
 function attestOf(given: StandingInput): NodeOptions['attest'] {
   const { attest: folder, 'attest-collateral': collateral, 'attest-gpu': gpuCommand } = given
@@ -142,6 +156,7 @@ export async function startGiven(given: StandingInput, dataDir: string, env: Ses
     runtimes: given.runtime,
     rankers: given.rerank.map(readRanker),
     runtimeKeys: given['runtime-key'].map((text) => readRuntimeKey(text, env)),
+    kvEvents: given['kv-events'].map(readKvEvents),
     discover: !given['no-discover'],
     logKeys: given['log-key'],
     ...(attest === undefined ? {} : { attest }),

@@ -173,6 +173,16 @@ export const AgentModel = Type.Object(
         description: "Tokens of prompts that its server's cache holds",
       }),
     ),
+    cache_held_tokens: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: cacheTokensMax,
+        description: "Tokens of its prompts that are in its server's cache now, by the server's own events",
+      }),
+    ),
+    cache_full: Type.Optional(
+      Type.Boolean({ description: 'With `cache_held_tokens`: what comes takes the place of what is there' }),
+    ),
     dozing: Type.Optional(
       Type.Boolean({ description: 'Its server offers a sleep that is sooner over than a load, and is in it or not' }),
     ),

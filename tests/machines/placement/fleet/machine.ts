@@ -13,6 +13,10 @@ export class BlockCache {
     return this.blocks.size
   }
 
+  get full(): boolean {
+    return this.blocks.size >= this.capacity
+  }
+
   touch(blocks: readonly number[]): void {
     for (let at = blocks.length - 1; at >= 0; at--) {
       const block = blocks[at] ?? 0

@@ -20,6 +20,8 @@ export interface Plan {
   readonly few: number | null
   /** What is told of a cache ÷ what it has; null: nothing is. */
   readonly cacheTold: number | null
+  /** At each poll a full cache tells how much is in it, as an agent that hears its server's events does. */
+  readonly events: boolean
   /** Answers say how much of the prompt was cached. */
   readonly reports: boolean
   /** The last node comes then; the first is at a fifth of its speed for 200 s from then on. 0: never. */
@@ -59,6 +61,7 @@ export const plan: Plan = {
   lie: null,
   few: null,
   cacheTold: 1,
+  events: false,
   reports: true,
   joinsAt: 0,
   slowFrom: 0,
@@ -111,6 +114,9 @@ export const loads = {
   'caches told four times as large': { cacheTold: 4, cacheTokens: 60_000 },
   'small caches': small,
   'small caches, slots told': { ...small, tells: 'slots' },
+  'small caches, events': { ...small, events: true },
+  'saturated, events': { rate: 0.9, events: true },
+  'caches of 0.25 to 2, events': { cacheSizes: [0.25, 1, 2, 0.5], rate: 0.8, events: true },
   '64 slots': vllm,
   '64 slots, told': { ...vllm, tells: 'slots' },
   '64 slots, load told': { ...vllm, tells: 'load' },

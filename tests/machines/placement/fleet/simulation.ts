@@ -79,7 +79,7 @@ class Simulation {
     const { cacheTold, tells } = plan
     for (const { route, cacheTokens } of this.machines)
       if (cacheTold !== null) this.placed.caches.of('m').reported(route.profileId, cacheTokens * cacheTold)
-    if (tells === 'load') this.agenda.at(pollS, () => this.poll())
+    if (tells === 'load' || this.plan.events) this.agenda.at(pollS, () => this.poll())
   }
 
   nowMs(): number {
@@ -106,8 +106,11 @@ class Simulation {
   }
 
   private poll(): void {
-    for (const { route, ends, waiting, load } of this.machines)
-      loadReported(route.load.reading, { busy: ends.length, queued: waiting.length }, load)
+    const { tells, events } = this.plan
+    for (const { route, ends, waiting, load, cache } of this.machines) {
+      if (tells === 'load') loadReported(route.load.reading, { busy: ends.length, queued: waiting.length }, load)
+      if (events && cache.full) this.placed.caches.of('m').holds(route.profileId, cache.size * blockTokens)
+    }
     if (this.now < this.plan.horizon) this.agenda.at(this.now + pollS, () => this.poll())
   }
 
