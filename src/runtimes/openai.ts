@@ -45,7 +45,13 @@ export async function probeModelList(kind: RuntimeKind, get: ProbeFetch): Promis
 function statusOf(kind: RuntimeKind, answer: Answer): RuntimeStatus {
   const list = modelListOf(answer)
   if (list === null) return idleStatus(kind, answer.status === 503 ? 'loading' : 'down')
-  const models = believable(list.map(listedModel))
+  const contexts = new Map(list.map((entry) => [textOf(entry.id), listedModel(entry).contextLength]))
+  // An adapter that tells none has the context of the model that it adapts (vLLM).
+  const whole = (entry: Fields): RuntimeModel => {
+    const model = listedModel(entry)
+    return { ...model, contextLength: model.contextLength ?? contexts.get(textOf(entry.parent)) ?? null }
+  }
+  const models = believable(list.map(whole))
   return { ...idleStatus(kind, 'down'), state: 'ready', models }
 }
 
