@@ -78,6 +78,8 @@ test('§39: faults are told before anything is written', async () => {
   await nothing(['node', 'install', '--listen', 'somewhere'], '--listen')
   await nothing(['node', 'install', '--run-as', 'ann'], '--run-as needs --system')
   await nothing(['node', 'install', '--runtime-key', 'http://127.0.0.1:8000=ABSENT_KEY'], 'ABSENT_KEY')
+  await nothing(['node', 'install', '--kv-events', 'http://127.0.0.1:8000=0'], '--kv-events must be')
+  await nothing(['node', 'install', '--kv-events', '8000=5557'], '--kv-events must be')
   await nothing(['service', 'install'], 'has no systemctl', { PATH: '/nowhere' })
 })
 
