@@ -1,4 +1,5 @@
 import { closeSync, openSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { devNull } from 'node:os'
 
 /** The share of the limit above which the listener closes idle connections. */
 const scarceShare = 0.9
@@ -66,7 +67,7 @@ export class Descriptors {
     if (this.reserved === 0) return
     const used = this.used()
     this.scarce = used > this.max * scarceShare
-    if (!this.scarce) while (this.reserve.length < this.reserved) this.reserve.push(openSync('/dev/null', 'r'))
+    if (!this.scarce) while (this.reserve.length < this.reserved) this.reserve.push(openSync(devNull, 'r'))
   }
 
   /** Call it right before one of our own connections opens, or before `count` descriptors are opened at once. */

@@ -1,6 +1,7 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { product } from '../brand.ts'
+import { folders } from '../host/platform/platforms.ts'
 import { openPrivateFolder } from '../host/private-files.ts'
 import { parseNoteKey } from '../protocol/log/note.ts'
 import { nodeBaseUrl } from '../transport/http1/direct.ts'
@@ -52,8 +53,7 @@ const graceMsDefault = 30_000
 
 /** The default folder for the agent's keys. */
 export function nodeFolderPath(env: Readonly<Record<string, string | undefined>>): string {
-  const data = env.XDG_DATA_HOME
-  return join(data !== undefined && data !== '' ? data : join(homedir(), '.local', 'share'), product, 'node')
+  return join(folders(env, homedir()).data, product, 'node')
 }
 
 /** Throws `NodeStartError` for what no start can use. */

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { product } from '../../brand.ts'
+import { folders } from '../../host/platform/platforms.ts'
 import { checkoutRoot } from '../../host/program-files.ts'
 import { CliFailure } from './failure.ts'
 
@@ -49,7 +50,9 @@ interface CredentialFile {
 function candidates({ env, cwd, home, root }: CredentialPlaces): readonly string[] {
   const folder = text(env.SVC_DATA_DIR) ?? '.data'
   const dataFolders = [resolve(cwd, folder), ...(root === null ? [] : [resolve(root, folder)])]
-  return [...new Set([join(home, '.config', product), ...dataFolders])].map((path) => join(path, 'credentials.json'))
+  return [...new Set([join(folders(env, home).config, product), ...dataFolders])].map((path) =>
+    join(path, 'credentials.json'),
+  )
 }
 
 function readCredentialFile(file: string): CredentialFile | null {

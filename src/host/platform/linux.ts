@@ -54,6 +54,7 @@ const configHome = ({ home, env }: ServicePlace) => {
 
 const systemd: ServiceKeeper = {
   title: 'systemd',
+  readsVariables: true,
   tool: 'systemctl',
   path: (service, place) =>
     join(
@@ -97,4 +98,5 @@ export const linux: Platform = {
   },
   keeper: systemd,
   folderRules: posixFolders,
+  endTree: null,
 }

@@ -32,6 +32,7 @@ function read({ code, out }: Answered): ServiceState {
 
 const launchd: ServiceKeeper = {
   title: 'launchd',
+  readsVariables: true,
   tool: 'launchctl',
   path: (service, { home }) => join(home, 'Library/LaunchAgents', `${labelOf(service)}.plist`),
   file: (spec, place) => ({
@@ -65,4 +66,5 @@ export const macos: Platform = {
   systemServices: null,
   keeper: launchd,
   folderRules: posixFolders,
+  endTree: null,
 }

@@ -20,11 +20,13 @@ export interface Platform {
   /** As people call it. */
   readonly title: string
   /** Where programs keep what belongs to a user: what they made, and what the user set. */
-  folders(env: ServicePlace['env'], home: string): { readonly data: string; readonly config: string }
+  readonly folders: (env: ServicePlace['env'], home: string) => { readonly data: string; readonly config: string }
   /** True where a service of a user has that user's PATH by itself. */
   readonly servicesHavePath: boolean
   /** Of a service of the whole computer; null: services are of users here. */
   readonly systemServices: SystemServices | null
   readonly keeper: ServiceKeeper
   readonly folderRules: FolderRules
+  /** Ends a process with all that it has started, at once; null: groups of processes and signals do that. */
+  readonly endTree: ((pid: number) => void) | null
 }

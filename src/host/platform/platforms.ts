@@ -1,7 +1,6 @@
 import { linux } from './linux.ts'
 import { macos } from './macos.ts'
-import type { FolderRules, Platform } from './platform.ts'
-import { posixFolders } from './posix-folders.ts'
+import type { Platform } from './platform.ts'
 import { windows } from './windows.ts'
 
 /** By Node's names of them. */
@@ -10,5 +9,8 @@ const platforms: Readonly<Record<string, Platform>> = { linux, darwin: macos, wi
 /** null: nobody has written down what this system does differently. */
 export const platformNamed = (name: string = process.platform): Platform | null => platforms[name] ?? null
 
-/** A system that nobody has written down is one of the POSIX family. */
-export const folderRules: FolderRules = platformNamed()?.folderRules ?? posixFolders
+/** A system that nobody has written down is one of the POSIX family; only its services are not known. */
+const own = platformNamed() ?? linux
+
+/** Of this system. */
+export const { folders, folderRules, endTree } = own

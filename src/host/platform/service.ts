@@ -61,6 +61,8 @@ export type ServiceName = Pick<ServiceSpec, 'kind' | 'scope'>
 export interface ServiceKeeper {
   /** As people call it. */
   readonly title: string
+  /** False: a service has the variables of its user's account, and no file of its own. */
+  readonly readsVariables: boolean
   /** The tool that must be on the PATH. */
   readonly tool: string
   file(spec: ServiceSpec, place: ServicePlace): ServiceFile

@@ -35,6 +35,7 @@ function read({ code, out }: Answered): ServiceState {
 
 const tasks: ServiceKeeper = {
   title: 'the Task Scheduler',
+  readsVariables: false,
   tool: 'schtasks',
   path: (service, place) => join(folderOf(place), `${taskOf(service)}.task.xml`),
   file: (spec, place) => ({
@@ -77,6 +78,11 @@ function closeFolder(path: string): void {
   if (exitCode !== 0) throw Object.assign(new Error(`${path} cannot be closed to other users`), { code: 'EACCES' })
 }
 
+/** Windows knows neither groups of processes nor a signal that asks one to end. */
+function endTree(pid: number): void {
+  Bun.spawnSync(['taskkill', '/T', '/F', '/PID', String(pid)], { stdio: ['ignore', 'ignore', 'ignore'] })
+}
+
 export const windows: Platform = {
   title: 'Windows',
   folders: (env, home) => ({ data: localData(env, home), config: localData(env, home) }),
@@ -84,4 +90,5 @@ export const windows: Platform = {
   systemServices: null,
   keeper: tasks,
   folderRules: { close: closeFolder, sync: () => {} },
+  endTree,
 }

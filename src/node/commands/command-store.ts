@@ -12,6 +12,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { syncFolder } from '../../host/private-files.ts'
 import type { CommandState } from '../../protocol/wire/admin/command.ts'
 
 /** What survives a crash of the agent: never the prompt, and the answer only in sealed form. */
@@ -68,10 +69,4 @@ function writeWhole(file: string, text: string): void {
     closeSync(handle)
   }
   renameSync(beside, file)
-}
-
-function syncFolder(folder: string): void {
-  const handle = openSync(folder, 'r')
-  fsyncSync(handle)
-  closeSync(handle)
 }

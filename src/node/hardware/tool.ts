@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { endTree } from '../../host/platform/platforms.ts'
 
 /** How long a tool may take, ms. One that hangs is killed with all that it has started. */
 export const toolMs = 3_000
@@ -67,6 +68,7 @@ export function toolText({
 
 function killGroup(pid: number | undefined): void {
   if (pid === undefined) return
+  if (endTree !== null) return endTree(pid)
   try {
     process.kill(-pid, 'SIGKILL')
   } catch {

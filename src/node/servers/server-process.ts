@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { descriptors } from '../../host/descriptors.ts'
+import { endTree } from '../../host/platform/platforms.ts'
 import { killMarked, markedProcesses, markVariable, signalAll } from './marked-processes.ts'
 import { inheritedEnvironment } from './server-environment.ts'
 
@@ -145,6 +146,7 @@ export class ServerProcess {
   private signal(signal: 'SIGTERM' | 'SIGKILL'): void {
     const pid = this.child?.pid
     if (this.over || pid === undefined) return
+    if (endTree !== null) return endTree(pid)
     try {
       process.kill(-pid, signal)
     } catch {

@@ -23,9 +23,8 @@ import {
   systemOption,
   thisPlatform,
   uninstall,
-  variablesFileOf,
+  variablesOf,
 } from '../services/services.ts'
-import { readVariablesFile } from '../services/variables-file.ts'
 
 const options = {
   ...installOptions,
@@ -55,16 +54,19 @@ function dataFolder(
   return join(platform.folders(session.env, session.env.HOME ?? homedir()).data, product, 'gateway')
 }
 
-/** Settings of this shell that the service will not have. Their names alone are told. */
-function leftOut(session: Session, variables: Readonly<Record<string, string>>, file: string): readonly string[] {
+/** Settings of this shell that the service will not have. Their names alone are told. `file`: null where it has no file for them. */
+function leftOut(
+  session: Session,
+  variables: Readonly<Record<string, string>>,
+  file: string | null,
+): readonly string[] {
   const names = Object.keys(settings).filter((name) => {
     const value = session.env[name] ?? ''
     return value !== '' && name !== 'SVC_DATA_DIR' && variables[name] !== value
   })
   if (names.length === 0) return []
-  return [
-    `The service does not have these settings of your shell: ${names.join(', ')}. Put them into ${file} and install again.`,
-  ]
+  const where = file === null ? 'Set them as variables of your account.' : `Put them into ${file} and install again.`
+  return [`The service does not have these settings of your shell: ${names.join(', ')}. ${where}`]
 }
 
 function installation(given: OptionValues<typeof options>, session: Session, json: boolean) {
@@ -73,12 +75,8 @@ function installation(given: OptionValues<typeof options>, session: Session, jso
   checkScope(platform, scope)
   const program = ownProgram()
   if (program.isAgent) throw new CliFailure('This program is the agent alone. Use: install')
-  const file =
-    given['variables-file'] === undefined
-      ? variablesFileOf(platform, { kind: 'gateway', scope }, session)
-      : resolve(given['variables-file'])
   const data = dataFolder(given['data-dir'], scope, { platform, program, session })
-  const { variables, note } = readVariablesFile(file)
+  const { file, variables, note } = variablesOf(platform, { kind: 'gateway', scope }, given, session)
   const read = readConfig({ SVC_DATA_DIR: data, ...variables })
   if ('faults' in read) throw new CliFailure(`The settings in ${file} have faults:`, read.faults)
   if (scope === 'system') {
@@ -103,7 +101,10 @@ function installation(given: OptionValues<typeof options>, session: Session, jso
     lock: join(data, lockFiles.gateway),
     dryRun: given['dry-run'],
     json,
-    notes: [...(note === null ? [] : [note]), ...leftOut(session, variables, file)],
+    notes: [
+      ...(note === null ? [] : [note]),
+      ...leftOut(session, variables, platform.keeper.readsVariables ? file : null),
+    ],
   }
 }
 

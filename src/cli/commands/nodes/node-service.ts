@@ -15,9 +15,8 @@ import {
   systemOption,
   thisPlatform,
   uninstall,
-  variablesFileOf,
+  variablesOf,
 } from '../services/services.ts'
-import { readVariablesFile } from '../services/variables-file.ts'
 import { standingOptions, startGiven } from './node-given.ts'
 
 const options = {
@@ -81,10 +80,7 @@ async function installation(given: OptionValues<typeof options>, session: Sessio
   const runAs = userOf(given)
   const { nodeFolderPath, checkGiven } = await import('../../../node/main.ts')
   const dataDir = resolve(given['data-dir'] ?? nodeFolderPath(session.env))
-  const { variables, note } =
-    given['variables-file'] === undefined
-      ? readVariablesFile(variablesFileOf(platform, { kind: 'agent', scope }, session))
-      : readVariablesFile(resolve(given['variables-file']))
+  const { file, variables, note } = variablesOf(platform, { kind: 'agent', scope }, given, session)
   // As the agent itself would say it, before anything is written.
   const checked = await startGiven(given, dataDir, { ...session.env, ...variables })
   try {
@@ -102,10 +98,7 @@ async function installation(given: OptionValues<typeof options>, session: Sessio
       command: [...program.words, ...(program.isAgent ? [] : ['node']), ...words],
       folder: program.folder,
       environment: pathOf(platform, scope, program, session.env),
-      environmentFile:
-        given['variables-file'] === undefined
-          ? variablesFileOf(platform, { kind: 'agent', scope }, session)
-          : resolve(given['variables-file']),
+      environmentFile: file,
       runAs,
     },
     lock: join(dataDir, lockFiles.agent),

@@ -1,5 +1,5 @@
 import { homedir, userInfo } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { product } from '../../../brand.ts'
 import type { Platform } from '../../../host/platform/platform.ts'
 import { platformNamed } from '../../../host/platform/platforms.ts'
@@ -20,10 +20,11 @@ import {
 } from '../../../host/platform/service-work.ts'
 import { fileHolder } from '../../../host/port-holder.ts'
 import type { OptionSpecs } from '../../frame/action.ts'
-import { CliFailure } from '../../frame/failure.ts'
+import { CliFailure, UsageFault } from '../../frame/failure.ts'
 import type { Session } from '../../frame/session.ts'
 import { fields } from '../../frame/table.ts'
 import { untilSignal } from '../../frame/until-signal.ts'
+import { readVariablesFile, type VariablesFile } from './variables-file.ts'
 
 export const systemOption = {
   system: {
@@ -62,10 +63,30 @@ const workOf = ({ keeper }: Platform, session: Session, signal?: AbortSignal): S
 export const scopeOf = ({ system }: { readonly system: boolean }): ServiceScope => (system ? 'system' : 'user')
 
 /** Where the variables of a service are, unless its owner names another file. */
-export function variablesFileOf(platform: Platform, service: ServiceName, session: Session): string {
+function variablesFileOf(platform: Platform, service: ServiceName, session: Session): string {
   const name = service.kind === 'gateway' ? product : `${product}-node`
   if (service.scope === 'system') return `/etc/${name}.env`
   return join(platform.folders(session.env, homeOf(session)).config, product, `${name}.env`)
+}
+
+export interface ServiceVariables extends VariablesFile {
+  readonly file: string
+}
+
+/** What a service will have beside its unit. Throws `CliFailure` for a file that cannot be read. */
+export function variablesOf(
+  platform: Platform,
+  service: ServiceName,
+  given: { readonly 'variables-file': string | undefined },
+  session: Session,
+): ServiceVariables {
+  const named = given['variables-file']
+  const file = named === undefined ? variablesFileOf(platform, service, session) : resolve(named)
+  if (platform.keeper.readsVariables) return { file, ...readVariablesFile(file) }
+  if (named === undefined) return { file, variables: {}, note: null }
+  throw new UsageFault(
+    `--variables-file: on ${platform.title} a service has the variables of your account. Set them there.`,
+  )
 }
 
 /** Throws `CliFailure` unless an administrator asks. */
