@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { version } from '../../package.json'
@@ -10,6 +11,7 @@ import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
 import { enrollmentToken } from '../support/nodes/agents.ts'
+import { emptyDatabase } from '../support/run/postgres.ts'
 
 /**
  * The executable of Windows under Wine, as far as Wine carries it. Nobody of us has run it on Windows itself: what passes here says that the
@@ -136,6 +138,46 @@ test.skipIf(!runs)(
     agent.kill('SIGKILL')
     await agent.exited
     seen.push('node with a token, its tunnel, a streamed chat, node status')
+  },
+  slowMs,
+)
+
+/** A port before a Unix socket, which Windows does not have as PostgreSQL uses it. */
+function portBefore(socketPath: string): { readonly port: number; stop(): void } {
+  const server = createServer((client) => {
+    const database = createConnection(socketPath)
+    client.pipe(database).pipe(client)
+    for (const socket of [client, database]) socket.on('error', () => {})
+  }).listen(0, '127.0.0.1')
+  return { port: (server.address() as AddressInfo).port, stop: () => server.close() }
+}
+
+test.skipIf(!runs)(
+  '§39: the gateway on Windows migrates a PostgreSQL, serves, and knows its first key',
+  async () => {
+    const database = await emptyDatabase()
+    const url = new URL(database.url)
+    const relay = portBefore(join(url.searchParams.get('host') ?? '', '.s.PGSQL.5432'))
+    url.searchParams.delete('host')
+    url.hostname = '127.0.0.1'
+    url.port = String(relay.port)
+    const words = ['TOKEN_PEPPER', 'SECRETS_KEY', 'AUDIT_KEY', 'ROUTER_KEY', 'WEBHOOK_KEY', 'LOG_KEY']
+    const secrets = Object.fromEntries(words.map((name, at) => [`SVC_${name}`, String(at + 1).repeat(64)]))
+    const env = { ...secrets, DATABASE_URL: url.href, SVC_BOOTSTRAP: 'true', SVC_PORT: '0', SVC_DISCOVER: 'false' }
+    const child = start(['serve'], { ...env, SVC_DATA_DIR: 'C:\\penstock', SVC_LOG_LEVEL: 'error' })
+    try {
+      const [, base = ''] = await firstMatch(child.stdout, /OpenAI base (http:\S+)\/v1\s/)
+      const kept = join(folder, 'wine/drive_c/penstock/credentials.json')
+      const { gateway_key: key } = JSON.parse(readFileSync(kept, 'utf8')) as { gateway_key: string }
+      const models = await fetch(`${base}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
+      expect(models.status).toBe(200)
+      seen.push('serve with a PostgreSQL, its migrations, first start, models')
+    } finally {
+      child.kill('SIGKILL')
+      await child.exited
+      relay.stop()
+      await database.drop()
+    }
   },
   slowMs,
 )
