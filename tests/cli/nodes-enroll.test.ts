@@ -118,6 +118,23 @@ test('§22: without Bun on the machine npm fetches it, and the agent stands in n
   rmSync(tools, { recursive: true })
 })
 
+test('§39: the line for PowerShell fetches the same file, checks it, and passes options on', async () => {
+  const made = await enroll()
+  const line = made.powershell_line ?? ''
+  expect(line).toMatch(/^& \{ .* \}$/)
+  expect(line).toContain(`Invoke-WebRequest -UseBasicParsing '${made.agent.url}' -OutFile agent.new; if (`)
+  expect(line).toContain(`-ne '${made.agent.sha256}') { throw `)
+  const starts = [
+    ...line.matchAll(/\{ (bun|npx\.cmd -y bun@[\d.]+) agent\.mjs --gateway '(\S+)' --token '(\S+)'.* @args \}/g),
+  ]
+  expect(starts.map(([, , url, token]) => [url, token])).toEqual([[made.gateway_url, made.enrollment_token]])
+  // PowerShell puts values into texts with double quotes, and ends a text at the first single one.
+  expect(line).not.toContain('"')
+  expect((line.match(/'/g) ?? []).length % 2).toBe(0)
+  const { out } = await cli.run(['nodes', 'enroll', 'shed', '--customer', customer.customerId, '--windows'])
+  expect(out).toMatch(/^Paste this into PowerShell on the other computer, .*\n\n& \{ .* \}\n$/)
+})
+
 /** Of npx: the package, perhaps once more for its kind. A third of what the retries make. */
 const requestsWithoutRetries = 3
 

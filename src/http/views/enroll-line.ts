@@ -3,7 +3,7 @@ import { product } from '../../brand.ts'
 import { isLoopback } from '../../host/loopback.ts'
 import type { EnrollmentTokenIssued } from '../../protocol/wire/nodes/enrollment.ts'
 
-/** Characters that are safe between double quotes in every shell. */
+/** Characters that are safe between quotes in every shell. */
 const plain = /^[A-Za-z0-9._~:/[\]% -]+$/
 
 /** The agent refuses http beyond loopback without this. */
@@ -62,4 +62,27 @@ export function enrollLine(line: Line): string | null {
     `exec "$b" agent.mjs --gateway "${gateway_url}" --token "${enrollment_token}"${insecureOf(gateway_url)} "$@"`,
   ]
   return `sh -c '${steps.join('; ')}' ${product}`
+}
+
+/**
+ * The line of `enrollLine` for PowerShell, on Windows. What is written behind it goes to the agent. null: the gateway's address does not fit
+ * into a shell's word.
+ */
+export function powershellLine({ agent, gateway_url, enrollment_token }: Omit<Line, 'bun'>): string | null {
+  if (![agent.url, agent.sha256, gateway_url, enrollment_token].every((word) => plain.test(word))) return null
+  const words = `agent.mjs --gateway '${gateway_url}' --token '${enrollment_token}'${insecureOf(gateway_url)} @args`
+  const steps = [
+    "$ErrorActionPreference = 'Stop'",
+    // Otherwise PowerShell 5 draws each kilobyte.
+    "$ProgressPreference = 'SilentlyContinue'",
+    `$d = Join-Path $env:LOCALAPPDATA '${product}'`,
+    'New-Item -ItemType Directory -Force $d | Out-Null',
+    'Set-Location $d',
+    `Invoke-WebRequest -UseBasicParsing '${agent.url}' -OutFile agent.new`,
+    `if ((Get-FileHash agent.new -Algorithm SHA256).Hash -ne '${agent.sha256}') { throw 'The downloaded file is not the agent that this command expects.' }`,
+    'Move-Item -Force agent.new agent.mjs',
+    // npm's own script is one that PowerShell may refuse to run.
+    `if (Get-Command bun -ErrorAction SilentlyContinue) { bun ${words} } else { npx.cmd -y bun@${dependencies.bun} ${words} }`,
+  ]
+  return `& { ${steps.join('; ')} }`
 }

@@ -4,7 +4,7 @@ import type { GatewayHandle } from '../../actors/gateway-handle.ts'
 import type { EnrollmentToken } from '../../protocol/wire/nodes/enrollment.ts'
 import { isoTime } from '../../time.ts'
 import { agentFileRoute, bunFileRoute } from '../frame/credential.ts'
-import { enrollLine } from './enroll-line.ts'
+import { enrollLine, powershellLine } from './enroll-line.ts'
 
 function stateOf({ usedAt, expiresAt }: EnrollmentTokenRecord, nowMs: number): EnrollmentToken['state'] {
   if (usedAt !== null) return 'used'
@@ -47,5 +47,10 @@ export function issuedTokenView(
   files: Awaited<ReturnType<typeof agentFiles>>,
 ) {
   const line = { enrollment_token: token, ...files }
-  return { ...enrollmentTokenView(record, Date.now()), ...line, line: enrollLine(line) }
+  return {
+    ...enrollmentTokenView(record, Date.now()),
+    ...line,
+    line: enrollLine(line),
+    powershell_line: powershellLine(line),
+  }
 }

@@ -25,6 +25,7 @@ const options = {
     kind: 'flag',
     about: 'Let the gateway call the node at its own https address instead of through its tunnel',
   },
+  windows: { kind: 'flag', about: 'Print the line for PowerShell, for a computer with Windows' },
   ...reasonOption,
 } as const satisfies OptionSpecs
 
@@ -40,12 +41,13 @@ function warnings({ gateway_url: url }: EnrollmentTokenIssued): string {
     : ''
 }
 
-function instructions(terminal: Terminal, made: EnrollmentTokenIssued): string {
+function instructions(terminal: Terminal, made: EnrollmentTokenIssued, windows: boolean): string {
   const until = shortTime(made.expires_at)
-  if (made.line === null) {
+  const line = windows ? made.powershell_line : made.line
+  if (line === null) {
     throw new CliFailure(`The gateway's address does not fit into a shell command: ${made.gateway_url}`)
   }
-  return `Paste this on the other computer, once and before ${until}. Options for the agent, such as --runtime URL, may follow it:\n\n${terminal.style('bold', made.line)}\n`
+  return `Paste this ${windows ? 'into PowerShell ' : ''}on the other computer, once and before ${until}. Options for the agent, such as --runtime URL, may follow it:\n\n${terminal.style('bold', line)}\n`
 }
 
 export const enroll = action({
@@ -68,7 +70,7 @@ export const enroll = action({
     })
     const warning = warnings(made)
     if (warning !== '') session.terminal.err(warning)
-    session.show(json, made, (body) => instructions(session.terminal, body))
+    session.show(json, made, (body) => instructions(session.terminal, body, given.windows))
     return undefined
   },
 })

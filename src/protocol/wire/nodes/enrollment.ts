@@ -61,6 +61,9 @@ export const EnrollmentTokenIssued = Type.Object({
     ),
   ),
   line: nullable(Type.String({ description: 'The command to paste on the other computer' })),
+  powershell_line: nullable(
+    Type.String({ description: 'The command to paste into PowerShell, where that computer runs Windows' }),
+  ),
 })
 export type EnrollmentTokenIssued = Static<typeof EnrollmentTokenIssued>
 export const EnrollmentTokenList = Type.Object({
