@@ -1,6 +1,6 @@
 import type { ActorRefFrom } from 'xstate'
 import type { NodeRow } from '../../db/queries/pool/pool.ts'
-import type { StoredSleep } from '../../db/queries/pool/sleeping.ts'
+import type { StoredSleep, StoredVain } from '../../db/queries/pool/sleeping.ts'
 import type { ProfileId, RuntimeId } from '../../ids.ts'
 import { type NodeSnapshot, type nodeMachine, nodeStateOf } from '../../machines/charts/node.ts'
 import { LoadTimes } from '../../machines/placement/loads.ts'
@@ -76,6 +76,7 @@ export class PoolNode implements RoutedNode {
     this.loadTimes = new LoadTimes(loadTimes)
     this.wake = new NodeWake(row.wakeMs)
     this.sleep = new NodeSleep(this.wake)
+    this.pauseWaking(undefined)
   }
 
   /** It is reached by the tunnel that its agent opens, and by nothing else. */
@@ -93,11 +94,19 @@ export class PoolNode implements RoutedNode {
     return this.dialsIn && this.state === 'enrolled'
   }
 
+  /** Gateways share what waits in vain have taught them. `before`: the row's last word. */
+  private pauseWaking(before: StoredVain | undefined): void {
+    const vain = this.row.asleep?.vain
+    if (vain !== undefined) this.wake.told(vain.count, Date.parse(vain.until))
+    else if (before !== undefined) this.wake.lift()
+  }
+
   /** Takes over a row. True if its address or its key is another now. */
   adoptRow(row: NodeRow): boolean {
-    const { url, apiKeySealed, macs, wakeSecretSealed } = this.row
+    const { url, apiKeySealed, macs, wakeSecretSealed, asleep } = this.row
     this.row = row
     if (macs?.join() !== row.macs?.join() || !sameBytes(wakeSecretSealed, row.wakeSecretSealed)) this.wake.lift()
+    this.pauseWaking(asleep?.vain)
     return url !== row.url || !sameBytes(apiKeySealed, row.apiKeySealed)
   }
 

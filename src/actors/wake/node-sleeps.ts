@@ -1,5 +1,5 @@
 import type { Database } from '../../db/client.ts'
-import { setSleep } from '../../db/queries/pool/sleeping.ts'
+import { liftWakePause, setSleep } from '../../db/queries/pool/sleeping.ts'
 import { waitAtMost } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
 import type { NodeId } from '../../ids.ts'
@@ -69,7 +69,10 @@ export class NodeSleeps {
     if (state === undefined) throw refused('An operator has revoked this node')
     if (state !== 'asleep') return row
     if ((row.macs ?? []).length === 0) throw refused('No hardware address of this node is known: see nodes set --mac')
-    await db.transaction((tx) => trail.record(tx, audit, { targetId: row.nodeId }))
+    await db.transaction(async (tx) => {
+      await liftWakePause(tx, row.nodeId)
+      await trail.record(tx, audit, { targetId: row.nodeId })
+    })
     router.pooled(row.nodeId)?.wake.lift()
     this.hold(row.nodeId, config.SVC_WAKE_WAIT_MS)
     return row

@@ -1,5 +1,5 @@
 import type { Database } from '../../db/client.ts'
-import { claimPacket } from '../../db/queries/pool/sleeping.ts'
+import { claimPacket, storeWakePause } from '../../db/queries/pool/sleeping.ts'
 import { type Loop, loop } from '../../host/loop.ts'
 import { magicPacket, type PacketTarget, sendMagicPacket } from '../../host/magic-packet.ts'
 import type { NodeId } from '../../ids.ts'
@@ -62,11 +62,17 @@ export class Waker {
 
   /** A request has waited for the node as long as it may: until a pause is over, no other wakes it. */
   failed(nodeId: NodeId): void {
-    const { router, log } = this.options
+    const { router, log, db } = this.options
     const node = router.pooled(nodeId)
-    if (node?.state !== 'asleep' || !node.wake.failed(Date.now())) return
+    const nowMs = Date.now()
+    if (node?.state !== 'asleep' || !node.wake.failed(nowMs)) return
     const { inVain, pausedUntilMs } = node.wake
     log.warn('node_not_woken', { node_id: nodeId, in_vain: inVain, until: isoTime(pausedUntilMs) })
+    const vain = { count: inVain, until: isoTime(pausedUntilMs) }
+    // Without the database the others find it out by themselves.
+    storeWakePause(db, nodeId, vain, isoTime(nowMs)).catch((error: unknown) =>
+      log.warn('sleep_not_stored', { node_id: nodeId, failure: failureName(error) }),
+    )
   }
 
   stop(): void {

@@ -19,12 +19,22 @@ import type { SealedKey } from '../../protocol/wire/nodes/sealed-key.ts'
 import { bytea, createdAt, instant, revision } from '../columns.ts'
 import { customers } from './accounts.ts'
 
+/** Requests have waited for a node in vain. */
+export interface StoredVain {
+  /** How often in a row. */
+  readonly count: number
+  /** RFC 3339: until then no request wakes it. */
+  readonly until: string
+}
+
 /** A node that sleeps. */
 export interface StoredSleep {
   /** RFC 3339. */
   readonly since: string
   /** The kind of work of each model that was ready, by profile. */
   readonly ready: Readonly<Record<string, Modality>>
+  /** Absent: it has woken each time, or a person has changed something since. */
+  readonly vain?: StoredVain
 }
 
 export const nodes = pgTable(

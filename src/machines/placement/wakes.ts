@@ -44,6 +44,13 @@ export class NodeWake {
     return true
   }
 
+  /** Another gateway has found it out. */
+  told(inVain: number, untilMs: number): void {
+    if (!(untilMs > this.pausedUntilMs)) return
+    this.inVain = inVain
+    this.pausedUntilMs = untilMs
+  }
+
   isPaused(nowMs: number): boolean {
     return nowMs < this.pausedUntilMs
   }

@@ -119,10 +119,12 @@ export async function insertNode(db: Database, node: NewNode, nodeId = newId('no
  */
 export async function updateNode(db: Database, nodeId: string, changes: NodeChanges): Promise<NodeRow | null> {
   if (Object.keys(changes).length === 0) return getNode(db, nodeId)
-  const { url, apiKeySealed } = changes
-  if (url === undefined || apiKeySealed !== undefined) return change(db, nodeId, changes)
+  const { url, apiKeySealed, macs, wakeSecretSealed } = changes
+  // A node that can be woken otherwise may be tried at once.
+  const woken = macs === undefined && wakeSecretSealed === undefined ? {} : { asleep: sql`${nodes.asleep} - 'vain'` }
+  if (url === undefined || apiKeySealed !== undefined) return change(db, nodeId, { ...changes, ...woken })
   const keptKey = sql`case when ${nodes.url} = ${url} then ${nodes.apiKeySealed} end`
-  return change(db, nodeId, { ...changes, apiKeySealed: keptKey })
+  return change(db, nodeId, { ...changes, ...woken, apiKeySealed: keptKey })
 }
 
 /** Stores the keys that an agent has published. Every gateway offers them to clients. */

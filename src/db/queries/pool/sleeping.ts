@@ -1,10 +1,10 @@
 import { and, eq, isNotNull, isNull, lte, ne, sql } from 'drizzle-orm'
 import type { NodeId } from '../../../ids.ts'
 import type { Database } from '../../client.ts'
-import { nodes, nodeWakes, type StoredSleep } from '../../schema/pool.ts'
+import { nodes, nodeWakes, type StoredSleep, type StoredVain } from '../../schema/pool.ts'
 import type { NodeRow } from './pool.ts'
 
-export type { StoredSleep } from '../../schema/pool.ts'
+export type { StoredSleep, StoredVain } from '../../schema/pool.ts'
 export type WakeFacts = Partial<Pick<NodeRow, 'macs' | 'networks' | 'wakeSecretSealed'>>
 
 const live = (nodeId: NodeId) => and(eq(nodes.nodeId, nodeId), ne(nodes.adminState, 'revoked'))
@@ -12,6 +12,25 @@ const live = (nodeId: NodeId) => and(eq(nodes.nodeId, nodeId), ne(nodes.adminSta
 /** How the node is woken, by its agent's word. */
 export async function saveWakeFacts(db: Database, nodeId: NodeId, facts: WakeFacts): Promise<void> {
   await db.update(nodes).set(facts).where(live(nodeId))
+  if (facts.macs !== undefined || facts.wakeSecretSealed !== undefined) await liftWakePause(db, nodeId)
+}
+
+/** No request wakes the node for a while. Of several gateways that find out within one pause the first writes it. `now`: RFC 3339. */
+export async function storeWakePause(db: Database, nodeId: NodeId, vain: StoredVain, now: string): Promise<void> {
+  const stored = sql`jsonb_build_object('count', ${vain.count}::int, 'until', ${vain.until}::text)`
+  const pausedUntil = sql`coalesce(${nodes.asleep} -> 'vain' ->> 'until', '')`
+  await db
+    .update(nodes)
+    .set({ asleep: sql`${nodes.asleep} || jsonb_build_object('vain', ${stored})` })
+    .where(and(live(nodeId), isNotNull(nodes.asleep), lte(pausedUntil, now)))
+}
+
+/** Requests may wake it again. */
+export async function liftWakePause(db: Database, nodeId: NodeId): Promise<void> {
+  await db
+    .update(nodes)
+    .set({ asleep: sql`${nodes.asleep} - 'vain'` })
+    .where(and(live(nodeId), isNotNull(sql`${nodes.asleep} -> 'vain'`)))
 }
 
 /** The node sleeps from now on. Of several gateways that hear it the first writes it. */

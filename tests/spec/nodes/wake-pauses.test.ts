@@ -1,0 +1,102 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { type SleepingComputer, sleepingComputer } from '../../support/nodes/sleeping-computer.ts'
+import { testLimitMs } from '../../support/run/limits.ts'
+
+/** Two processes behind one address: each connection comes to one of them. */
+let gateway: TestGateway
+/** Another gateway of the same database. */
+let beside: TestGateway
+let customer: TestCustomer
+let deaf: SleepingComputer
+let nodeId = ''
+
+beforeAll(async () => {
+  deaf = await sleepingComputer({ mac: '3c:7c:3f:00:00:31', deaf: true, server: { models: ['deaf'] } })
+  const env = { SVC_WAKE_ADDRESSES: deaf.card.address, SVC_WAKE_WAIT_MS: '3000' }
+  gateway = await startTestGateway({ env: { ...env, SVC_PROCESSES: '2' } })
+  beside = await startTestGateway({ beside: gateway, env })
+  customer = await gateway.customer()
+  nodeId = await gateway.node(deaf.url, { customerId: customer.customerId })
+  await gateway.admin('PATCH', place(), { mac: deaf.card.mac })
+  await gateway.admin('POST', place('/sleep'), {})
+  deaf.fallAsleep()
+  for (const each of [gateway, beside]) await everywhere(each, ({ state }) => state === 'asleep')
+}, testLimitMs)
+afterAll(async () => {
+  await beside?.stop()
+  await gateway?.stop()
+  deaf?.stop()
+})
+
+const place = (more = '') => `/v1/admin/nodes/${nodeId}${more}`
+/** As good as certain that both processes were asked. */
+const looks = 16
+
+interface Shown {
+  readonly state: string
+  readonly state_says: string | null
+}
+async function shown({ url, tokens }: TestGateway): Promise<Shown> {
+  const init = { keepalive: false, headers: { 'x-svc-admin-token': tokens.admin } }
+  return (await (await fetch(url + place(), init)).json()) as Shown
+}
+const everywhere = (at: TestGateway, is: (node: Shown) => boolean) =>
+  waitFor('every process to know it', async () => {
+    for (let look = 0; look < looks; look++) if (!is(await shown(at))) return false
+    return true
+  })
+const inVain = ({ state_says: says }: Shown) => says?.startsWith('magic packets did not wake it once: ') === true
+const woken = ({ state_says: says }: Shown) => says === 'a request wakes it'
+const ask = async (at: TestGateway) => {
+  const body = { model: 'deaf', messages: [{ role: 'user', content: 'Hello' }] }
+  const answer = await at.chat(customer.key, body, { keepalive: false })
+  return [answer.status, ((await answer.json()) as { error: { code: string } }).error.code]
+}
+
+test(
+  '§39: a wait in vain at one process leaves the node in peace at the others, and at other gateways',
+  async () => {
+    expect(await ask(gateway)).toEqual([503, 'node_asleep'])
+    for (const each of [gateway, beside]) await everywhere(each, inVain)
+    const before = deaf.card.packets
+    expect(before).toBeGreaterThan(0)
+    for (let look = 0; look < looks; look++) expect(await ask(gateway)).toEqual([503, 'node_asleep'])
+    expect(await ask(beside)).toEqual([503, 'node_asleep'])
+    expect(deaf.card.packets).toBe(before)
+  },
+  testLimitMs,
+)
+
+test(
+  '§39: a gateway that starts later knows it, too, and what ends the pause at one ends it at all',
+  async () => {
+    const later = await startTestGateway({ beside: gateway, env: { SVC_WAKE_ADDRESSES: deaf.card.address } })
+    try {
+      await everywhere(later, inVain)
+      await beside.admin('PATCH', place(), { mac: '3c:7c:3f:00:00:32' })
+      for (const each of [gateway, beside, later]) await everywhere(each, woken)
+      await beside.admin('PATCH', place(), { mac: deaf.card.mac })
+      expect(await ask(beside)).toEqual([503, 'node_asleep'])
+      for (const each of [gateway, later]) await everywhere(each, inVain)
+      // It waits for two minutes: the pause does not come back meanwhile.
+      await later.admin('POST', place('/wake'), {})
+      for (const each of [gateway, beside, later]) await everywhere(each, woken)
+    } finally {
+      await later.stop()
+    }
+  },
+  testLimitMs,
+)
+
+test(
+  '§39: a computer that gets up ends the pause, and the next sleep begins without one',
+  async () => {
+    deaf.wake()
+    for (const each of [gateway, beside]) await everywhere(each, ({ state }) => state === 'ready')
+    await gateway.admin('POST', place('/sleep'), {})
+    deaf.fallAsleep()
+    for (const each of [gateway, beside]) await everywhere(each, (node) => node.state === 'asleep' && woken(node))
+  },
+  testLimitMs,
+)
