@@ -3,6 +3,11 @@ export interface HomeNetwork<C extends string> {
   addressOf(computer: C): string
   /** The command as it runs on that computer. */
   on(computer: C, command: readonly string[]): readonly string[]
+  /** The hardware address of its card. */
+  macOf(computer: C): string
+  /** Plugs its cable in, or pulls it. A computer that is asleep has no link. */
+  link(computer: C, state: 'up' | 'down'): void
+  isUp(computer: C): boolean
   /** The names of a computer's interfaces. */
   interfaces(computer: C): readonly string[]
   remove(): void
@@ -62,6 +67,14 @@ export function makeHomeNetwork<const C extends string>(
     on: (computer, command) => ['ip', 'netns', 'exec', spaceOf(computer), ...command],
     interfaces: (computer) =>
       [...ip('-n', spaceOf(computer), '-o', 'link').out.matchAll(/^\d+: ([^:@]+)/gm)].map(([, one = '']) => one),
+    macOf: (computer) => / link\/ether (\S+)/.exec(ip('-n', spaceOf(computer), 'link', 'show', 'lan').out)?.[1] ?? '',
+    link: (computer, state) => {
+      const within = ['-n', spaceOf(computer)]
+      ip(...within, 'link', 'set', 'lan', state)
+      // The route goes with the link.
+      if (state === 'up') ip(...within, 'route', 'add', '224.0.0.0/4', 'dev', 'lan')
+    },
+    isUp: (computer) => /[<,]UP[,>]/.test(ip('-n', spaceOf(computer), 'link', 'show', 'lan').out),
     remove,
   }
 }
