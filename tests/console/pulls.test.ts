@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
 import { pullSource } from '../../src/node/pulls/pull-sources.ts'
@@ -16,14 +17,21 @@ describe.skipIf(!hasBrowser)('§39: pulls in the console', () => {
   let hub: ModelHub
   let folder: ModelFolder
   let agent: TestAgent
+  /** Gets what is copied. */
+  let getter: ModelFolder
+  let attic: TestAgent
   beforeAll(async () => {
     hub = startModelHub({ 'tiny-Q4_0.gguf': ggufFile(50_000) })
-    folder = modelFolder({ memory_mb: 20_000, models: [scriptModel('here')] })
+    folder = modelFolder({ memory_mb: 20_000, models: [] })
+    const weights = join(folder.path, 'here.gguf')
+    writeFileSync(weights, ggufFile(50_000))
+    folder.write({ memory_mb: 20_000, models: [scriptModel('here', {}, { files: [{ path: weights }] })] })
+    getter = modelFolder({ memory_mb: 20_000, models: [] })
     gateway = await startTestGateway()
     const { customerId } = await gateway.customer()
     const { enrollment_token: token } = await enrollmentToken(gateway, customerId)
     agent = await startAgent({
-      ...{ gatewayUrl: gateway.url, token, runtimes: [], dataDir: folder.path },
+      ...{ gatewayUrl: gateway.url, token, runtimes: [], dataDir: folder.path, givesModels: true },
       pulls: {
         sources: [`hf=${hub.url}`].flatMap((text) => pullSource(text) ?? []),
         root: join(folder.path, 'models'),
@@ -31,14 +39,23 @@ describe.skipIf(!hasBrowser)('§39: pulls in the console', () => {
     })
     await untilState(gateway, agent.nodeId, 'ready')
     await gateway.admin('PATCH', `/v1/admin/nodes/${agent.nodeId}`, { name: 'Den' })
+    const other = await enrollmentToken(gateway, customerId)
+    attic = await startAgent({
+      ...{ gatewayUrl: gateway.url, token: other.enrollment_token, runtimes: [], dataDir: getter.path },
+      pulls: { sources: ['nodes'].flatMap((text) => pullSource(text) ?? []), root: join(getter.path, 'models') },
+    })
+    await untilState(gateway, attic.nodeId, 'live')
+    await gateway.admin('PATCH', `/v1/admin/nodes/${attic.nodeId}`, { name: 'Attic' })
     browser = await launchBrowser()
   }, testLimitMs)
   afterAll(async () => {
     await browser?.close()
     await agent?.remove()
+    await attic?.remove()
     await gateway?.stop()
     hub?.stop()
     folder?.remove()
+    getter?.remove()
   })
 
   test(
@@ -66,6 +83,32 @@ describe.skipIf(!hasBrowser)('§39: pulls in the console', () => {
       await dialog.getByLabel('Reason').fill('not now')
       await dialog.getByRole('button', { name: 'End pull', exact: true }).click()
       await row.getByText('cancelled').waitFor()
+      await console.close()
+    },
+    testLimitMs,
+  )
+
+  test(
+    'a person has a model copied to another node, and sees it come there',
+    async () => {
+      const console = await openConsole(browser, gateway.url)
+      const { page } = console
+      await console.signIn(gateway.tokens.operator)
+      await page.evaluate("location.hash = '#pool'")
+      await page.getByRole('button', { name: 'Den', exact: true }).click()
+      await page.getByRole('button', { name: 'Copy here on Den' }).click()
+      const dialog = page.getByRole('dialog')
+      await dialog.getByLabel('Other node').fill('Attic')
+      await dialog.getByLabel('Name there').fill('copied')
+      await dialog.getByLabel('Reason').fill('for the attic')
+      await dialog.getByRole('button', { name: 'Copy', exact: true }).click()
+      await dialog.waitFor({ state: 'hidden' })
+      await page.evaluate("location.hash = '#pool'")
+      await page.getByRole('button', { name: 'Attic', exact: true }).click()
+      const row = page.getByRole('region', { name: 'Fetched models of Attic' }).getByRole('row', { name: 'copied' })
+      await row.getByText('done').waitFor()
+      expect(await row.textContent()).toContain(`node:${agent.nodeId}/here`)
+      expect(await console.violations()).toEqual([])
       await console.close()
     },
     testLimitMs,

@@ -19,14 +19,15 @@ export const copyModel = defineAction({
     gateway.modelCopies.copy(audit, params.node_id, order),
   form: {
     on: 'model of a node',
+    when: { kind: ['agent'] },
     verb: 'Copy',
     title: 'Copy {model} from {name} to another node',
     about:
       'The agent of the other node fetches it through the gateway, checks it, and adds it to its models.json. The owners of both computers must allow it; it is refused where it does not fit.',
     labels: {
-      to: 'Name or id of the node that gets it',
-      name: 'Its name in requests there (empty: the same)',
-      context_length: 'Context that it must have room for there, tokens (empty: 8,192)',
+      to: 'Other node',
+      name: 'Name there',
+      context_length: 'Context length',
     },
     done: 'The other node fetches {model}: its page shows how it goes.',
   },
