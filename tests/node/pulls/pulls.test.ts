@@ -1,10 +1,20 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { openPrivateFolder } from '../../../src/host/private-files.ts'
 import { createLog } from '../../../src/log.ts'
 import { DiskRoom } from '../../../src/node/hardware/disk.ts'
+import { modelFolder } from '../../../src/node/pulls/pull-places.ts'
 import { pullSource } from '../../../src/node/pulls/pull-sources.ts'
 import { type PullOptions, Pulls } from '../../../src/node/pulls/pulls.ts'
 import { atOnce } from '../../../src/node/pulls/turns.ts'
@@ -275,4 +285,16 @@ test('§39: all pages of a tree are read, at the hub alone, and one without an e
   expect((await pulled('hf:org/repo:Q4_K_M', { model: 'away' }, away)).failure).toBe('not_allowed')
   const broken = { pageFiles: 1, next: 'http://' }
   expect((await pulled('hf:org/repo:Q4_K_M', { model: 'broken' }, broken)).failure).toBe('hub_malformed')
+})
+
+test('§39: a disk that is full in the midst of a file ends the pull and takes no more room; the next one begins anew', async () => {
+  begin()
+  const ref = 'hf:org/repo:Q4_K_M'
+  const folder = modelFolder(root(), 'repo:q4_k_m', ref)
+  mkdirSync(folder, { recursive: true })
+  const part = join(folder, 'tiny-Q4_K_M.gguf.part')
+  symlinkSync('/dev/full', part)
+  expect(await pulled(ref)).toMatchObject({ state: 'failed', failure: 'disk_full' })
+  expect([readdirSync(folder), entries()]).toEqual([[], []])
+  expect((await pulled(ref)).state).toBe('done')
 })
