@@ -3,7 +3,7 @@
 -- column, no sum is negative, every entry has its number, and what a row is known by is in it.
 CREATE OR REPLACE FUNCTION charge_group_adds_up(g charge_groups) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  v_charged numeric := 0; v_shares numeric := 0; v_fees numeric := 0;
+  v_whole boolean; v_charged numeric; v_shares numeric; v_fees numeric;
 BEGIN
   IF g.rows < 1 OR octet_length(g.hashes) <> 32 * g.rows OR NOT g.rows = ALL (ARRAY[cardinality(g.debit_seq),
       cardinality(g.release_seq), cardinality(g.reservation_ids), cardinality(g.debit_ids), cardinality(g.release_ids),
@@ -18,17 +18,18 @@ BEGIN
       false) THEN
     RETURN false;
   END IF;
-  FOR i IN 1 .. g.rows LOOP
-    IF g.charged_wei[i] <= 0 OR g.share_wei[i] < 0 OR g.fee_wei[i] < 0 OR g.released_wei[i] < 0
-        OR g.charged_wei[i] <> g.share_wei[i] + g.fee_wei[i] OR g.reserved_after_wei[i] < 0
-        OR g.reserved_after_wei[i] + g.released_wei[i] > g.balance_after_wei[i]
-        OR (g.released_wei[i] > 0) <> (g.release_seq[i] IS NOT NULL) OR (g.released_wei[i] > 0) <> (g.release_ids[i] IS NOT NULL)
-        OR (g.share_wei[i] > 0) <> (g.payout_ids[i] IS NOT NULL) OR (g.fee_wei[i] > 0) <> (g.fee_ids[i] IS NOT NULL)
-        OR g.debit_ids[i] IS NULL OR g.reservation_ids[i] IS NULL OR g.node_ids[i] IS NULL OR g.kinds[i] IS NULL THEN
-      RETURN false;
-    END IF;
-    v_charged := v_charged + g.charged_wei[i]; v_shares := v_shares + g.share_wei[i]; v_fees := v_fees + g.fee_wei[i];
-  END LOOP;
+  -- Taken apart once: an element of an array of numbers is looked for from its beginning each time.
+  SELECT bool_and(coalesce(u.charged > 0 AND u.share >= 0 AND u.fee >= 0 AND u.released >= 0 AND u.charged = u.share + u.fee
+        AND u.reserved >= 0 AND u.reserved + u.released <= u.balance
+        AND (u.released > 0) = (u.release_seq IS NOT NULL) AND (u.released > 0) = (u.release_id IS NOT NULL)
+        AND (u.share > 0) = (u.payout_id IS NOT NULL) AND (u.fee > 0) = (u.fee_id IS NOT NULL)
+        AND u.debit_id IS NOT NULL AND u.reservation_id IS NOT NULL AND u.node_id IS NOT NULL AND u.kind IS NOT NULL, false)),
+      sum(u.charged), sum(u.share), sum(u.fee) INTO v_whole, v_charged, v_shares, v_fees
+    FROM unnest(g.charged_wei, g.share_wei, g.fee_wei, g.released_wei, g.reserved_after_wei, g.balance_after_wei, g.release_seq,
+        g.release_ids, g.payout_ids, g.fee_ids, g.debit_ids, g.reservation_ids, g.node_ids, g.kinds)
+      AS u (charged, share, fee, released, reserved, balance, release_seq, release_id, payout_id, fee_id, debit_id, reservation_id,
+        node_id, kind);
+  IF NOT v_whole THEN RETURN false; END IF;
   RETURN v_charged = g.charged_total AND v_shares = g.shares_total AND v_fees = g.fees_total AND g.group_id = g.debit_ids[1]
     AND g.first_seq = coalesce(g.reserve_seq[1], g.debit_seq[1]) AND g.last_seq = greatest(g.debit_seq[g.rows], g.release_seq[g.rows])
     -- Who looks for the entries of a range of seq knows by this where to end. A statement that draws numbers for longer is cancelled.

@@ -1,5 +1,5 @@
 import type { Receipt } from '../../../protocol/receipts/receipt.ts'
-import { type ArrayValue, arrayText } from '../../arrays.ts'
+import { type ArrayValue, arrayText, listText } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
 import type { MarkGroup } from './receipt-groups.ts'
 import { factsOfText, type MarkedReceipt, receiptsIssuedFrom } from './receipts.ts'
@@ -16,8 +16,8 @@ export interface ChargedGroup {
   readonly hashes: string
   /** The text of an array: of each column the value that all of them have, or NULL. */
   readonly shared: string
-  /** Of each column the text of an array, or an empty one. */
-  readonly columns: readonly string[]
+  /** Of each column a list or the text of an array; null: it is shared, or null in all. */
+  readonly columns: readonly (string | null)[]
   readonly mac: string
 }
 
@@ -49,6 +49,11 @@ const columnsOfGroup: readonly ((one: Grouped) => ArrayValue)[] = [
   ({ receipt }) => receipt.price ?? null,
 ]
 
+/** What all of a column's values are. */
+const isTexts = (values: readonly ArrayValue[]): values is readonly (string | null)[] =>
+  values.every((value) => value === null || typeof value === 'string')
+const columnText = (values: readonly ArrayValue[]) => (isTexts(values) ? listText(values) : `{${values.join()}}`)
+
 /** null: it has columns that few have, and is written as a row. */
 export function groupedReceipt(receipt: MarkedReceipt): Grouped | null {
   if (receipt.nodeReceipt !== undefined || (receipt.status ?? 'accepted') !== 'accepted') return null
@@ -59,13 +64,13 @@ export function groupedReceipt(receipt: MarkedReceipt): Grouped | null {
 /** One group of all of these, marked as a whole. */
 export function chargedGroup(all: readonly Grouped[], mark: MarkGroup): ChargedGroup {
   const shared: ArrayValue[] = []
-  const columns: string[] = []
+  const columns: (string | null)[] = []
   for (const told of columnsOfGroup) {
     const values = all.map(told)
     const [first = null] = values
     const one = values.every((value) => value === first)
     shared.push(one && first !== null ? String(first) : null)
-    columns.push(one ? '' : arrayText(values))
+    columns.push(one ? null : columnText(values))
   }
   const hashes = all.map(({ receipt }) => receipt.hash.slice(hexPrefix)).join('')
   const mac = mark(

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { arrayOf, arrayText, columnsOf } from '../../arrays.ts'
+import { arrayOf, arrayText, columnsOf, listText } from '../../arrays.ts'
 import type { Executor } from '../../prepared.ts'
 import { chargedGroup, groupedReceipt } from './charged-groups.ts'
 import { inOrder, type SettleRow } from './ledger.ts'
@@ -48,6 +48,7 @@ export interface LeasedCall {
 export type LeasedOutcome = 'settled' | 'unknown' | 'again'
 
 const texts = (values: readonly (string | null)[]) => arrayOf('text', values)
+const lists = (values: readonly (string | null)[]) => sql`list_of(${listText(values)}::text)`
 const amounts = (values: readonly bigint[]) => arrayOf('numeric', values)
 const integers = (values: readonly number[]) => sql`${arrayText(values)}::text`
 /** Of ASCII. */
@@ -197,21 +198,22 @@ export async function settleLeased(
   const sent = new Set(ordered.flatMap(({ sentIn }) => [...sentIn]))
   const ids = groupIds(sorted)
   for (const { row, sentIn } of ordered) sentIn.add(ids.get(row.leaseId) ?? row.debit)
+  const nodes = sorted.map(({ node }) => node)
   const answer =
     await db.execute(sql`select place, outcome from leased_charges_write(${number.toString()}::text::bigint,
-    ${texts([...sent])}, ${texts(sums.map(({ leaseId }) => leaseId))}, ${texts(sums.map(({ customer }) => customer))},
+    ${lists([...sent])}, ${lists(sums.map(({ leaseId }) => leaseId))}, ${lists(sums.map(({ customer }) => customer))},
     ${integers(sums.map(({ count }) => count))}::int[], ${amounts(sums.map(({ chargedWei }) => chargedWei))},
     ${amounts(sums.map(({ shareWei }) => shareWei))}, ${amounts(sums.map(({ feeWei }) => feeWei))}, ${ttlMs}::bigint,
-    ${texts(sorted.map(({ id }) => id))}, ${integers(sorted.map(({ reservedAtMs }) => reservedAtMs))}::bigint[],
+    ${lists(sorted.map(({ id }) => id))}, ${integers(sorted.map(({ reservedAtMs }) => reservedAtMs))}::bigint[],
     ${amounts(sorted.map(({ chargedWei }) => chargedWei))}, ${amounts(sorted.map(({ shareWei }) => shareWei))},
     ${amounts(sorted.map(({ feeWei }) => feeWei))},
     ${amounts(sorted.map(({ reservedWei, chargedWei }) => reservedWei - chargedWei))},
-    ${`\\x${ordered.map(({ receipt }) => receipt.hash.slice(2)).join('')}`}::text::bytea, ${texts(sorted.map(({ node }) => node))},
-    ${texts(sorted.map(({ kind }) => kind))}, ${texts(sorted.map(({ reserve }) => reserve))},
-    ${texts(sorted.map(({ debit }) => debit))},
-    ${texts(sorted.map(({ release, reservedWei, chargedWei }) => (reservedWei > chargedWei ? release : null)))},
-    ${texts(sorted.map(({ payout, shareWei }) => (shareWei > 0n ? payout : null)))},
-    ${texts(sorted.map(({ fee, feeWei }) => (feeWei > 0n ? fee : null)))},
+    ${`\\x${ordered.map(({ receipt }) => receipt.hash.slice(2)).join('')}`}::text::bytea, ${lists(nodes.every((node) => node === nodes[0]) ? nodes.slice(0, 1) : nodes)},
+    ${lists(sorted.map(({ kind }) => kind))}, ${lists(sorted.map(({ reserve }) => reserve))},
+    ${lists(sorted.map(({ debit }) => debit))},
+    ${lists(sorted.map(({ release, reservedWei, chargedWei }) => (reservedWei > chargedWei ? release : null)))},
+    ${lists(sorted.map(({ payout, shareWei }) => (shareWei > 0n ? payout : null)))},
+    ${lists(sorted.map(({ fee, feeWei }) => (feeWei > 0n ? fee : null)))},
     ${receiptArguments(
       ordered.map(({ receipt }) => receipt),
       mark,
