@@ -45,13 +45,22 @@ async function failOverOnce(round: number): Promise<object> {
         }
       }),
     )
+    const leased = async () => {
+      const [row] = await postgres.db.execute<{ charges: number }>(
+        sql`select coalesce(sum(rows), 0)::int as charges from charge_groups where reserve_seq is not null`,
+      )
+      return row?.charges ?? 0
+    }
     await waitFor('answers before', () => acknowledged.length > 200, 60_000)
+    await waitFor('charges under a lease', async () => (await leased()) > 0, 60_000)
     const lostMs = performance.now()
     await postgres.failOver()
     const promotedMs = performance.now()
     const before = acknowledged.length
+    const leasedBefore = await leased()
     await waitFor('a paid answer again', () => acknowledged.length > before + 50, 60_000)
     const paidMs = performance.now()
+    await waitFor('charges under a lease again', async () => (await leased()) > leasedBefore, 60_000)
     await waitFor('readiness', async () => (await fetch(`${gateway.url}/readyz`)).status === 200)
     running = false
     await load
@@ -67,6 +76,7 @@ async function failOverOnce(round: number): Promise<object> {
       round,
       before,
       acknowledged: acknowledged.length,
+      leased: await leased(),
       promoted_ms: Math.round(promotedMs - lostMs),
       paid_again_ms: Math.round(paidMs - promotedMs),
     }

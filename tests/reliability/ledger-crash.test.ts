@@ -2,7 +2,6 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Sql } from 'postgres'
 import { Ledger } from '../../src/actors/money/ledger.ts'
 import { openDatabase } from '../../src/db/client.ts'
 import { startEmbedded } from '../../src/db/embedded/embedded.ts'
@@ -11,18 +10,10 @@ import { newId } from '../../src/ids.ts'
 import { createLog } from '../../src/log.ts'
 import { chargeFor, expectBooksBalance, fundedCustomer } from '../support/money/ledger.ts'
 import { testMacs } from '../support/money/receipt-macs.ts'
+import { killServer } from '../support/run/kill-server.ts'
 
 const rounds = 4
 const inFlight = 24
-
-/** The server and all of its processes at once: nothing that waits in memory reaches the disk. */
-async function killServer(sql: Sql): Promise<void> {
-  const [file] = await sql<{ text: string }[]>`select pg_read_file('postmaster.pid') as text`
-  const others = await sql<{ pid: number }[]>`select pid from pg_stat_activity`
-  for (const pid of [Number.parseInt(file?.text ?? '', 10), ...others.map((each) => each.pid)]) {
-    process.kill(pid, 'SIGKILL')
-  }
-}
 
 test('§13: kill -9 of the database between reserve and charge: all work is charged once, the books balance', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ledger-crash-'))
