@@ -13,6 +13,20 @@ const [promptPrice, completionPrice] = [1, 2].map(
 )
 const wellFormed = `r.price ~ '^[0-9]{1,78}:[0-9]{1,78}[.]'`
 
+/** What belongs to one billed receipt, put together by its hash as in `proof.ts`, and `r` for the texts above. */
+const charged = `(
+  select receipt_hash, max(model_id) as model_id, max(price) as price, max(prompt_tokens) as prompt_tokens,
+    max(completion_tokens) as completion_tokens, max(issued_at) as issued_at, min(debit) as debit_min, max(debit) as debit_max,
+    max(quote) as quote, max(quoted_at) as quoted_at
+  from (
+    select receipt_hash, model_id, price, prompt_tokens, completion_tokens, issued_at, true as billed, null::numeric as debit,
+        null::numeric as quote, null::timestamptz as quoted_at from receipts where billed
+      union all select receipt_hash, null, null, null, null, null, null, amount_wei, null, null from ledger_entries
+        where kind = ${kindText('debit')}
+      union all select receipt_hash, null, null, null, null, null, null, null, amount_wei, created_at from charge_quotes) m
+  group by receipt_hash having bool_or(billed)) r`
+const fromPrice = `least(r.prompt_tokens * ${promptPrice} + r.completion_tokens * ${completionPrice}, r.quote)`
+
 /**
  * Statements about what was billed with a price (§36). In force was what an event of the catalogue's entry said; one without prices is
  * of a version before and explains all, and after a purge nothing is said of what was quoted before the first
@@ -20,11 +34,8 @@ const wellFormed = `r.price ~ '^[0-9]{1,78}:[0-9]{1,78}[.]'`
  */
 export const priceRules = {
   'every debit is what its price makes of its tokens': `
-    select r.receipt_hash as subject from receipts r
-      join ledger_entries l on l.kind = ${kindText('debit')} and l.receipt_hash = r.receipt_hash
-      left join charge_quotes v on v.receipt_hash = r.receipt_hash
-    where r.billed and case when ${wellFormed}
-      then l.amount_wei <> least(r.prompt_tokens * ${promptPrice} + r.completion_tokens * ${completionPrice}, v.amount_wei)
+    select r.receipt_hash as subject from ${charged}
+    where r.debit_max is not null and case when ${wellFormed} then r.debit_max <> ${fromPrice} or r.debit_min <> ${fromPrice}
       else r.issued_at is not null end`,
   'every price is the one of the catalogue when the work was quoted': `
     with events as (
@@ -32,13 +43,12 @@ export const priceRules = {
         lead(created_at) over (partition by target_id order by created_at, event_id) as until
       from admin_approval_events where target_type = 'model' and target_id is not null),
     since as (select model, min(created_at) as at from events group by model)
-    select r.receipt_hash as subject from receipts r
-      join charge_quotes v on v.receipt_hash = r.receipt_hash
+    select r.receipt_hash as subject from ${charged}
       left join since s on s.model = r.model_id
-    where r.billed and ${wellFormed}
-      and (not exists (select 1 from audit_purge_runs p where ${wasPurged}) or v.created_at > s.at + ${quotedWithin})
+    where r.quoted_at is not null and ${wellFormed}
+      and (not exists (select 1 from audit_purge_runs p where ${wasPurged}) or r.quoted_at > s.at + ${quotedWithin})
       and not exists (select 1 from events e where e.model = r.model_id
-        and e.created_at <= v.created_at + ${quotedWithin} and (e.until is null or e.until > v.created_at - ${quotedWithin})
+        and e.created_at <= r.quoted_at + ${quotedWithin} and (e.until is null or e.until > r.quoted_at - ${quotedWithin})
         and (e.prices is null or (e.prices->>0)::numeric = ${promptPrice} and (e.prices->>1)::numeric = ${completionPrice}))`,
 } as const
 

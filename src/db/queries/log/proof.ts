@@ -27,6 +27,18 @@ const faultsMax = 100
 
 const [debit, refund] = [kindText('debit'), kindText('refund')]
 
+/**
+ * What belongs to one receipt, put together by its hash and not by joins: of what stands in groups the planner knows so little that it compares
+ * each with each.
+ */
+const payoutsAndReceipts = `(
+  select receipt_hash, entry_id, node_id as paid_node, settlement_status = 'void' as void, held, null as node, null::boolean as receipt_held
+    from payouts
+  union all select receipt_hash, null, null, null, null, node_id, status = 'held' from receipts where billed) m`
+const debitsAndReceipts = `(
+  select receipt_hash, entry_id, customer_id as payer, null as owner from ledger_entries where kind = ${debit}
+  union all select receipt_hash, null, null, customer_id from receipts where billed) m`
+
 /** Statements that name the rows that break a rule; each is one look at everything. */
 const general = {
   'every receipt in the log is there': `
@@ -44,8 +56,8 @@ const general = {
   'every receipt is there once': `
     select receipt_hash as subject from receipts group by receipt_hash having count(*) > 1`,
   'every payout is for the node of its receipt': `
-    select p.entry_id as subject from payouts p join receipts r on r.billed and r.receipt_hash = p.receipt_hash
-    where p.node_id <> r.node_id`,
+    select max(m.entry_id) as subject from ${payoutsAndReceipts} group by m.receipt_hash
+    having min(m.paid_node) <> max(m.node) or max(m.paid_node) <> max(m.node)`,
   'every payee is the one of its earning': `
     select p.entry_id as subject from payouts p where p.earned_payee is not null and p.payee is distinct from p.earned_payee`,
   // A charge that was under way when the node stated another one has the one before: at most a minute.
@@ -60,8 +72,9 @@ const general = {
         or p.created_at - interval '1 minute' > (select min(s.created_at) from payee_statements s where s.node_id = p.node_id)))`,
   // A rejected one keeps its mark, and is not paid.
   'every payout is on hold as its receipt is': `
-    select p.entry_id as subject from payouts p join receipts r on r.billed and r.receipt_hash = p.receipt_hash
-    where p.settlement_status <> 'void' and p.held <> (r.status = 'held')`,
+    select max(m.entry_id) as subject from ${payoutsAndReceipts} group by m.receipt_hash
+    having bool_or(m.held) filter (where not m.void) <> bool_or(m.receipt_held)
+      or bool_and(m.held) filter (where not m.void) <> bool_or(m.receipt_held)`,
   'every payout on hold was so when it was earned': `
     select p.entry_id as subject from payouts p where p.held and not p.earned_held`,
   // The mark says when it was issued. While the database is away its writer waits.
@@ -99,12 +112,11 @@ const general = {
 /** Of the rules that kinds of entries have as their own. */
 const ofKinds: Readonly<Record<OwnRule, string>> = {
   'every debit has its billed receipt': `
-    select l.entry_id as subject from ledger_entries l left join receipts r on r.billed and r.receipt_hash = l.receipt_hash
-    where l.kind = ${debit} and (r.receipt_hash is null or r.customer_id <> l.customer_id)`,
+    select max(m.entry_id) as subject from ${debitsAndReceipts} group by m.receipt_hash
+    having max(m.entry_id) is not null and (max(m.owner) is null or min(m.payer) <> max(m.owner) or max(m.payer) <> min(m.owner))`,
   'every billed receipt has its debit': `
-    select r.receipt_hash as subject from receipts r
-    where r.billed and not exists (select 1 from ledger_entries l where l.kind = ${debit} and l.receipt_hash = r.receipt_hash)`,
-  // By sums and not by joins: of entries in groups the planner knows too little to join them well.
+    select m.receipt_hash as subject from ${debitsAndReceipts} group by m.receipt_hash
+    having max(m.owner) is not null and max(m.entry_id) is null`,
   'every debit is its payout, its fee and its refund': `
     select max(m.entry_id) as subject from (
       select receipt_hash, entry_id, amount_wei as debit, 0 as parts, null::numeric as gross from ledger_entries where kind = ${debit}

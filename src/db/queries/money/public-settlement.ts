@@ -51,7 +51,14 @@ const hashesAtOnce = 10_000
 
 /** Of accepted, unbatched, billed receipts, in their order. Needs a transaction. */
 export async function pendingReceiptHashes(tx: Database): Promise<readonly string[]> {
-  const query = sql`select receipt_hash as hash from receipts where billed and status = 'accepted' order by receipt_hash collate "C"`
+  const query = sql`
+    select hash from (
+      select receipt_hash as hash from receipt_rows where billed and status = 'accepted'
+      union all
+      select x.hash from receipt_groups g, lateral (select g.hashes || ''::bytea as hashes offset 0) h, generate_series(1, g.rows) as n,
+          lateral (select '0x' || encode(substring(h.hashes from 32 * n - 31 for 32), 'hex') as hash) x
+        where g.billed and not exists (select 1 from payout_rows p where p.batch_id is not null and p.receipt_hash = x.hash)
+    ) accepted order by hash collate "C"`
   const hashes: string[] = []
   for await (const rows of inPieces<{ hash: string }>(tx, query, hashesAtOnce)) {
     for (const { hash } of rows) hashes.push(hash)
