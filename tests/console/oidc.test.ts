@@ -12,6 +12,9 @@ const people = {
   eve: { email: 'eve@example.test', groups: ['sales'] },
 }
 
+/** A name of this computer that is not the gateway's own. */
+const otherName = 'penstock.test'
+
 describe.skipIf(!hasBrowser)('signing in by OpenID Connect', () => {
   let provider: TestProvider
   let gateway: TestGateway
@@ -30,7 +33,7 @@ describe.skipIf(!hasBrowser)('signing in by OpenID Connect', () => {
         SVC_OIDC_LABEL: 'Example Login',
       },
     })
-    browser = await launchBrowser()
+    browser = await launchBrowser([otherName])
   }, testLimitMs)
   afterAll(async () => {
     await browser.close()
@@ -66,6 +69,26 @@ describe.skipIf(!hasBrowser)('signing in by OpenID Connect', () => {
       await gateway.admin('DELETE', `/v1/admin/sessions/${own?.session_id}`)
       await page.getByText('Your session has ended. Sign in again.').waitFor()
       expect(await page.getByRole('navigation').count()).toBe(0)
+      await console.close()
+    },
+    testLimitMs,
+  )
+
+  test(
+    'a person who opened the page by another name of the computer is led to the gateway’s own address, and signs in there',
+    async () => {
+      const { port } = new URL(gateway.url)
+      const console = await openConsole(browser, `http://${otherName}:${port}`)
+      const { page } = console
+      const led = page.waitForRequest((request) => request.url().startsWith(`${gateway.url}/v1/console/oidc/begin`))
+      await signIn(page, 'ada')
+      // The page of the own address begins anew by itself, with a secret of its own.
+      expect(new URL((await led).url()).searchParams.has('here')).toBe(true)
+      await page.getByText('ada@example.test · operator').waitFor()
+      expect(new URL(page.url()).origin).toBe(gateway.url)
+      const left = await page.evaluate<string>('JSON.stringify([location.href, document.cookie, localStorage])')
+      expect(left).not.toMatch(/code=|state=|sign-in|svc_/)
+      expect(await console.violations()).toEqual([])
       await console.close()
     },
     testLimitMs,

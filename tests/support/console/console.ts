@@ -11,12 +11,15 @@ export const pictures = process.env.PENSTOCK_PICTURES === '1'
 const pictureFolder = resolve(import.meta.dir, '../../..', 'docs', 'images')
 const axe = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 
-/** A browser that finds no host but the gateway's: nothing may depend on another. */
-export const launchBrowser = (): Promise<Browser> =>
+/** A browser that finds no host but the gateway's, which has `names` as well: nothing may depend on another. */
+export const launchBrowser = (names: readonly string[] = []): Promise<Browser> =>
   chromium.launch({
     executablePath: chromiumPath,
     timeout: waitLimitMs,
-    args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
+    args: [
+      '--no-sandbox',
+      `--host-resolver-rules=${names.map((name) => `MAP ${name} 127.0.0.1, `).join('')}MAP * ~NOTFOUND, EXCLUDE 127.0.0.1`,
+    ],
   })
 
 export interface ConsolePage extends LookedAtPage {
