@@ -44,13 +44,17 @@ const down = (ms: number, step: number) => Math.floor(ms / step) * step
 const up = (ms: number, step: number) => Math.ceil(ms / step) * step
 const nowhere: Span = { fromMs: 0, toMs: 0 }
 
-/** Whole days where they are summed up, hours where those are, rows behind them; rows alone where steps are minutes. */
+/** Of one model on one node there are no sums. */
+const isSummed = ({ nodeId, model }: TrafficOf, stepMs: number) =>
+  stepMs !== minuteMs && (nodeId === null || model === null)
+
+/** Whole days where they are summed up, hours where those are, rows behind them; rows alone where nothing is `summed` up. */
 function sourcesOf(
   { fromMs, toMs }: Span,
-  stepMs: number,
+  summed: boolean,
   until: { readonly hoursMs: number; readonly daysMs: number },
 ): TrafficSources {
-  if (stepMs === minuteMs) return { days: nowhere, hours: [], rows: { fromMs, toMs } }
+  if (!summed) return { days: nowhere, hours: [], rows: { fromMs, toMs } }
   const hoursEndMs = Math.max(fromMs, Math.min(toMs, until.hoursMs))
   const days = { fromMs: up(fromMs, dayMs), toMs: Math.min(down(toMs, dayMs), until.daysMs) }
   const hours =
@@ -98,7 +102,10 @@ export async function readTraffic(db: Database, asked: Span, of: TrafficOf): Pro
     { fromMs, toMs },
     { fromMs: beforeMs, toMs: fromMs },
   ] as const
-  const [sources, sourcesBefore] = [sourcesOf(ranges[0], stepMs, until), sourcesOf(ranges[1], stepMs, until)]
+  const [sources, sourcesBefore] = [
+    sourcesOf(ranges[0], isSummed(of, stepMs), until),
+    sourcesOf(ranges[1], isSummed(of, stepMs), until),
+  ]
   const stepped = (from: TrafficSources, range: Span) => (stepMs === dayMs ? from : hourly(from, range))
   const [now, before, points, ...unread] = await Promise.all([
     trafficByName(db, sources, of),
@@ -122,7 +129,7 @@ export interface FirstTokens extends Span {
 /** How soon first tokens came in a range, by the steps of `readTraffic`. */
 export async function readFirstTokens(db: Database, asked: Span, of: TrafficOf): Promise<FirstTokens> {
   const { stepMs, ...range } = spanOf(asked)
-  const sources = sourcesOf(range, stepMs, await requestSumsUntil(db, down(range.fromMs, hourMs)))
+  const sources = sourcesOf(range, isSummed(of, stepMs), await requestSumsUntil(db, down(range.fromMs, hourMs)))
   const [steps, unread] = await Promise.all([
     firstTokensBySteps(db, [stepMs === dayMs ? sources : hourly(sources, range)], of, stepMs / 1_000),
     unreadPart(db, sources.rows, of),
