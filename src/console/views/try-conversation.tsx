@@ -1,14 +1,18 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Alert, Empty } from '../parts/states.tsx'
 import { type Refusal, refusalFrom } from '../state/api.ts'
-import { type Answered, askChat, conversation, type Message } from '../state/conversation.ts'
+import { type Answered, askChat, conversation, type Message, type Picture } from '../state/conversation.ts'
 import { token } from '../state/session.ts'
+import { Others, useOthers } from './try-beside.tsx'
 import { Trace } from './try-trace.tsx'
 
 interface Question {
   readonly apiKey: string
   readonly model: string
   readonly mixture: object | null
+  readonly fields: object
+  /** Models that get the same question at the same time. */
+  readonly beside: readonly string[]
   /** A fingerprint; empty: in the clear. */
   readonly seal: string
 }
@@ -22,13 +26,12 @@ interface Turn {
 
 const idle: Turn = { running: null, failure: null, answered: null }
 /** One question at a time; leaving the page or stopping ends it at the gateway, too. */
-function useChat({ apiKey, model, mixture, seal }: Question) {
+function useChat({ apiKey, model, mixture, fields, seal }: Question) {
   const [turn, setTurn] = useState<Turn>(idle)
   const stopping = useRef<AbortController | null>(null)
   const stop = () => stopping.current?.abort()
   useEffect(() => stop, [])
-  const ask = async (content: string) => {
-    const messages: readonly Message[] = [...conversation.value, { role: 'user', content }]
+  const ask = async (messages: readonly Message[]) => {
     const stopper = new AbortController()
     const { signal } = stopper
     stopping.current = stopper
@@ -39,7 +42,7 @@ function useChat({ apiKey, model, mixture, seal }: Question) {
       text += piece
       setTurn({ ...idle, running: text })
     }
-    const end = await askChat({ key: apiKey, model, messages, mixture, seal, signal }, more).then(
+    const end = await askChat({ key: apiKey, model, messages, mixture, fields, seal, signal }, more).then(
       (answered) => ({ ...idle, answered }),
       (error: unknown) => (signal.aborted ? idle : { ...idle, failure: refusalFrom(error) }),
     )
@@ -56,12 +59,33 @@ function useChat({ apiKey, model, mixture, seal }: Question) {
 
 export function Conversation(question: Question) {
   const { running, failure, answered, ask, stop, clear } = useChat(question)
+  const beside = useOthers(question.beside)
+  const { apiKey: key, fields, seal } = question
+  const askAll = (content: string, picture: Picture | null) => {
+    const own: Message = { role: 'user', content, ...(picture === null ? {} : { picture }) }
+    const messages = [...conversation.value, own]
+    void beside.ask({ key, messages, fields, seal })
+    void ask(messages)
+  }
   const able = question.apiKey !== '' && question.model !== ''
   return (
     <section class="conversation" aria-label="Conversation">
       <Messages running={running} failure={failure} />
       {answered !== null && <Trace answered={answered} />}
-      <Compose able={able} busy={running !== null} ask={ask} stop={stop} clear={clear} />
+      {beside.others.length > 0 && <Others others={beside.others} />}
+      <Compose
+        able={able}
+        busy={running !== null}
+        ask={askAll}
+        stop={() => {
+          stop()
+          beside.stop()
+        }}
+        clear={() => {
+          clear()
+          beside.clear()
+        }}
+      />
     </section>
   )
 }
@@ -75,10 +99,11 @@ function Messages({ running, failure }: Pick<Turn, 'running' | 'failure'>) {
       {messages.length === 0 && running === null && (
         <Empty title="No message yet">Enter a key, choose a model and write a message below.</Empty>
       )}
-      {messages.map(({ role, content }, at) => (
+      {messages.map(({ role, content, picture }, at) => (
         <p key={at} class={`message ${role}`}>
           <span class="visually-hidden">{role === 'user' ? 'You: ' : 'Answer: '}</span>
           {content}
+          {picture !== undefined && <span class="muted"> With the picture {picture.name}.</span>}
         </p>
       ))}
       {running !== null && (
@@ -94,22 +119,42 @@ function Messages({ running, failure }: Pick<Turn, 'running' | 'failure'>) {
   )
 }
 
+/** In base64 it stays below what a request may have by default. */
+const pictureBytesMax = 4 * 2 ** 20
+
+const pictureOf = (file: File): Promise<Picture> =>
+  new Promise((resolve, reject) => {
+    const reader = new FileReader()
+    reader.onload = () => resolve({ name: file.name, dataUrl: String(reader.result) })
+    reader.onerror = () => reject(reader.error ?? new Error('The file cannot be read'))
+    reader.readAsDataURL(file)
+  })
+
 interface ComposeProps {
   readonly able: boolean
   readonly busy: boolean
-  readonly ask: (content: string) => void
+  readonly ask: (content: string, picture: Picture | null) => void
   readonly stop: () => void
   readonly clear: () => void
 }
 
 function Compose({ able, busy, ask, stop, clear }: ComposeProps) {
   const [draft, setDraft] = useState('')
+  const [picture, setPicture] = useState<Picture | null>(null)
+  const [tooLarge, setTooLarge] = useState(false)
+  const attach = async (input: HTMLInputElement) => {
+    const file = input.files?.[0]
+    setTooLarge(file !== undefined && file.size > pictureBytesMax)
+    setPicture(file === undefined || file.size > pictureBytesMax ? null : await pictureOf(file))
+    input.value = ''
+  }
   const ready = able && !busy && draft.trim() !== ''
   const send = (event: Event) => {
     event.preventDefault()
     if (!ready) return
-    ask(draft.trim())
+    ask(draft.trim(), picture)
     setDraft('')
+    setPicture(null)
   }
   return (
     <form class="compose" onSubmit={send}>
@@ -135,6 +180,16 @@ function Compose({ able, busy, ask, stop, clear }: ComposeProps) {
           Send
         </button>
       )}
+      <label class="quiet attach">
+        {picture === null ? 'Add a picture' : picture.name}
+        <input
+          type="file"
+          class="visually-hidden"
+          accept="image/png,image/jpeg,image/webp,image/gif"
+          onChange={(event) => void attach(event.currentTarget)}
+        />
+      </label>
+      {tooLarge && <Alert>A picture may have at most {pictureBytesMax / 2 ** 20} MiB.</Alert>}
       <button type="button" class="quiet" disabled={busy || conversation.value.length === 0} onClick={clear}>
         Clear
       </button>

@@ -3,11 +3,13 @@ import type { Model } from '../../protocol/wire/inference/models.ts'
 import { Choice } from '../parts/choice.tsx'
 import { whyOf } from '../state/api.ts'
 import { gatewayKey, modelsFor, sealedFor } from '../state/conversation.ts'
-import { placeOf } from '../state/place.ts'
 import { fingerprintPattern } from '../state/sealed-chat.ts'
+import { besideMax } from './try-beside.tsx'
 import { Connect } from './try-connect.tsx'
 import { Conversation } from './try-conversation.tsx'
-import { MixtureForm, type MixtureSetting, mixtureOf, noMixture } from './try-mixture.tsx'
+import { type Fields, FieldsSetting } from './try-fields.tsx'
+import { MixtureForm, ModelChecks, mixtureOf } from './try-mixture.tsx'
+import { addressWith, type Shared, sharedIn } from './try-settings.ts'
 
 const keyPauseMs = 400
 
@@ -87,11 +89,19 @@ export function TryIt() {
   const models = idsOf(usable)
   // A mixture never leaves the own nodes.
   const own = idsOf(usable.filter(({ svc }) => svc.own))
-  const [chosen, setChosen] = useState(placeOf(location.hash).query.get('model') ?? '')
-  const [mixture, setMixture] = useState<MixtureSetting>(noMixture)
+  const [shared, setShared] = useState(() => sharedIn(location.hash))
+  const { model: chosen, beside, mixture } = shared
+  const share = (more: Partial<Shared>) => {
+    const next = { ...shared, ...more }
+    setShared(next)
+    // Another person who opens the address finds the same settings, without a key and without a text.
+    history.replaceState(null, '', addressWith(next))
+  }
+  const [fields, setFields] = useState<Fields>({ text: '', value: {}, wrong: false })
   const model = models.includes(chosen) ? chosen : (models[0] ?? '')
   const seal = sealedFor.value.trim()
   const isSealed = seal !== ''
+  const others = beside.filter((each) => models.includes(each) && each !== model).slice(0, besideMax)
   const cost = costOf(usable.find(({ id }) => id === model))
   return (
     <>
@@ -114,15 +124,38 @@ export function TryIt() {
             {why ?? 'A customer’s key. Your requests count on its account. The page does not keep the key.'}
           </p>
           <label for="model">Model</label>
-          <Choice id="model" value={model} options={models} none="none for this key yet" choose={setChosen} />
+          <Choice
+            id="model"
+            value={model}
+            options={models}
+            none="none for this key yet"
+            choose={(next) => share({ model: next })}
+          />
           {cost !== null && <p class="hint">{cost}</p>}
+          {!isSealed && models.length > 1 && (
+            <ModelChecks
+              title={`Ask beside it, at most ${besideMax}`}
+              find="Find models to ask beside it"
+              models={models.filter((each) => each !== model)}
+              chosen={others}
+              choose={(next) => share({ beside: next })}
+              most={besideMax}
+            />
+          )}
           <SealSetting />
-          {!isSealed && <MixtureForm models={own} setting={mixture} change={setMixture} />}
+          {!isSealed && <MixtureForm models={own} setting={mixture} change={(next) => share({ mixture: next })} />}
+          <FieldsSetting fields={fields} change={setFields} />
+          <p class="hint">
+            The address of this page holds the models and the mixture, so you can send it to a colleague. It holds no
+            key and no text.
+          </p>
         </form>
         <Conversation
           apiKey={gatewayKey.value.trim()}
-          model={isSealed && !fingerprintPattern.test(seal) ? '' : model}
+          model={(isSealed && !fingerprintPattern.test(seal)) || fields.wrong ? '' : model}
           mixture={isSealed ? null : mixtureOf(mixture, own)}
+          fields={fields.value}
+          beside={isSealed ? [] : others}
           seal={seal}
         />
       </div>

@@ -40,14 +40,48 @@ interface MixtureFormProps {
   readonly change: (next: MixtureSetting) => void
 }
 
-export function MixtureForm({ models, setting, change }: MixtureFormProps) {
+interface ChecksProps {
+  readonly title: string
+  readonly find: string
+  readonly models: readonly string[]
+  readonly chosen: readonly string[]
+  readonly choose: (chosen: readonly string[]) => void
+  /** As many as may be chosen. */
+  readonly most?: number
+}
+
+/** Several models, by a box each. */
+export function ModelChecks({ title, find, models, chosen, choose, most = Number.POSITIVE_INFINITY }: ChecksProps) {
   const [sought, seek] = useState('')
-  const experts = expertsOf(setting, models)
   // Those that are chosen stay in sight, whatever is sought.
-  const found = models.filter((model) => !experts.includes(model) && fits(model, sought))
-  const listed = models.length <= expertsShownMax ? models : [...experts, ...found].slice(0, expertsShownMax)
-  const toggle = (model: string, on: boolean) =>
-    change({ ...setting, experts: on ? [...experts, model] : experts.filter((each) => each !== model) })
+  const found = models.filter((model) => !chosen.includes(model) && fits(model, sought))
+  const listed = models.length <= expertsShownMax ? models : [...chosen, ...found].slice(0, expertsShownMax)
+  return (
+    <fieldset>
+      <legend>{title}</legend>
+      {models.length === 0 && <p class="hint">The models that the key may use appear here.</p>}
+      {models.length > expertsShownMax && (
+        <input type="search" aria-label={find} value={sought} onInput={(event) => seek(event.currentTarget.value)} />
+      )}
+      {listed.map((model) => (
+        <label key={model} class="check">
+          <input
+            type="checkbox"
+            checked={chosen.includes(model)}
+            disabled={chosen.length >= most && !chosen.includes(model)}
+            onChange={(event) =>
+              choose(event.currentTarget.checked ? [...chosen, model] : chosen.filter((each) => each !== model))
+            }
+          />
+          {model}
+        </label>
+      ))}
+    </fieldset>
+  )
+}
+
+export function MixtureForm({ models, setting, change }: MixtureFormProps) {
+  const experts = expertsOf(setting, models)
   return (
     <>
       <label class="check">
@@ -70,28 +104,13 @@ export function MixtureForm({ models, setting, change }: MixtureFormProps) {
               <option key={strategy}>{strategy}</option>
             ))}
           </select>
-          <fieldset>
-            <legend>Experts</legend>
-            {models.length === 0 && <p class="hint">The models that the key may use appear here.</p>}
-            {models.length > expertsShownMax && (
-              <input
-                type="search"
-                aria-label="Find experts"
-                value={sought}
-                onInput={(event) => seek(event.currentTarget.value)}
-              />
-            )}
-            {listed.map((model) => (
-              <label key={model} class="check">
-                <input
-                  type="checkbox"
-                  checked={experts.includes(model)}
-                  onChange={(event) => toggle(model, event.currentTarget.checked)}
-                />
-                {model}
-              </label>
-            ))}
-          </fieldset>
+          <ModelChecks
+            title="Experts"
+            find="Find experts"
+            models={models}
+            chosen={experts}
+            choose={(chosen) => change({ ...setting, experts: chosen })}
+          />
           {aggregates(setting.strategy) && (
             <>
               <label for="aggregator">Aggregator</label>

@@ -1,17 +1,19 @@
 import type { Explanation } from '../../protocol/wire/admin/explanation.ts'
-import { duration } from '../parts/format.ts'
+import type { RequestStory } from '../../protocol/wire/admin/requests.ts'
+import { amount, count, duration, nothing } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { Id, Pill } from '../parts/small.tsx'
 import { Part } from '../parts/states.tsx'
+import { amountText } from '../parts/wei.tsx'
 import type { Answered } from '../state/conversation.ts'
 import { useLoad } from '../state/load.ts'
 
 /** What became of one request: how long, by whom, why there. */
-export function Trace({ answered }: { answered: Answered }) {
+export function Trace({ answered, label = 'Trace of the answer' }: { answered: Answered; label?: string }) {
   const { metadata, requestId } = answered
   const mixture = metadata?.mixture
   return (
-    <section class="trace" aria-label="Trace of the answer">
+    <section class="trace" aria-label={label}>
       <dl class="facts">
         {requestId !== null && (
           <div>
@@ -32,6 +34,7 @@ export function Trace({ answered }: { answered: Answered }) {
               <dt>Whole</dt>
               <dd>{duration(metadata.latency_ms)}</dd>
             </div>
+            {requestId !== null && <Measured requestId={requestId} />}
             <div>
               <dt>Runtime</dt>
               <dd>{metadata.runtime_kind}</dd>
@@ -80,6 +83,30 @@ export function Trace({ answered }: { answered: Answered }) {
       )}
       {requestId !== null && <Why requestId={requestId} />}
     </section>
+  )
+}
+
+/** As its record has it, which is written when the answer is over. */
+function Measured({ requestId }: { requestId: string }) {
+  const [loaded] = useLoad<RequestStory>(`/v1/admin/requests/${requestId}`)
+  if (loaded.kind !== 'ready') return null
+  const { completion_tokens: tokens, duration_ms: whole, ttft_ms: first, cost_wei: cost } = loaded.data.request
+  const seconds = first === null ? 0 : (whole - first) / 1_000
+  return (
+    <>
+      <div>
+        <dt>Rate</dt>
+        <dd>{seconds > 0 && tokens !== null && tokens > 1 ? `${amount((tokens - 1) / seconds)} tok/s` : nothing}</dd>
+      </div>
+      <div>
+        <dt>Tokens out</dt>
+        <dd>{tokens === null ? nothing : count(tokens)}</dd>
+      </div>
+      <div>
+        <dt>Cost</dt>
+        <dd>{cost === null || cost === '0' ? 'free' : amountText(cost)}</dd>
+      </div>
+    </>
   )
 }
 
