@@ -3,10 +3,8 @@ import { sumRequests } from '../../src/actors/requests/request-traffic.ts'
 import { keepRequestRecords } from '../../src/db/queries/requests/request-records.ts'
 import { dayMs } from '../../src/time.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
-import { insertRequests } from '../support/pools/request-rows.ts'
+import { days, insertMillion, rows } from '../support/pools/million-requests.ts'
 
-const rows = 1_000_000
-const days = 7
 const asks = 60
 /** What a list may take at its 95th percentile, a day to be dropped, ms; and what a table of all rows may add to memory. */
 const listP95Ms = 100
@@ -20,22 +18,7 @@ let gateway: TestGateway
 const now = Date.now()
 beforeAll(async () => {
   gateway = await startTestGateway()
-  const { db, sql } = gateway.database
-  await keepRequestRecords(db, new Date(now - days * dayMs), new Date(now), new Date(0))
-  await sql`set statement_timeout = 0`
-  // 20 models on 10 nodes: model 7 never on node 3, whose requests all ended yesterday; one status 418, long ago.
-  await insertRequests(
-    sql,
-    `select 'req_' || lpad(i::text, 26, '0'), to_timestamp(${now / 1_000}) - interval '${days} days' + i * (interval '${days} days' / ${rows}),
-      'cus_' || i % 50, 'key_' || i % 80, 'chat', true, 'model-' || i % 20,
-      case when i > ${rows} * 0.8 and i % 10 = 3 then 'node_0' else 'node_' || i % 10 end, 1, 0, null, 2,
-      (i * 7919::bigint % 4000)::int, 4000, 100, 200, null,
-      case when i = 5 then 418 when i % 100 = 1 then 429 when i % 1000 = 2 then 502 else 200 end,
-      case when i = 5 then 'teapot' when i % 100 = 1 then 'rate_limited' when i % 1000 = 2 then 'upstream_error' end,
-      null, '0x' || repeat('ab', 32), null
-    from generate_series(1, ${rows}) i`,
-  )
-  await sql.unsafe('analyze request_groups')
+  await insertMillion(gateway.database, now)
 }, 600_000)
 afterAll(() => gateway.stop())
 
