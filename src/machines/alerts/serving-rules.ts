@@ -40,7 +40,7 @@ export const servingRules = [
     severity: 'warning',
     condition: { of: max(newest(`${metricPrefix}nodes`, ['state', '=~', 'stale|offline']), 'state'), is: '>', than: 0 },
     forMs: 10 * minuteMs,
-    summary: '{value} nodes are {state}',
+    summary: 'Nodes {state}: {value}',
     when: 'Nodes are stale or offline for 10 min',
     mends: 'The node and its network; drain or revoke it when it stays away',
   }),

@@ -43,7 +43,7 @@ export const alertCases: readonly AlertCase[] = [
     fires: {
       PenstockDown: { 0: [], 1: [], 2: ['a does not answer'] },
       PenstockNoReadyNode: { 1: [], 2: ['No node takes work'] },
-      PenstockNodesAway: { 9: [], 10: ['2 nodes are offline'] },
+      PenstockNodesAway: { 9: [], 10: ['Nodes offline: 2'] },
       PenstockErrors: { 5: [], 6: ['14.29% of the inference requests end with a 5xx'] },
       PenstockNodeCallsFail: {
         10: [],

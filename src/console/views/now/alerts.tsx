@@ -62,7 +62,7 @@ export function Alerts() {
             )}
             <p class="muted">
               {count(rules.length - unseen.length)} of {count(rules.length)} rules are evaluated here
-              {firing.length === 0 && ', and none of them finds anything wrong'}.
+              {alerts.length === 0 && ', and none of them finds anything wrong'}.
               {silent > 0 && ` ${count(silent)} processes of the gateway did not say what they have counted.`}
               {leftOut > 0 && ` ${count(leftOut)} series of metrics are too many to look at.`}
             </p>
