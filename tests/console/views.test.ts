@@ -104,6 +104,11 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       await good(console, 'pool', colorScheme)
       await picture('pool')
 
+      await page.getByRole('navigation', { name: 'Form' }).getByRole('link', { name: 'Map', exact: true }).click()
+      await page.locator('.pool-map .tile').first().waitFor()
+      await good(console, 'pool-map', colorScheme)
+      await picture('pool-map')
+
       await console.show('Now')
       await page.getByRole('listitem').filter({ hasText: 'model_not_found' }).waitFor()
       await page.getByText('nodes cannot answer').waitFor()
