@@ -6,6 +6,7 @@ import type { Explanation } from '../../src/protocol/wire/admin/explanation.ts'
 import type { MachineCounts, TransitionList } from '../../src/protocol/wire/admin/inspect.ts'
 import type { MemoryPlanList } from '../../src/protocol/wire/admin/memory-plan.ts'
 import type { AdminRequestList, RequestStory } from '../../src/protocol/wire/admin/requests.ts'
+import type { AlertList } from '../../src/protocol/wire/alerts/alert-list.ts'
 import { type TestCustomer, waitFor } from '../support/gateways/gateway.ts'
 import { seriesOf } from '../support/gateways/metric.ts'
 import { fresh, type ProcessGateway, startProcesses } from '../support/gateways/processes.ts'
@@ -314,4 +315,19 @@ describe('§33: whichever process is asked answers for all', () => {
     const refused = await look('/v1/peer/own/metrics')
     expect(refused.status).toBe(404)
   })
+})
+
+test('§18, §33: every process evaluates the alerts over what all of them have counted', async () => {
+  const inAll = (what: string, isThere: boolean) =>
+    waitFor(what, async () => {
+      const seen = await lookMany<AlertList>('/v1/admin/alerts')
+      return seen.every(
+        ({ alerts, evaluated_at: at, silent_processes: silent }) =>
+          at !== null && silent === 0 && alerts.some(({ alert }) => alert === 'PenstockNoReadyNode') === isThere,
+      )
+    })
+  await inAll('all to see that the node takes work', false)
+  await several.gateway.admin('POST', `/v1/admin/nodes/${nodeId}/drain`, { reason: 'test' })
+  await inAll('all to see that no node takes work', true)
+  await several.gateway.admin('POST', `/v1/admin/nodes/${nodeId}/resume`, { reason: 'test' })
 })
