@@ -40,7 +40,7 @@ export interface RuntimeModel {
    * ask.
    */
   readonly cacheTokens?: number | null
-  /** What is in its server's cache now, by the server's events. Absent: nobody hears any, or some were lost. */
+  /** What is in its server's cache now, by the server's events. Absent: not listened to, or some were lost. */
   readonly cacheHeld?: CacheHeld
   /** Unix ms since when it is being loaded. Absent or null: it is not, or the server does not say. */
   readonly loadingSinceMs?: number | null
