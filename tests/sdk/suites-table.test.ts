@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { agentPrograms } from '../support/clients/agent-programs.ts'
 import { compiledSuites } from '../support/clients/compiled-suites.ts'
 import { langchain } from '../support/clients/javascript-suites.ts'
+import { openWebUi } from '../support/clients/open-webui.ts'
 import { pythonSuites } from '../support/clients/python-suites.ts'
 import { goEhbp, pythonEhbp, throughDoor } from '../support/clients/sealed-suites.ts'
 import type { Suite } from '../support/clients/suites.ts'
@@ -17,6 +18,7 @@ const suites: readonly Suite[] = [
   ...compiledSuites,
   langchain,
   ...pythonSuites,
+  openWebUi,
   ...agentPrograms,
   goEhbp,
   pythonEhbp,
