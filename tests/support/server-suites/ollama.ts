@@ -44,7 +44,7 @@ const text = (name: string, body: Body, look: (answered: Answered) => unknown, r
   single('chat', name, ['/v1/completions', { prompt: 'Hello', max_tokens: 4, ...body }], look, rest)
 const sampled = { temperature: 0.8, stop: ['\n', 'stop'], suffix: 'suffix' }
 const streamed = ({ status, events }: Answered) => [status, events.length > 1]
-const lastUsage = ({ events }: Answered) => [events.at(-1).choices, events.at(-1).usage.completion_tokens > 0]
+const lastUsage = ({ events }: Answered) => [events.at(-1)?.choices, events.at(-1)?.usage.completion_tokens > 0]
 
 const chunksOf = ({ events }: Answered) => events.filter(({ choices }) => choices?.length > 0)
 const stream = (name: string, look: (answered: Answered) => unknown, expected: unknown, more: Body = {}) =>
@@ -76,6 +76,7 @@ export const ollamaSuite: readonly SuiteCase[] = [
     'a role on the first chunk of a stream alone',
     (answered) => chunksOf(answered).findLastIndex(({ choices: [{ delta }] }) => delta.role !== undefined),
     0,
+    { temperature: 0 },
   ),
   stream(
     'one time on all chunks of a stream',
