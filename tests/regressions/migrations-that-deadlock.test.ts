@@ -11,7 +11,10 @@ test('a migration that PostgreSQL ends for a deadlock is begun anew', async () =
   const sql = connect(old.url, { max: 2 })
   try {
     const all = migrations()
-    await sql.begin((transaction) => applyMigrations(transaction, all.slice(0, -1)))
+    const leases = all.findIndex(({ statements }) =>
+      statements.some((text) => text.includes('CREATE TABLE "money_leases"')),
+    )
+    await sql.begin((transaction) => applyMigrations(transaction, all.slice(0, leases)))
     // Each side looks for a deadlock once, after this wait: the migration does so first.
     await sql.unsafe(`alter database ${new URL(old.url).pathname.slice(1)} set deadlock_timeout = '3s'`)
     const migrated = await sql.begin(async (charge) => {

@@ -79,7 +79,7 @@ test('§37: without logs: true in the file of its owner nobody reads them, nor t
   await load('closed')
   await waitFor('the load', () => folder.stateOf('closed') === 'ready.idle')
   const cases = [
-    [agent.nodeId, 'closed', /409.*models\.json there does not name the model with logs: true/s],
+    [agent.nodeId, 'closed', /409.*models\.json there does not set logs: true for the model/s],
     [plainId, 'plain', /409.*No agent runs the server/s],
     [agent.nodeId, 'absent', /404.*model_not_found/s],
     ['node_absent', 'closed', /404.*node_not_found/s],
