@@ -90,9 +90,13 @@ test(
 )
 
 test(
-  '§39: a computer that gets up ends the pause, and the next sleep begins without one',
+  '§39: after a computer was up, its next sleep begins without a pause',
   async () => {
+    expect(await ask(beside)).toEqual([503, 'node_asleep'])
+    await everywhere(gateway, inVain)
     deaf.wake()
+    // Otherwise a computer that sleeps is asked once a minute.
+    await gateway.admin('POST', place('/wake'), {})
     for (const each of [gateway, beside]) await everywhere(each, ({ state }) => state === 'ready')
     await gateway.admin('POST', place('/sleep'), {})
     deaf.fallAsleep()
