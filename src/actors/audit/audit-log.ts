@@ -7,6 +7,7 @@ import {
   lockHead,
   nextOrdinal,
   saveHead,
+  type TransactionId,
 } from '../../db/queries/audit/audit-chains.ts'
 import { type AccessEventRow, type AuditMetadata, ensureAuditPartitions } from '../../db/queries/audit/audit-events.ts'
 import { type RecordedState, recordedState } from '../../db/queries/log/row-states.ts'
@@ -124,8 +125,17 @@ export class AuditLog implements AuditTrail {
   /**
    * Writes the approval event of an action that changes no row, in its own transaction and before the action's answer.
    */
-  note(audit: AuditContext, deed: Deed): Promise<void> {
-    return this.options.db.transaction((tx) => this.record(tx, audit, deed))
+  async note(audit: AuditContext, deed: Deed): Promise<void> {
+    let by: TransactionId | null = null
+    try {
+      await this.options.db.transaction(async (tx) => {
+        await this.record(tx, audit, deed)
+        by = this.ownHead.writtenBy
+      })
+    } catch (error) {
+      if (by !== null) this.ownHead.unanswered(by)
+      throw error
+    }
   }
 
   /** Writes the events of one transaction to the end of this writer's chain. A refusal also undoes the action. */

@@ -1,5 +1,5 @@
 import type { Database } from '../../db/client.ts'
-import { type ChainHead, type TransactionId, wasRolledBack } from '../../db/queries/audit/audit-chains.ts'
+import { type ChainHead, type TransactionId, wasRestarted, wasRolledBack } from '../../db/queries/audit/audit-chains.ts'
 import { equalBytes } from '../../secrets.ts'
 import { headProof } from './audit-chain.ts'
 
@@ -11,7 +11,7 @@ export class OwnHead {
   /** The head as a later transaction has read it. null if this process has not yet seen a head that it wrote. */
   private seen: ChainHead | null = null
   /** Heads that were written after it, by a transaction that may have been rolled back. */
-  private written: { readonly head: ChainHead; readonly by: TransactionId } | null = null
+  private written: { readonly head: ChainHead; readonly by: TransactionId; readonly unanswered: boolean } | null = null
 
   constructor(private readonly key: string) {}
 
@@ -28,7 +28,8 @@ export class OwnHead {
   async isStill(tx: Database, row: ChainHead | null): Promise<boolean> {
     const { written } = this
     if (written !== null && !this.same(row, written.head)) {
-      if (!(await wasRolledBack(tx, written.by))) return false
+      const { by, unanswered } = written
+      if (!(await wasRolledBack(tx, by)) && !(unanswered && (await wasRestarted(tx, by)))) return false
       this.written = null
     }
     const expected = this.written?.head ?? this.seen
@@ -39,7 +40,20 @@ export class OwnHead {
 
   /** Remembers that `head` was written by a transaction that is about to end. */
   wrote(head: ChainHead, by: TransactionId): void {
-    this.written = { head, by }
+    this.written = { head, by, unanswered: false }
+  }
+
+  /** The transaction of the last `wrote`. */
+  get writtenBy(): TransactionId | null {
+    return this.written?.by ?? null
+  }
+
+  /**
+   * Whether this transaction was committed is unknown: its connection broke. Where PostgreSQL was started anew meanwhile, a crash may have
+   * lost it, and has then given its number to another.
+   */
+  unanswered(by: TransactionId): void {
+    if (this.written?.by === by) this.written = { ...this.written, unanswered: true }
   }
 
   /**

@@ -25,7 +25,12 @@ export async function nextOrdinal(tx: Database): Promise<number> {
 }
 
 /** Of one transaction, in the database's own words. */
-export type TransactionId = string
+export interface TransactionId {
+  /** Unique while the server runs: after a crash it may give the number of what was lost to another transaction. */
+  readonly id: string
+  /** When the server started, as it writes it. */
+  readonly server: string
+}
 
 /** Resolves with the transaction that it was written in. */
 export async function saveHead(tx: Database, head: ChainHead): Promise<TransactionId> {
@@ -34,19 +39,30 @@ export async function saveHead(tx: Database, head: ChainHead): Promise<Transacti
     .insert(auditChains)
     .values(head)
     .onConflictDoUpdate({ target: auditChains.writerId, set: changes })
-    .returning({ writtenBy: sql<string>`pg_current_xact_id()::text` })
+    .returning({
+      id: sql<string>`pg_current_xact_id()::text`,
+      server: sql<string>`extract(epoch from pg_postmaster_start_time())::text`,
+    })
   if (row === undefined) throw new Error('a head that was not written')
-  return row.writtenBy
+  return row
 }
 
 /**
  * True where the database knows that this transaction, which has ended, changed nothing. One that it has never begun (a
  * restored database) and one that it has forgotten (hundreds of millions ago) are not known to have been rolled back.
  */
-export async function wasRolledBack(tx: Database, id: TransactionId): Promise<boolean> {
+export async function wasRolledBack(tx: Database, { id }: TransactionId): Promise<boolean> {
   const [row] = await tx.execute<{ rolledBack: boolean | null }>(sql`
     select case when ${id}::xid8 < pg_snapshot_xmax(pg_current_snapshot()) then pg_xact_status(${id}::xid8) = 'aborted' end as "rolledBack"`)
   return row?.rolledBack === true
+}
+
+/** The server was started anew since: what it had not written to its disk by then is gone. */
+export async function wasRestarted(tx: Database, { server }: TransactionId): Promise<boolean> {
+  const [row] = await tx.execute<{ server: string }>(
+    sql`select extract(epoch from pg_postmaster_start_time())::text as server`,
+  )
+  return row?.server !== server
 }
 
 export async function insertApprovalEvent(tx: Database, event: ApprovalEventRow): Promise<void> {
