@@ -127,7 +127,7 @@ test.each([
     'every billed receipt has its debit',
     () => [
       'create temp table forged on commit drop as select * from receipt_groups',
-      "update forged set last_seq = last_seq + 1000, first_seq = first_seq + 1000, seq = array(select s + 1000 from unnest(seq) s), first_hash = '\\xee' || substring(first_hash from 2), hashes = '\\xee' || substring(hashes from 2)",
+      "update forged set last_seq = last_seq + 1000, first_seq = first_seq + 1000, seq = array(select s + 1000 from unnest(seq) s), first_hash = '\\xeeeeeeee' || substring(first_hash from 5), hashes = '\\xeeeeeeee' || substring(hashes from 5)",
       'insert into receipt_groups select * from forged',
     ],
   ],

@@ -105,7 +105,7 @@ test.each([
   [
     'a receipt of it',
     'every debit has its billed receipt',
-    () => [set("hashes = overlay(hashes placing '\\xee' from 3)")],
+    () => [set("hashes = overlay(hashes placing '\\xeeeeeeee' from 3)")],
   ],
   ['a total of it', adds, () => [set('charged_total = charged_total + 1')]],
   ['a fee of it', adds, () => [set(plus('fee_wei', '1'))]],
