@@ -2,7 +2,6 @@ import MiniSearch from 'minisearch'
 import { lexicalModelId, type RuntimeStatus } from './runtime.ts'
 import { wordsOf } from './words.ts'
 
-/** The built-in ranker; the id says that it compares words and is not a model. */
 /** Rankings that run at once; they share one thread. */
 const lexicalSlots = 4
 

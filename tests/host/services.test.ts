@@ -114,23 +114,28 @@ test.each(Object.keys(asked))('§39: on %s a file that somebody wrote or edited 
 })
 
 test.each([
-  ['linux', 'enable'],
+  ['linux', 'restart'],
   ['darwin', 'bootstrap'],
-  ['win32', '/Create'],
-])('§39: on %s a service that cannot be started leaves the file as it was', async (system, word) => {
-  const { work, tools, home } = computer(system)
-  const file = work.keeper.path(spec(home), work.place)
-  const encoding = system === 'win32' ? 'utf16le' : 'utf8'
-  tools.fails(word)
-  await expect(installService(work, spec(home))).rejects.toThrow('failed: refused by the system')
-  expect(existsSync(file)).toBe(false)
-  tools.works()
-  await installService(work, spec(home))
-  const before = readFileSync(file, encoding)
-  tools.fails(word)
-  await expect(installService(work, { ...spec(home), environment: { PATH: '/bin' } })).rejects.toThrow('refused')
-  expect(readFileSync(file, encoding)).toBe(before)
-})
+  ['win32', '/Run'],
+] as const)(
+  '§39: on %s a service that cannot be started leaves nothing behind, and the file as it was',
+  async (system, word) => {
+    const { work, tools, home } = computer(system)
+    const file = work.keeper.path(spec(home), work.place)
+    const encoding = system === 'win32' ? 'utf16le' : 'utf8'
+    tools.fails(word)
+    await expect(installService(work, spec(home))).rejects.toThrow('failed: refused by the system')
+    expect(existsSync(file)).toBe(false)
+    const removal = asked[system].removal
+    expect(tools.calls().slice(-removal.length)).toEqual(removal.map((call) => call.replace('FILE', file)))
+    tools.works()
+    await installService(work, spec(home))
+    const before = readFileSync(file, encoding)
+    tools.fails(word)
+    await expect(installService(work, { ...spec(home), environment: { PATH: '/bin' } })).rejects.toThrow('refused')
+    expect(readFileSync(file, encoding)).toBe(before)
+  },
+)
 
 test('§39: an installation that is left while the system works puts the file back', async () => {
   const { work, tools, home } = computer('linux')

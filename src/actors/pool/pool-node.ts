@@ -94,7 +94,7 @@ export class PoolNode implements RoutedNode {
     return this.dialsIn && this.state === 'enrolled'
   }
 
-  /** Gateways share what waits in vain have taught them. `before`: the row's last word. */
+  /** A pause that any gateway began, or lifted, counts at all of them. `before`: the pause that the row had. */
   private pauseWaking(before: StoredVain | undefined): void {
     const vain = this.row.asleep?.vain
     if (vain !== undefined) this.wake.told(vain.count, Date.parse(vain.until))

@@ -126,7 +126,7 @@ export function checkKeeper({ keeper, place }: ServiceWork): void {
 }
 
 /**
- * Installs the service and starts it. Where a step fails, the file is again what it was. Returns what to tell the person.
+ * Installs the service and starts it. Where a step fails, the file is again what it was, and a service that was not there before is stopped. Returns what to tell the person.
  * Throws `ServiceFault`.
  */
 export async function installService(work: ServiceWork, spec: ServiceSpec): Promise<readonly string[]> {
@@ -143,10 +143,13 @@ export async function installService(work: ServiceWork, spec: ServiceSpec): Prom
 }
 
 async function putBack(work: ServiceWork, spec: ServiceSpec, file: ServiceFile, before: string | null): Promise<void> {
-  if (before === null) rmSync(file.path, { force: true })
-  else writeText({ ...file, text: before })
   // The first fault is the one to tell. A signal that ended the first step must not end these.
   const { signal: _, ...unhurried } = work
+  if (before === null) {
+    // A service that was enabled before a later step failed would outlive its file.
+    await runAll(unhurried, work.keeper.stop(spec, work.place)).catch(() => [])
+    rmSync(file.path, { force: true })
+  } else writeText({ ...file, text: before })
   await runAll(unhurried, work.keeper.forget(spec)).catch(() => [])
 }
 

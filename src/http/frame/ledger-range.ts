@@ -1,4 +1,4 @@
-import type { LedgerRange } from '../../db/queries/money/ledger.ts'
+import type { LedgerRange } from '../../db/queries/money/ledger-pages.ts'
 import { type QueryValues, windowDays } from '../../protocol/wire/query.ts'
 import { dayMs } from '../../time.ts'
 import { type Place, pageQuery, readRange } from './page.ts'

@@ -1,6 +1,6 @@
 import { brand } from '../../brand.ts'
 import { getCustomer } from '../../db/queries/accounts/accounts.ts'
-import { invoicePage, ledgerTotals, refundedTotal } from '../../db/queries/money/ledger.ts'
+import { invoicePage, ledgerTotals, refundedTotal } from '../../db/queries/money/ledger-pages.ts'
 import { Problem } from '../../errors.ts'
 import { Invoice } from '../../protocol/wire/money/billing.ts'
 import { limitOf } from '../../protocol/wire/query.ts'

@@ -1,5 +1,5 @@
 import { brand } from '../../brand.ts'
-import { ledgerPage, ledgerTotals } from '../../db/queries/money/ledger.ts'
+import { ledgerPage, ledgerTotals } from '../../db/queries/money/ledger-pages.ts'
 import { Problem } from '../../errors.ts'
 import { UsageExport } from '../../protocol/wire/money/billing.ts'
 import { limitOf } from '../../protocol/wire/query.ts'

@@ -3,11 +3,8 @@ import type { BatchProof, PayoutBatch } from '../../actors/money/settlement.ts'
 import { brand } from '../../brand.ts'
 import type { CustomerRow } from '../../db/queries/accounts/accounts.ts'
 import { heldReceipts } from '../../db/queries/money/held-receipts.ts'
-import type {
-  InvoiceLine as InvoiceLineRow,
-  KindTotal,
-  LedgerEntry as LedgerEntryRow,
-} from '../../db/queries/money/ledger.ts'
+import type { LedgerEntry as LedgerEntryRow } from '../../db/queries/money/ledger.ts'
+import type { InvoiceLine as InvoiceLineRow, KindTotal } from '../../db/queries/money/ledger-pages.ts'
 import type { SettlementGroup as GroupRow } from '../../db/queries/money/payouts.ts'
 import { type BatchRow, listBatches } from '../../db/queries/money/public-settlement.ts'
 import type { AdminRole } from '../../machines/rules/admin-route.ts'

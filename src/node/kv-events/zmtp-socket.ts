@@ -1,5 +1,8 @@
 import { greeting, ready, ZmtpReader } from './zmtp.ts'
 
+/** Bytes that wait for a peer to read them. One that asks and does not read its answers is left. */
+const unsentBytesMax = 64 * 1024
+
 /** Where a server's socket is. */
 export interface Endpoint {
   readonly hostname: string
@@ -36,6 +39,7 @@ export function openZmtp({ endpoint, socketType, onReady, onMessage, onEnd }: Zm
     if (ended) return
     unsent = Buffer.concat([unsent, bytes])
     flush()
+    if (unsent.length > unsentBytesMax) end()
   }
   const reader = new ZmtpReader({ onReady: () => onReady(send), onMessage, answer: send })
   Bun.connect({

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { ledgerPart, partForms } from '../../../src/db/queries/log/sources.ts'
-import { invoicePage, type LedgerEntry, ledgerPage, ledgerTotals } from '../../../src/db/queries/money/ledger.ts'
+import type { LedgerEntry } from '../../../src/db/queries/money/ledger.ts'
+import { invoicePage, ledgerPage, ledgerTotals } from '../../../src/db/queries/money/ledger-pages.ts'
 import {
   charges,
   commit,

@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, test } from 'bun:test'
+import { type AddressInfo, createServer } from 'node:net'
 import { KvEvents } from '../../../src/node/kv-events/kv-events.ts'
 import { PackedFault, unpacked } from '../../../src/node/kv-events/msgpack.ts'
-import { frameBytesMax } from '../../../src/node/kv-events/zmtp.ts'
+import { frameBytesMax, greeting, ready } from '../../../src/node/kv-events/zmtp.ts'
 import { seeded } from '../../machines/rules/routes.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 import { type KvForm, KvServer, packed } from './publisher.ts'
@@ -198,5 +199,29 @@ describe('§37 hostile events', () => {
     cleanups.push(() => events.stop())
     await waitUntil('it to leave twice', () => asked.length >= 2)
     expect(events.blocks.count()).toBeNull()
+  })
+
+  test('a peer that asks and reads none of its answers is left', async () => {
+    const ping = Buffer.from([0x04, 7, ...Buffer.from('\x04PING\0\0', 'latin1')])
+    const pings = Buffer.concat(Array.from({ length: 8_192 }, () => ping))
+    const left = Promise.withResolvers<void>()
+    const peer = createServer({ pauseOnConnect: true }, (socket) => {
+      socket.on('error', () => {})
+      socket.on('close', () => left.resolve())
+      socket.write(Buffer.concat([greeting(), ready('PUB')]))
+      const more = () => {
+        while (!socket.destroyed && socket.write(pings));
+      }
+      socket.on('drain', more)
+      more()
+    })
+    await new Promise<void>((resolve) => peer.listen(0, '127.0.0.1', resolve))
+    const { port } = peer.address() as AddressInfo
+    const events = new KvEvents({ events: { hostname: '127.0.0.1', port }, replay: null })
+    cleanups.push(
+      () => events.stop(),
+      () => peer.close(),
+    )
+    await left.promise
   })
 })

@@ -24,7 +24,7 @@ interface Source {
   readonly key: NoteKey
 }
 
-/** Nobody is asked who was not named: this program knows no address of its own. Throws `UsageFault`. */
+/** The address and the key come from the user: this program has no default for either. Throws `UsageFault`. */
 function sourceOf(
   given: { readonly from: string | undefined; readonly key: string | undefined },
   env: Session['env'],
@@ -33,7 +33,13 @@ function sourceOf(
   const text = (given.key ?? env.SVC_UPDATE_KEY ?? '').trim()
   if (url === '' || text === '') throw new UsageFault(`Where releases are is not known. ${howToSet}`)
   const parsed = URL.canParse(url) ? new URL(url) : null
-  if (parsed === null || !/^https?:$/.test(parsed.protocol) || parsed.username !== '' || parsed.search !== '') {
+  if (
+    parsed === null ||
+    !/^https?:$/.test(parsed.protocol) ||
+    parsed.username !== '' ||
+    parsed.password !== '' ||
+    parsed.search !== ''
+  ) {
     throw new UsageFault(`The address of the releases must be like https://example.com/penstock`)
   }
   const key = parseNoteKey(text)

@@ -43,7 +43,7 @@ export const installOptions = {
   'dry-run': { kind: 'flag', about: 'Show what would be written and run, and do nothing' },
 } as const satisfies OptionSpecs
 
-/** This computer's way with services. Throws `CliFailure` where nobody has written one down. */
+/** How this system keeps services. Throws `CliFailure` for a system without a row in `platforms.ts`. */
 export function thisPlatform(): Platform {
   const platform = platformNamed()
   if (platform === null) throw new CliFailure(`Services of ${process.platform} are not known to this program.`)

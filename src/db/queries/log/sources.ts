@@ -3,7 +3,7 @@ import type { LoggedKind } from '../../../protocol/money/kinds.ts'
 import { type LoggedEntry, loggedName } from '../../../protocol/money/logged.ts'
 import type { Database } from '../../client.ts'
 import { kindTexts } from '../../kind-texts.ts'
-import { groupsEnd } from '../money/ledger.ts'
+import { groupsEnd } from '../money/ledger-pages.ts'
 import { newestReceiptSeq } from '../money/receipt-ranges.ts'
 
 /**

@@ -6,7 +6,7 @@ import { ledgerEntries } from '../../schema/partitioned/charges.ts'
 import { receipts } from '../../schema/partitioned/receipts.ts'
 import { receiptRows } from '../../schema/work.ts'
 import { tagsBetween } from '../requests/request-groups.ts'
-import { isRefundOf, refundOf } from './ledger.ts'
+import { isRefundOf, refundOf } from './ledger-pages.ts'
 
 /** What was debited, put together; `name` where an id has one. */
 export interface Cost {

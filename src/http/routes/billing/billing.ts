@@ -1,5 +1,5 @@
 import { Elysia } from 'elysia'
-import { ledgerPage, ledgerTotals } from '../../../db/queries/money/ledger.ts'
+import { ledgerPage, ledgerTotals } from '../../../db/queries/money/ledger-pages.ts'
 import { Problem } from '../../../errors.ts'
 import { wholePolicy } from '../../../machines/rules/model-policy.ts'
 import { CustomerAccount, CustomerUsage } from '../../../protocol/wire/money/billing.ts'
