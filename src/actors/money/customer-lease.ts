@@ -111,13 +111,14 @@ export class CustomerLease {
   ): Promise<LeasedOutcome | null> {
     const sentAtMs = await this.enter(reservation)
     if (sentAtMs === null) return null
+    const { leaseId } = reservation
     let left = 0n
     try {
       const outcome = await commit()
-      if (outcome === 'unknown') this.lost()
+      if (outcome === 'unknown') this.lost(leaseId)
       else {
         left = reservation.amountWei - chargedWei
-        this.renewed(sentAtMs)
+        if (this.id === leaseId) this.renewed(sentAtMs)
       }
       return outcome
     } finally {
@@ -131,7 +132,7 @@ export class CustomerLease {
     if ((await this.enter(reservation)) === null) return
     try {
       const lease = { id: reservation.leaseId, customerId: this.customerId, ends: false }
-      if (!(await this.calls.makeRows(lease, [reservation]))) this.lost()
+      if (!(await this.calls.makeRows(lease, [reservation]))) this.lost(lease.id)
     } finally {
       this.leave(reservation, 0n)
     }
@@ -163,9 +164,12 @@ export class CustomerLease {
     this.validUntilMs = Math.max(this.validUntilMs, sentAtMs + this.terms.ttlMs * (1 - lifeLeftPart))
   }
 
-  /** The database has it no more: what was reserved under it is free, and each charge asks for its money again. */
-  lost(): void {
-    if (this.id === null) return
+  /**
+   * The database has this lease no more: what was reserved under it is free, and each charge asks for its money again. Several hear so one after the
+   * other, and the customer may have another lease by then, which stays.
+   */
+  lost(leaseId: string): void {
+    if (this.id !== leaseId) return
     this.log.warn('money_lease_lost', { reservations: this.reserved.size })
     this.forget()
   }
@@ -231,7 +235,7 @@ export class CustomerLease {
     if (this.id === null) return
     try {
       const lease = { id: this.id, customerId: this.customerId, ends: true }
-      if (!(await this.calls.makeRows(lease, [...this.reserved])) && this.reserved.size > 0) this.lost()
+      if (!(await this.calls.makeRows(lease, [...this.reserved])) && this.reserved.size > 0) this.lost(lease.id)
     } catch (error) {
       this.log.error('money_lease_not_ended', { error: failureName(error) })
     }

@@ -230,7 +230,7 @@ export class MoneyLeases {
     )) {
       const lease = renewable.get(id)
       if (lease?.renewable !== id) continue
-      if (!there) lease.lost()
+      if (!there) lease.lost(id)
       else if (recalled) void lease.end()
       else if (renewed) lease.renewed(sentAtMs)
     }
