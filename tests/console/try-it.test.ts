@@ -87,6 +87,33 @@ describe.skipIf(!hasBrowser)('Try it', () => {
   )
 
   test(
+    'a further question ends what a slower model still answers to the one before',
+    async () => {
+      const console = await open()
+      const { page } = console
+      const [, slow] = nodes
+      slow?.setAnswer({ text: 'late '.repeat(500), chunks: 500, intervalMs: 200 })
+      await page.getByLabel('Model', { exact: true }).fill('alpha')
+      const beside = page.getByRole('group', { name: 'Ask beside it, at most 3' })
+      await beside.getByRole('checkbox', { name: 'beta' }).check()
+      const other = page.getByRole('region', { name: 'Answer of beta' })
+      await page.getByLabel('Message').fill('first')
+      await page.getByRole('button', { name: 'Send' }).click()
+      await other.getByText('late').waitFor()
+      await page.getByText('Answer: I am alpha.').waitFor()
+      slow?.setAnswer({ text: 'I am beta.', chunks: 1 })
+      const left = slow?.nextAbort()
+      await page.getByLabel('Message').fill('second')
+      await page.getByRole('button', { name: 'Send' }).click()
+      await other.getByText('I am beta.', { exact: true }).waitFor()
+      await left
+      expect(console.faults).toEqual([])
+      await console.close()
+    },
+    testLimitMs,
+  )
+
+  test(
     'tools, a JSON schema and a picture go with the question; a tool that the answer calls is shown',
     async () => {
       const console = await open()

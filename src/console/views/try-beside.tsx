@@ -21,6 +21,8 @@ export function useOthers(models: readonly string[]) {
   const stop = () => stopping.current?.abort()
   useEffect(() => stop, [])
   const ask = async (question: Omit<Ask, 'model' | 'signal' | 'mixture'>) => {
+    // What still answers the question before would write into this one's answers.
+    stop()
     const stopper = new AbortController()
     const { signal } = stopper
     stopping.current = stopper
@@ -39,7 +41,11 @@ export function useOthers(models: readonly string[]) {
       ),
     )
   }
-  return { others, ask, stop, clear: () => setOthers([]) }
+  const clear = () => {
+    stop()
+    setOthers([])
+  }
+  return { others, ask, stop, clear }
 }
 
 /** What the other models answered to the last question, each with its trace. */
