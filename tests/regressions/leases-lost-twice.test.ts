@@ -11,6 +11,7 @@ import { newId } from '../../src/ids.ts'
 import { createLog } from '../../src/log.ts'
 import { fundedCustomer } from '../support/money/ledger.ts'
 import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { stopwatch } from '../support/run/stopwatch.ts'
 import { waitFor } from '../support/run/wait-until.ts'
 
 /**
@@ -42,7 +43,7 @@ test('§13: a charge that hears of the end of its lease leaves the next lease al
     },
     { from: 1, ttlMs, idleMs: ttlMs },
     createLog('silent', () => {}),
-    () => performance.now(),
+    stopwatch(),
   )
   lease.running = 1
   const reserved = () =>
