@@ -5,6 +5,7 @@ import { backoffMs } from '../backoff.ts'
 import { descriptors } from '../host/descriptors.ts'
 import { secondMs } from '../time.ts'
 import { drizzle, postgres } from './driver.ts'
+import { tellUnanswered } from './unanswered.ts'
 
 /** The first argument of every query. Both the pool and a transaction have this type. */
 export type Database = PgDatabase<PostgresJsQueryResultHKT>
@@ -101,7 +102,7 @@ export function openDatabase(options: DatabaseOptions): OpenDatabase {
     },
   })
   return {
-    db: drizzle(sql, { casing: 'snake_case' }),
+    db: tellUnanswered(drizzle(sql, { casing: 'snake_case' })),
     sql,
     close: () => sql.end({ timeout: closeTimeoutSeconds }),
   }

@@ -7,10 +7,10 @@ import {
   lockHead,
   nextOrdinal,
   saveHead,
-  type TransactionId,
 } from '../../db/queries/audit/audit-chains.ts'
 import { type AccessEventRow, type AuditMetadata, ensureAuditPartitions } from '../../db/queries/audit/audit-events.ts'
 import { type RecordedState, recordedState } from '../../db/queries/log/row-states.ts'
+import { ifUnanswered } from '../../db/unanswered.ts'
 import { within } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
 import { type Loop, loop } from '../../host/loop.ts'
@@ -126,16 +126,7 @@ export class AuditLog implements AuditTrail {
    * Writes the approval event of an action that changes no row, in its own transaction and before the action's answer.
    */
   async note(audit: AuditContext, deed: Deed): Promise<void> {
-    let by: TransactionId | null = null
-    try {
-      await this.options.db.transaction(async (tx) => {
-        await this.record(tx, audit, deed)
-        by = this.ownHead.writtenBy
-      })
-    } catch (error) {
-      if (by !== null) this.ownHead.unanswered(by)
-      throw error
-    }
+    await this.options.db.transaction((tx) => this.record(tx, audit, deed))
   }
 
   /** Writes the events of one transaction to the end of this writer's chain. A refusal also undoes the action. */
@@ -150,7 +141,9 @@ export class AuditLog implements AuditTrail {
       const chain = new ChainEnd(tx, this.key, await this.lockedHead(tx), this.now())
       await write(chain, state)
       const head = chain.head()
-      this.ownHead.wrote(head, await saveHead(tx, head))
+      const by = await saveHead(tx, head)
+      this.ownHead.wrote(head, by)
+      ifUnanswered(tx, () => this.ownHead.unanswered(by))
     } catch (error) {
       if (error instanceof Problem && error.code === 'audit_head_lost') throw error
       this.options.log.error('audit_not_written', { failure: failureName(error) })

@@ -43,11 +43,6 @@ export class OwnHead {
     this.written = { head, by, unanswered: false }
   }
 
-  /** The transaction of the last `wrote`. */
-  get writtenBy(): TransactionId | null {
-    return this.written?.by ?? null
-  }
-
   /**
    * Whether this transaction was committed is unknown: its connection broke. Where PostgreSQL was started anew meanwhile, a crash may have
    * lost it, and has then given its number to another.
