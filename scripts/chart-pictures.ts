@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { drawCharts, type KeptLayouts, keptLayoutsFile, layOutCharts } from '../src/actors/console/statecharts.ts'
+import { drawCharts, type Pictures, picturesFile } from '../src/actors/console/statecharts.ts'
+import { layOutCharts } from './chart-layout.ts'
 
 /**
  * Lays out the statecharts of the machines that run, for the console, and draws them for `docs/architecture.md`. Usage:
@@ -8,18 +9,18 @@ import { drawCharts, type KeptLayouts, keptLayoutsFile, layOutCharts } from '../
  */
 export const chartFolder = resolve(import.meta.dir, '..', 'docs', 'images', 'charts')
 
-/** By file name, from layouts that are made anew. */
-export async function chartPictures(layouts: KeptLayouts): Promise<ReadonlyMap<string, string>> {
-  const drawn = await drawCharts(layouts)
+/** The drawings by file name. */
+export async function chartPictures(pictures: Pictures): Promise<ReadonlyMap<string, string>> {
+  const drawn = await drawCharts(pictures)
   return new Map(drawn.map(({ graph, standaloneSvg }) => [`${graph.id}.svg`, `${standaloneSvg}\n`]))
 }
 
 /** As the file has it. */
-export const layoutsText = (layouts: KeptLayouts) => `${JSON.stringify(layouts)}\n`
+export const picturesText = (pictures: Pictures) => `${JSON.stringify(pictures)}\n`
 
 if (import.meta.main) {
-  const layouts = await layOutCharts({})
-  writeFileSync(keptLayoutsFile, layoutsText(layouts))
+  const pictures = await layOutCharts()
+  writeFileSync(picturesFile, picturesText(pictures))
   mkdirSync(chartFolder, { recursive: true })
-  for (const [name, svg] of await chartPictures(layouts)) writeFileSync(join(chartFolder, name), svg)
+  for (const [name, svg] of await chartPictures(pictures)) writeFileSync(join(chartFolder, name), svg)
 }

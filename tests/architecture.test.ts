@@ -77,7 +77,6 @@ const layers: Readonly<Record<string, Layer>> = {
     ],
     packages: [
       'xstate',
-      'elkjs',
       'prom-client',
       'postgres',
       'viem',
@@ -178,7 +177,6 @@ const doors: Readonly<Record<string, readonly string[]>> = {
 const confined: Readonly<Record<string, string>> = {
   viem: 'src/actors/money',
   'openid-client': 'src/actors/operators',
-  elkjs: 'src/actors/console',
   uplot: 'src/console/plots',
   'prom-client': 'src/actors/telemetry',
   '@homebridge': 'src/host',

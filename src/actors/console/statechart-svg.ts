@@ -1,6 +1,5 @@
-import type { ElkExtendedEdge, ElkNode } from 'elkjs/lib/elk-api'
 import type { ChartGraph, ChartState, ChartTransition } from '../../machines/charts/chart-graph.ts'
-import { arrowsOf, dotId, internalsOf, internalText, layoutId, sizes, transitionText } from './statechart-layout.ts'
+import { arrowsOf, dotId, internalsOf, internalText, layoutId, sizes, transitionText } from './statechart-parts.ts'
 
 const escapes: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
 const escaped = (text: string) => text.replaceAll(/[&<>"]/g, (found) => escapes[found] ?? found)
@@ -12,6 +11,29 @@ function attributes(values: Readonly<Record<string, string | number>>): string {
     .join('')
 }
 
+type Point = { readonly x: number; readonly y: number }
+
+interface PictureEdge {
+  readonly id: string
+  readonly labels?: readonly { readonly x?: number; readonly y?: number }[]
+  readonly sections?: readonly {
+    readonly startPoint: Point
+    readonly endPoint: Point
+    readonly bendPoints?: readonly Point[]
+  }[]
+}
+
+/** Where everything of a chart stands, px, as elkjs writes it (`scripts/chart-layout.ts`). */
+export interface Picture {
+  readonly id: string
+  readonly x?: number
+  readonly y?: number
+  readonly width?: number
+  readonly height?: number
+  readonly children?: readonly Picture[]
+  readonly edges?: readonly PictureEdge[]
+}
+
 interface Box {
   readonly x: number
   readonly y: number
@@ -20,7 +42,7 @@ interface Box {
 }
 
 /** elkjs gives the position of each node relative to its parent. */
-function boxesOf(node: ElkNode, x = 0, y = 0, boxes = new Map<string, Box>()): ReadonlyMap<string, Box> {
+function boxesOf(node: Picture, x = 0, y = 0, boxes = new Map<string, Box>()): ReadonlyMap<string, Box> {
   const box = { x: x + (node.x ?? 0), y: y + (node.y ?? 0), width: node.width ?? 0, height: node.height ?? 0 }
   boxes.set(node.id, box)
   for (const child of node.children ?? []) boxesOf(child, box.x, box.y, boxes)
@@ -53,7 +75,6 @@ function drawState(graph: ChartGraph, state: ChartState, { x, y, width, height }
   ].join('')
 }
 
-type Point = { readonly x: number; readonly y: number }
 const cornerMax = 7
 
 /** A polyline with round corners. */
@@ -83,7 +104,7 @@ function toward(from: Point, to: Point): Point {
   return { x: from.x + (to.x - from.x) * step, y: from.y + (to.y - from.y) * step }
 }
 
-function pathOf(edge: ElkExtendedEdge): string {
+function pathOf(edge: PictureEdge): string {
   return (edge.sections ?? [])
     .map(({ startPoint, bendPoints = [], endPoint }) => roundedPath([startPoint, ...bendPoints, endPoint]))
     .join('')
@@ -92,7 +113,7 @@ function pathOf(edge: ElkExtendedEdge): string {
 const arrowHead =
   '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path class="head" d="M0 0L8 4L0 8z"/></marker></defs>'
 
-function drawArrows(graph: ChartGraph, edges: ReadonlyMap<string, ElkExtendedEdge>): string[] {
+function drawArrows(graph: ChartGraph, edges: ReadonlyMap<string, PictureEdge>): string[] {
   return arrowsOf(graph).map(({ id, source, target, transitions }) => {
     const edge = edges.get(id)
     if (edge === undefined) throw new Error(`the layout lost ${source} → ${target}`)
@@ -106,7 +127,7 @@ function drawArrows(graph: ChartGraph, edges: ReadonlyMap<string, ElkExtendedEdg
   })
 }
 
-function drawInitials(graph: ChartGraph, boxes: ReadonlyMap<string, Box>, edges: ReadonlyMap<string, ElkExtendedEdge>) {
+function drawInitials(graph: ChartGraph, boxes: ReadonlyMap<string, Box>, edges: ReadonlyMap<string, PictureEdge>) {
   return graph.states
     .filter(({ initial }) => initial)
     .map(({ path, parent }) => {
@@ -137,9 +158,9 @@ export interface Drawing {
 }
 
 /** Every state carries `data-state`, every transition `data-source`, `data-target`, `data-event` and `data-guard`. */
-export function statechartSvg(graph: ChartGraph, picture: ElkNode, { title, standalone }: Drawing): string {
+export function statechartSvg(graph: ChartGraph, picture: Picture, { title, standalone }: Drawing): string {
   const boxes = boxesOf(picture)
-  const edges = new Map((picture.edges ?? []).map((edge) => [edge.id, edge as ElkExtendedEdge]))
+  const edges = new Map((picture.edges ?? []).map((edge) => [edge.id, edge]))
   const states = graph.states.map((state) => {
     const box = boxes.get(layoutId(state.path))
     if (box === undefined) throw new Error(`the layout lost ${state.path}`)

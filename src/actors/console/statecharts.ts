@@ -1,11 +1,7 @@
-import { createHash } from 'node:crypto'
-import type { ElkNode } from 'elkjs/lib/elk-api'
-import { descriptors } from '../../host/descriptors.ts'
 import { embeddedFile, programFile } from '../../host/program-files.ts'
 import { type ChartGraph, chartGraph } from '../../machines/charts/chart-graph.ts'
 import { charts } from '../../machines/charts/registry.ts'
-import { layoutRequest } from './statechart-layout.ts'
-import { statechartSvg } from './statechart-svg.ts'
+import { type Picture, statechartSvg } from './statechart-svg.ts'
 
 export interface DrawnChart {
   readonly title: string
@@ -26,80 +22,19 @@ export interface Statecharts {
 /** The file in a built program, which contains the drawn charts as JSON. */
 export const builtCharts = 'statecharts.json'
 
-/** One layout takes about 100 ms in the worker (measured). */
-const layoutMaxMs = 20_000
-/** A thread that gets no descriptor ends the process (seen on Bun 1.4.5). */
-const workerDescriptors = 8
+/** By the ids of the machines. */
+export type Pictures = Readonly<Record<string, Picture>>
 
-type Answer = { readonly picture: ElkNode } | { readonly failure: string }
+/** Written by `scripts/chart-pictures.ts`. */
+export const picturesFile = programFile('src/actors/console/statechart-pictures.json')
 
-function layout(worker: Worker, request: ElkNode): Promise<ElkNode> {
-  return new Promise((resolve, reject) => {
-    const late = setTimeout(() => reject(new Error('the layout of a statechart takes too long')), layoutMaxMs)
-    const finish = (answer: Answer) => {
-      clearTimeout(late)
-      if ('picture' in answer) resolve(answer.picture)
-      else reject(new Error(answer.failure))
-    }
-    worker.onmessage = ({ data }: MessageEvent<Answer>) => finish(data)
-    worker.onerror = ({ message }) => finish({ failure: message })
-    worker.postMessage(request)
-  })
-}
-
-/** A layout that was made before, and of what. */
-export interface KeptLayout {
-  /** SHA-256 of the request to elkjs, hexadecimal. */
-  readonly of: string
-  readonly picture: ElkNode
-}
-export type KeptLayouts = Readonly<Record<string, KeptLayout>>
-
-/** Written by `scripts/chart-pictures.ts`, so that the first opening waits for no layout. */
-export const keptLayoutsFile = programFile('src/actors/console/statechart-layouts.json')
-
-/** elkjs repeats its options and its own marks, which are not drawn. */
-const drawnMembers: ReadonlySet<string> = new Set(
-  'id x y width height children edges sections startPoint endPoint bendPoints labels'.split(' '),
-)
-const withoutOptions = (picture: ElkNode) =>
-  JSON.parse(
-    JSON.stringify(picture, (key, value) =>
-      key === '' || /^\d+$/.test(key) || drawnMembers.has(key) ? value : undefined,
-    ),
-  ) as ElkNode
-
-/** Lays out what is not among `kept`. It takes a second or two in its own thread, which starts when it is needed. */
-export async function layOutCharts(kept: KeptLayouts): Promise<KeptLayouts> {
-  let worker: Worker | null = null
-  const start = () => {
-    descriptors.lend(workerDescriptors)
-    return new Worker(new URL('./statechart-layout-worker.ts', import.meta.url).href)
-  }
-  const layouts: Record<string, KeptLayout> = {}
-  try {
-    for (const { machine } of charts) {
-      const request = layoutRequest(chartGraph(machine))
-      const of = createHash('sha256').update(JSON.stringify(request)).digest('hex')
-      const known = kept[machine.id]
-      if (known?.of === of) layouts[machine.id] = known
-      else {
-        worker ??= start()
-        layouts[machine.id] = { of, picture: withoutOptions(await layout(worker, request)) }
-      }
-    }
-    return layouts
-  } finally {
-    worker?.terminate()
-  }
-}
-
-/** Draws the charts from this checkout. `kept`: layouts that were made before. */
-export async function drawCharts(kept?: KeptLayouts): Promise<readonly DrawnChart[]> {
-  const layouts = await layOutCharts(kept ?? ((await Bun.file(keptLayoutsFile).json()) as KeptLayouts))
+/** Draws the charts from this checkout. */
+export async function drawCharts(pictures?: Pictures): Promise<readonly DrawnChart[]> {
+  const made = pictures ?? ((await Bun.file(picturesFile).json()) as Pictures)
   return charts.map(({ machine, title, about, recorded = false }) => {
     const graph = chartGraph(machine)
-    const picture = layouts[machine.id]?.picture ?? { id: '' }
+    const picture = made[machine.id]
+    if (picture === undefined) throw new Error(`no picture of ${machine.id}: run scripts/chart-pictures.ts`)
     const draw = (standalone: boolean) => statechartSvg(graph, picture, { title: `${title}: ${about}`, standalone })
     return { title, about, recorded, graph, svg: draw(false), standaloneSvg: draw(true) }
   })
