@@ -78,11 +78,15 @@ export const ollamaSuite: readonly SuiteCase[] = [
     0,
     { temperature: 0 },
   ),
-  stream(
-    'one time on all chunks of a stream',
-    (answered) => new Set(chunksOf(answered).map(({ created }) => created)).size,
-    1,
-  ),
+  {
+    ...stream(
+      'one time on all chunks of a stream',
+      (answered) => new Set(chunksOf(answered).map(({ created }) => created)).size,
+      1,
+    ),
+    // Version 0.12 reads its clock for each chunk, and a second may end between two of them.
+    steadied: true,
+  },
   stream(
     'the end of a stream at its limit: its reason once, and no content beside it',
     (answered) => [
