@@ -143,6 +143,9 @@ const ofResponses = {
       note: '`message.output_text.logprobs` is `logprobs`; all but it and `reasoning.encrypted_content` is refused',
     },
   ),
+  max_tool_calls: field('OpenAI', { responses: 'dropped' }, whole({ minimum: 1 }), {
+    note: 'it counts calls of the server’s own tools, of which there are none',
+  }),
   truncation: field('OpenAI', { responses: 'refused' }, Type.Literal('disabled'), { note: 'all but `disabled`' }),
 }
 

@@ -27,13 +27,8 @@ const Block = Type.Object({ type: Type.String({ maxLength: 64 }) }, open)
 /** The content of a message of Messages. */
 export const blocksOrText = Type.Union([Type.String(), Type.Array(Block, { maxItems: blocksMax })])
 
-const OutputConfig = Type.Object(
-  {
-    effort: orNull(shortText(16)),
-    format: orNull(Type.Object({ type: Type.Literal('json_schema'), schema: Type.Object({}, open) }, open)),
-  },
-  open,
-)
+const OutputFormat = Type.Object({ type: Type.Literal('json_schema'), schema: Type.Object({}, open) }, open)
+const OutputConfig = Type.Object({ effort: orNull(shortText(16)), format: orNull(OutputFormat) }, open)
 
 export const anthropicFields = {
   cache_control: field('Anthropic', at('hint'), object(), { note: 'also in parts, messages and tools' }),
@@ -50,12 +45,24 @@ export const anthropicFields = {
   output_config: field('Anthropic', { messages: 'mapped' }, OutputConfig, {
     note: '`reasoning_effort`, `response_format`',
   }),
+  output_format: field('Anthropic', { messages: 'mapped' }, OutputFormat, {
+    note: '`response_format`; the older name of `output_config.format`',
+  }),
   container: field('Anthropic', { messages: 'refused' }, text()),
   mcp_servers: field('Anthropic', { messages: 'refused' }, list(object())),
   thread: field('Anthropic', { messages: 'refused' }, anything()),
   ...alike(['betas', 'anthropic_beta'], field('Anthropic', { messages: 'dropped' }, texts())),
   anthropic_version: field('Anthropic', { messages: 'dropped' }, text()),
-  context_management: field('Anthropic', { messages: 'refused' }, object(), { note: 'all but clearing thoughts' }),
+  context_management: field('Anthropic', { messages: 'refused', responses: 'refused' }, object(), {
+    note: 'all but clearing thoughts',
+    valueAt: { responses: list(object()) },
+  }),
+  compaction: field('Anthropic', { messages: 'refused' }, object()),
+  inference_geo: field('Anthropic', { messages: 'refused' }, text(), { note: 'all but `global`' }),
+  billing_policy: field('Anthropic', { messages: 'refused' }, object(), { note: 'all but `"bill_to": "self"`' }),
+  speed: field('Anthropic', { messages: 'dropped' }, text('`standard` or `fast`')),
+  diagnostics: field('Anthropic', { messages: 'dropped' }, object(), { note: 'the answer has none' }),
+  fallback_credit_token: field('Anthropic', { messages: 'dropped' }, Type.Union([text(), object()])),
 }
 
 const loaded = { ollama: 'dropped' } as const

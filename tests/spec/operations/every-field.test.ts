@@ -1,195 +1,82 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { TSchema } from '@sinclair/typebox'
 import { upstreamStripped } from '../../../src/protocol/chat/upstream-request.ts'
-import { type Door, doors } from '../../../src/protocol/dialects/field.ts'
+import type { Door } from '../../../src/protocol/dialects/field.ts'
 import { fields } from '../../../src/protocol/dialects/fields.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
 import { startOllamaNode } from '../../support/nodes/ollama-node.ts'
-import { type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import {
+  type Asked,
+  doorOf,
+  emptyOf,
+  FieldDoors,
+  type Fields,
+  fieldsOf,
+  given,
+  membersOf,
+  type Place,
+  places,
+  sampleOf,
+} from '../../support/pools/field-doors.ts'
 
-type Fields = Readonly<Record<string, unknown>>
-let gateway: TestGateway
-let customer: TestCustomer
-let node: ScriptedNode
-let embedder: ScriptedNode
-let ranker: ScriptedNode
-let sent: Fields | null = null
+/** Each field of the table through each door, and what the node behind it was sent (§35). */
+let doors: FieldDoors
 beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_OLLAMA_LISTEN: '127.0.0.1:0' } })
-  customer = await gateway.customer({ policy: { allow_external: true }, keyPolicy: { allow_external: true } })
-  node = startScriptedNode('m')
-  node.answer((call) => {
-    sent = call.body
-    const choice =
-      call.path === '/v1/completions'
-        ? { text: 'a', logprobs: { token_logprobs: [-1] } }
-        : { message: { role: 'assistant', content: 'a' } }
-    call.respond(200, { choices: [{ index: 0, finish_reason: 'stop', ...choice }] })
-  })
-  embedder = startScriptedNode('text-embed')
-  embedder.answer((call) => {
-    sent = call.body
-    call.respond(200, { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [1] }] })
-  })
-  ranker = startScriptedNode('text-rerank')
-  ranker.answer((call) => {
-    sent = call.body
-    call.respond(200, { results: [0, 1].map((index) => ({ index, relevance_score: 0.5 })) })
-  })
-  for (const { url } of [node, embedder, ranker]) await gateway.node(url, { customerId: customer.customerId })
+  doors = await FieldDoors.start()
 })
-afterAll(async () => {
-  node.stop()
-  embedder.stop()
-  ranker.stop()
-  await gateway.stop()
-})
+afterAll(() => doors.stop())
 
-async function hostedNode() {
-  const hosted = startScriptedNode('hosted')
-  hosted.answer((call) => {
-    sent = call.body
-    const message = { role: 'assistant', content: 'a' }
-    call.respond(200, { choices: [{ index: 0, finish_reason: 'stop', message }] })
-  })
-  return { nodeId: await gateway.node(hosted.url, { customerId: customer.customerId }), stop: hosted.stop }
-}
+const ask = (place: Place, more?: Fields) => doors.ask(place, more)
+/** The node cannot tell the one from the other. */
+const told = ({ status, sent }: Asked) => ({ status, sent })
 
-const messages = [{ role: 'user', content: 'hi' }]
-const parameters = { type: 'object', properties: {} }
-const requests: Readonly<Record<Door, { readonly path: string; readonly body: Fields }>> = {
-  chat: {
-    path: '/v1/chat/completions',
-    body: { messages, tools: [{ type: 'function', function: { name: 'f', parameters } }] },
-  },
-  completions: { path: '/v1/completions', body: { prompt: 'hi' } },
-  embeddings: { path: '/v1/embeddings', body: { model: 'text-embed', input: 'hi' } },
-  rerank: { path: '/v1/rerank', body: { model: 'text-rerank', query: 'hi', documents: ['a', 'b'] } },
-  responses: { path: '/v1/responses', body: { input: 'hi', tools: [{ type: 'function', name: 'f', parameters }] } },
-  messages: { path: '/v1/messages', body: { messages, max_tokens: 9 } },
-  ollama: { path: '/api/generate', body: { prompt: 'hi', stream: false } },
-}
+describe.each(places)('§35: every field has its fate: %s', (place) => {
+  const door = doorOf(place)
 
-/** Where 1 would be refused for its type, or would change nothing. */
-const samples: Fields = {
-  temperature: 0.5,
-  top_p: 0.5,
-  stop: ['x'],
-  logprobs: true,
-  n: 2,
-  best_of: 2,
-  max_tokens: 7,
-  response_format: { type: 'json_object' },
-  verbosity: 'low',
-  reasoning_effort: 'low',
-  stream_options: { include_usage: true },
-  suffix: 'x',
-  echo: true,
-  parallel_tool_calls: false,
-  metadata: { a: 'b' },
-  cache_control: { type: 'ephemeral' },
-  reasoning: { effort: 'low' },
-  text: { format: { type: 'json_object' } },
-  instructions: 'Be brief.',
-  previous_response_id: 'resp_1',
-  conversation: 'conv_1',
-  background: true,
-  prompt: { id: 'p' },
-  include: ['message.output_text.logprobs'],
-  truncation: 'auto',
-  stop_sequences: ['x'],
-  system: 'Be brief.',
-  thinking: { type: 'disabled' },
-  output_config: { effort: 'low' },
-  container: 'c',
-  mcp_servers: [{ type: 'url', name: 'n', url: 'https://example.org' }],
-  thread: 't',
-  context_management: { edits: [{ type: 'clear_tool_uses_20250919' }] },
-  format: 'json',
-  think: true,
-  keep_alive: '5m',
-  penalize_newline: true,
-  chat_template_kwargs: { a: 1 },
-  grammar: 'root ::= "a"',
-  encoding_format: 'base64',
-  client_metadata: { a: 'b' },
-  models: ['other', 'another'],
-  fallbacks: [{ model: 'other' }],
-  svc: { job_id: 'job-1' },
-  rank_fields: ['title'],
-  use_activation: false,
-  activation: false,
-}
-
-/** A value of the type that the table has. */
-function typical({ type, anyOf, minimum = 1 }: TSchema): unknown {
-  if (anyOf !== undefined) return typical((anyOf as TSchema[])[0] as TSchema)
-  if (type === 'boolean') return true
-  if (type === 'string') return 'x'
-  if (type === 'array') return []
-  if (type === 'object') return { a: 1 }
-  return Math.max(Number(minimum), 1)
-}
-const sampleOf = (name: string): unknown => samples[name] ?? typical(fields[name]?.value as TSchema)
-/** Of Ollama's fields, those that do not stand in `options`. */
-const besideOptions = new Set(
-  'system format think keep_alive logprobs top_logprobs models svc cache_control prompt_cache_key'.split(' '),
-)
-
-const withField = (door: Door, name: string): Fields => {
-  const given = { [name]: sampleOf(name) }
-  // Ollama's clients say both.
-  if (door === 'ollama' && name === 'top_logprobs') return { logprobs: true, ...given }
-  return door === 'ollama' && !besideOptions.has(name) ? { options: given } : given
-}
-
-/** Status of the answer, and what the node was sent; null: nothing. */
-async function ask(door: Door, more: Fields): Promise<{ readonly status: number; readonly sent: Fields | null }> {
-  const { path, body } = requests[door]
-  sent = null
-  const base = door === 'ollama' ? gateway.ollamaUrl : gateway.url
-  const response = await fetch(`${base}${path}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'm', ...body, ...more }),
-  })
-  await response.text()
-  return { status: response.status, sent }
-}
-
-describe.each(doors)('§35: every field has its fate: %s', (door) => {
-  const names = Object.keys(fields).filter((name) => fields[name]?.at[door] !== undefined)
-
-  test.each(names)('%s', async (name) => {
-    const [plain, given] = [await ask(door, {}), await ask(door, withField(door, name))]
-    switch (fields[name]?.at[door]) {
+  test.each(fieldsOf(place))('%s', async (name) => {
+    const fate = fields[name]?.at[door]
+    const [plain, asked] = [await ask(place), await ask(place, given(place, name, sampleOf(name)))]
+    switch (fate) {
       case 'carried':
-        expect(given.sent).toMatchObject({ [name]: sampleOf(name) })
+        expect(asked.sent).toMatchObject({ [name]: sampleOf(name) })
         break
       case 'mapped':
-        expect(given.status).toBe(200)
-        expect(given.sent).not.toEqual(plain.sent)
+        // The forms: tests/spec/fields/mapped-fields.test.ts.
+        expect(asked.status).toBe(200)
+        expect(asked.sent).not.toEqual(plain.sent)
         break
       case 'refused':
-        expect(given).toEqual({ status: 400, sent: null })
+        // By its name: the client learns what to leave out.
+        expect(told(asked)).toEqual({ status: 400, sent: null })
+        expect(asked.text).toContain(name)
         break
       default:
         // A hint, or dropped: the node cannot tell.
-        expect(given).toEqual(plain)
-        expect(given.status).toBe(200)
+        expect(['hint', 'dropped']).toContain(fate as string)
+        expect(told(asked)).toEqual(told(plain))
+        expect(asked.status).toBe(200)
     }
+  })
+
+  const carried = fieldsOf(place).filter((name) => fields[name]?.at[door] === 'carried')
+  test('what is carried is carried where it is 0, false or empty, too', async () => {
+    const lost: unknown[] = []
+    for (const name of carried) {
+      for (const value of emptyOf(name, door)) {
+        const { status, sent } = await ask(place, given(place, name, value))
+        if (status !== 200 || JSON.stringify(sent?.[name]) !== JSON.stringify(value)) lost.push([name, value, status])
+      }
+    }
+    expect(lost).toEqual([])
   })
 })
 
-describe.each(doors)('§35: a field of another dialect does not disappear in silence: %s', (door) => {
-  const { body } = requests[door]
+describe.each(places)('§35: a field of another dialect does not disappear in silence: %s', (place) => {
   // `/api/generate` has `suffix` itself, and refuses it.
-  const own = new Set([...Object.keys(body), ...(door === 'ollama' ? ['suffix'] : [])])
-  const names = Object.keys(fields).filter((name) => fields[name]?.at[door] === undefined && !own.has(name))
+  const own = new Set([...membersOf(place), ...(place === 'ollama' ? ['suffix'] : [])])
+  const names = Object.keys(fields).filter((name) => fields[name]?.at[doorOf(place)] === undefined && !own.has(name))
 
   test.each(names)('%s', async (name) => {
-    const given = await ask(door, { [name]: sampleOf(name) })
-    expect(given).toEqual({ status: 200, sent: expect.objectContaining({ [name]: sampleOf(name) }) })
+    const asked = await ask(place, { [name]: sampleOf(name) })
+    expect(told(asked)).toEqual({ status: 200, sent: expect.objectContaining({ [name]: sampleOf(name) }) })
   })
 })
 
@@ -224,7 +111,7 @@ describe('§35: thinking is switched as the node’s kind has it', () => {
   })
 
   test('Messages, adaptive: the model’s own default stands', async () => {
-    expect(await ask('messages', { thinking: { type: 'adaptive' } })).toEqual(await ask('messages', {}))
+    expect(told(await ask('messages', { thinking: { type: 'adaptive' } }))).toEqual(told(await ask('messages')))
   })
 
   test('beside what the client tells the template itself, which stands', async () => {
@@ -234,22 +121,21 @@ describe('§35: thinking is switched as the node’s kind has it', () => {
   })
 
   test('a hosted provider is told nothing: what it knows is not known here', async () => {
-    const { nodeId, stop } = await hostedNode()
-    try {
-      await gateway.admin('PATCH', `/v1/admin/nodes/${nodeId}`, { external: true })
-      const answer = await ask('messages', { model: 'hosted', thinking: { type: 'disabled' } })
-      expect(answer.status).toBe(200)
-      expect(answer.sent).not.toHaveProperty('chat_template_kwargs')
-    } finally {
-      stop()
-    }
+    const message = { role: 'assistant', content: 'a' }
+    const nodeId = await doors.node('hosted', (call) => {
+      call.respond(200, { choices: [{ index: 0, finish_reason: 'stop', message }] })
+    })
+    await doors.gateway.admin('PATCH', `/v1/admin/nodes/${nodeId}`, { external: true })
+    const answer = await ask('messages', { model: 'hosted', thinking: { type: 'disabled' } })
+    expect(answer.status).toBe(200)
+    expect(answer.sent).not.toHaveProperty('chat_template_kwargs')
   })
 
   test('Ollama is told not to think by OpenAI’s word, and is told nothing where the model shall think', async () => {
     const ollama = startOllamaNode({ models: ['o'] })
     const lastChat = () => ollama.calls.findLast(({ path }) => path === '/v1/chat/completions')?.body
     try {
-      await gateway.node(ollama.url, { customerId: customer.customerId })
+      await doors.gateway.node(ollama.url, { customerId: doors.customer.customerId })
       expect((await ask('messages', { model: 'o', thinking: { type: 'disabled' } })).status).toBe(200)
       expect(lastChat()).toMatchObject({ reasoning_effort: 'none' })
       expect(lastChat()).not.toHaveProperty('chat_template_kwargs')

@@ -30,6 +30,12 @@ function refuseServices(asked: Json): void {
     if (value == null || (Array.isArray(value) && value.length === 0)) continue
     throw invalid(name, 'this gateway runs nothing for its clients')
   }
+  if (asked.compaction != null) throw invalid('compaction', 'this gateway makes no summary of a conversation')
+  if ((asked.inference_geo ?? 'global') !== 'global') throw invalid('inference_geo', 'this gateway knows no regions')
+  const { billing_policy: billing } = asked
+  if (billing != null && !(isObject(billing) && (billing.bill_to ?? 'self') === 'self')) {
+    throw invalid('billing_policy', 'the account of the key pays')
+  }
   const edits = isObject(asked.context_management) ? asked.context_management.edits : undefined
   if (!Array.isArray(edits)) return
   // Thinking never reaches a node, so that it is cleared whatever is asked.
@@ -167,8 +173,9 @@ const efforts: ReadonlyMap<string, string> = new Map([
   ['max', 'high'],
 ])
 
-function formatOf({ output_config: config }: MessagesRequest): Json {
-  const { effort, format } = config ?? {}
+function formatOf({ output_config: config, output_format: older }: MessagesRequest): Json {
+  const effort = config?.effort
+  const format = config?.format ?? older
   const known = effort == null ? undefined : efforts.get(effort)
   return {
     ...(known === undefined ? {} : { reasoning_effort: known }),

@@ -26,6 +26,10 @@ function refuseStored(asked: Json): void {
   if (asked.truncation != null && asked.truncation !== 'disabled') {
     throw invalid('truncation', 'this gateway drops nothing of an input')
   }
+  const { context_management: context } = asked
+  if (context != null && !(Array.isArray(context) && context.length === 0)) {
+    throw invalid('context_management', 'this gateway keeps no context that it could edit')
+  }
   const include = asked.include ?? []
   if (!Array.isArray(include) || include.some((what) => !includable.includes(what)))
     throw invalid('include', `there is nothing to include but ${includable.join(' and ')}`)
