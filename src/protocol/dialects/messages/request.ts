@@ -5,6 +5,7 @@ import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type { MessagesRequest } from '../../wire/inference/messages.ts'
 import { type Thinking, thinkingAsked } from '../members/thinking.ts'
 import { carriedOf } from '../members/unlisted.ts'
+import { clientTool } from './client-tools.ts'
 import { systemFirst } from './system-first.ts'
 
 type ChatMessages = ChatRequest['messages']
@@ -147,12 +148,12 @@ function* chatMessages({ system, messages }: Pick<MessagesRequest, 'system' | 'm
   }
 }
 
-function toolOf(
-  { name, type, description, input_schema: parameters }: NonNullable<MessagesRequest['tools']>[number],
-  index: number,
-): Json {
+function toolOf(tool: NonNullable<MessagesRequest['tools']>[number], index: number): Json {
+  const { name, type, description, input_schema: parameters } = tool
   if (type != null && type !== 'custom') {
-    const detail = `tools[${index}]: this gateway runs no tools of its own; only tools with an input_schema can be used`
+    const ofClient = clientTool(type, tool)
+    if (ofClient !== null) return ofClient
+    const detail = `tools[${index}]: this gateway runs no tools of its own; only tools with an input_schema and those that its clients run (bash, text editor, memory) can be used`
     throw new Problem('tool_not_supported', { param: `tools[${index}].type`, detail })
   }
   if (parameters === undefined) throw invalid(`tools[${index}].input_schema`, 'a tool has a schema')
