@@ -84,6 +84,16 @@ test('no page for users cites the specification by a number', () => {
   expect(documents.filter((file) => ofClauses.test(file) && read(file).includes('§')).length).toBeGreaterThan(0)
 })
 
+test('§35: README and guides lead clients to /v1, where every client looks, and none to another name of it', () => {
+  const guides = documents.filter((file) => file === 'README.md' || /^docs\/(integrations|recipes)\//.test(file))
+  expect(guides.length).toBeGreaterThan(10)
+  expect(guides.filter((file) => read(file).includes('/v1/api'))).toEqual([])
+  expect(guides.filter((file) => file.startsWith('docs/integrations/') && !/\/v1\b/.test(read(file)))).toEqual([
+    // It speaks Ollama's interface.
+    'docs/integrations/home-assistant.md',
+  ])
+})
+
 test('the glossary is short, and each of its terms is a word of the code', () => {
   const section = /^## Glossary\n[\s\S]+?(?=^## )/m.exec(read('docs/architecture.md'))?.[0] ?? ''
   const terms = [...section.matchAll(/^\| ([a-z][^|]*) \| /gm)].flatMap(([, term = '']) => term.split(', '))
