@@ -73,8 +73,10 @@ function operand({ name, optional, rest }: OperandSpec): string {
   return optional === true ? `[${text}]` : text
 }
 
+const wholeVerbs = await Promise.all(verbs.map(({ whole }) => whole()))
+
 function commandsTable(): string {
-  const rows = verbs.flatMap(({ name, actions }) => {
+  const rows = wholeVerbs.flatMap(({ name, actions }) => {
     const all = isSingle(actions) ? [['', actions] as const] : Object.entries(actions)
     return all.map(([command, action]) => {
       const words = [name, command, ...action.operands.map(operand)].filter((word) => word !== '')

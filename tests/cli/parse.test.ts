@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { type Action, action, isSingle } from '../../src/cli/frame/action.ts'
+import { type Action, action, isSingle, type Verb } from '../../src/cli/frame/action.ts'
 import { UsageFault } from '../../src/cli/frame/failure.ts'
 import { actionHelp } from '../../src/cli/frame/help.ts'
 import { listenAddress } from '../../src/cli/frame/listen-address.ts'
@@ -24,7 +24,8 @@ const sample = action({
 })
 const single: Action = { ...sample, operands: [{ name: 'ONE', about: 'the first' }] }
 
-const everyAction = verbs.flatMap(({ name, actions }) =>
+const everyVerb = await Promise.all(verbs.map(({ whole }) => whole()))
+const everyAction = everyVerb.flatMap(({ name, actions }) =>
   isSingle(actions)
     ? [[name, actions] as const]
     : Object.entries(actions).map(([command, one]) => [`${name} ${command}`.trimEnd(), one] as const),
@@ -139,6 +140,19 @@ describe('§24: every command', () => {
     expect(parseInput(one, ['-h'])).toBeNull()
     expect(actionHelp(path, one)).toContain('--json')
     expect(fault(['x', '--bogus'], one)).toBe('Unknown option: --bogus')
+  })
+
+  test('is there whole when what was written for its verb is loaded alone', async () => {
+    const written = await Promise.all(verbs.map(({ load }) => load()))
+    const names = ({ actions }: Verb) => (isSingle(actions) ? [] : Object.keys(actions))
+    const apart = written.map(names)
+    const together = everyVerb.map(names)
+    expect(together.flat().length).toBeGreaterThan(apart.flat().length + 20)
+    for (const [at, own] of apart.entries()) {
+      const followed = together[at]?.filter((name) => !own.includes(name)) ?? []
+      const taken = followed.filter((name) => own.some((word) => word !== '' && name.startsWith(`${word} `)))
+      expect([written[at]?.name, taken]).toEqual([written[at]?.name, []])
+    }
   })
 
   test.each(

@@ -38,6 +38,18 @@ export interface Verb {
   readonly actions: Action | Readonly<Record<string, Action>>
 }
 
+/** A verb by its name, whose code is imported when a command line names it. */
+export interface VerbEntry {
+  readonly name: string
+  /** The commands that are written for it. */
+  readonly load: () => Promise<Verb>
+  /** These and the ones that follow from actions and lists. None of the second begins with the name of one of the first. */
+  readonly whole: () => Promise<Verb>
+}
+
+/** The entry of a verb without commands that follow from something else. */
+export const entryOf = (verb: Verb): VerbEntry => ({ name: verb.name, load: async () => verb, whole: async () => verb })
+
 export const isSingle = (actions: Verb['actions']): actions is Action => typeof actions.run === 'function'
 
 /** Gives `run` the types of its own options. */

@@ -1,6 +1,6 @@
 import { product } from '../../brand.ts'
 import { nearest } from '../../nearest.ts'
-import { type Action, isSingle, type Verb } from './action.ts'
+import { type Action, isSingle, type Verb, type VerbEntry } from './action.ts'
 import { exitCodes, UsageFault } from './failure.ts'
 import { actionHelp, programHelp, verbHelp } from './help.ts'
 import { parseInput } from './parse.ts'
@@ -24,24 +24,30 @@ function named(actions: Readonly<Record<string, Action>>, args: readonly string[
   return null
 }
 
-function findIn(verb: Verb, args: readonly string[]): Found {
-  if (isSingle(verb.actions)) return { kind: 'action', path: verb.name, action: verb.actions, args }
-  const { actions } = verb
+/** null: the arguments name none of these commands. */
+function commandIn({ name: verb, actions }: Verb, args: readonly string[]): Found | null {
+  if (isSingle(actions)) return { kind: 'action', path: verb, action: actions, args }
   const [name] = args
+  if (isHelp(name)) return null
+  const found = named(actions, args)
+  if (found !== null) return { kind: 'action', path: `${verb} ${found.name}`, action: found.action, args: found.rest }
   const own = actions['']
-  if (isHelp(name) || (name === undefined && own === undefined)) {
+  return own !== undefined && (name === undefined || name.startsWith('-'))
+    ? { kind: 'action', path: verb, action: own, args }
+    : null
+}
+
+function findIn(verb: Verb, args: readonly string[]): Found {
+  const found = commandIn(verb, args)
+  if (found !== null) return found
+  const [name] = args
+  const actions = isSingle(verb.actions) ? {} : verb.actions
+  if (name === undefined || isHelp(name)) {
     const exitCode = name === undefined ? exitCodes.usage : exitCodes.ok
     return { kind: 'text', text: verbHelp(verb, actions), exitCode }
   }
-  const found = named(actions, args)
-  if (found !== null) {
-    return { kind: 'action', path: `${verb.name} ${found.name}`, action: found.action, args: found.rest }
-  }
-  if (own !== undefined && (name === undefined || name.startsWith('-'))) {
-    return { kind: 'action', path: verb.name, action: own, args }
-  }
   const names = Object.keys(actions).filter((known) => known !== '')
-  throw unknownCommand(`${verb.name} `, name ?? '', names)
+  throw unknownCommand(`${verb.name} `, name, names)
 }
 
 /** A word with more wrong letters is another word, not a slip of the fingers. */
@@ -55,26 +61,30 @@ function unknownCommand(before: string, word: string, known: readonly string[]):
   ])
 }
 
-function find(verbs: readonly Verb[], args: readonly string[], version: string): Found {
+const all = (verbs: readonly VerbEntry[]): Promise<readonly Verb[]> => Promise.all(verbs.map(({ whole }) => whole()))
+
+async function find(verbs: readonly VerbEntry[], args: readonly string[], version: string): Promise<Found> {
   const [word, ...rest] = args
   if (word === '--version') return { kind: 'text', text: version, exitCode: exitCodes.ok }
   if (word === undefined || (isHelp(word) && rest.length === 0)) {
-    return { kind: 'text', text: programHelp(verbs), exitCode: word === undefined ? exitCodes.usage : exitCodes.ok }
+    const exitCode = word === undefined ? exitCodes.usage : exitCodes.ok
+    return { kind: 'text', text: programHelp(await all(verbs)), exitCode }
   }
   if (word === 'help') return find(verbs, [...rest, '--help'], version)
-  const verb = verbs.find(({ name }) => name === word)
-  if (verb === undefined) {
+  const entry = verbs.find(({ name }) => name === word)
+  if (entry === undefined) {
     throw unknownCommand(
       '',
       word,
       verbs.map(({ name }) => name),
     )
   }
-  return findIn(verb, rest)
+  // What was written for a verb is tried first: what follows from actions and lists takes several times as long to import.
+  return commandIn(await entry.load(), rest) ?? findIn(await entry.whole(), rest)
 }
 
 export interface ProgramOptions {
-  readonly verbs: readonly Verb[]
+  readonly verbs: readonly VerbEntry[]
   readonly version: string
   readonly session: Session
 }
@@ -87,7 +97,7 @@ export async function runProgram(
   const { terminal } = session
   let path = ''
   try {
-    const found = find(verbs, args, version)
+    const found = await find(verbs, args, version)
     if (found.kind === 'text') {
       const write = found.exitCode === exitCodes.ok ? terminal.out : terminal.err
       write(`${found.text}\n`)

@@ -1,7 +1,7 @@
 import { version } from '../../../package.json'
 import { endWithLauncher } from '../../host/launcher.ts'
 import { unknownInWords } from '../../settings/unknown.ts'
-import type { Verb } from './action.ts'
+import type { VerbEntry } from './action.ts'
 import { usualPlaces } from './credentials.ts'
 import { runProgram } from './program.ts'
 import { createSession } from './session.ts'
@@ -11,7 +11,7 @@ import { createTerminal } from './terminal.ts'
 const saysItself: ReadonlySet<string> = new Set(['serve', 'doctor'])
 
 /** Runs this process's command line to its end. */
-export async function runProcess(verbs: readonly Verb[], args: readonly string[]): Promise<void> {
+export async function runProcess(verbs: readonly VerbEntry[], args: readonly string[]): Promise<void> {
   const { env } = process
   endWithLauncher()
   // Bun's fetch uses HTTP_PROXY even for this computer, which a proxy cannot reach.

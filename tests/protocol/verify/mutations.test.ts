@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { mutationsText } from '../../../scripts/verdicts/write.ts'
 import { verify } from '../../../src/cli/commands/proofs/verify.ts'
+import { entryOf } from '../../../src/cli/frame/action.ts'
 import { runProgram } from '../../../src/cli/frame/program.ts'
 import { createSession } from '../../../src/cli/frame/session.ts'
 import { type Known, type Mutation, mutations, mutationsFile, rememberedIn } from '../../support/verdicts/mutations.ts'
@@ -53,7 +54,11 @@ async function commandOf(one: Mutation): Promise<number> {
     readAll: async () => '',
   }
   const session = createSession(terminal, { env: { HOME: home }, folder: home } as never)
-  return runProgram(['verify', 'file', file, ...optionsOf(one.known)], { verbs: [verify], version: '', session })
+  return runProgram(['verify', 'file', file, ...optionsOf(one.known)], {
+    verbs: [entryOf(verify)],
+    version: '',
+    session,
+  })
 }
 
 test('§36: the table of mutations is what the code makes of its bases, and has at least 200 rows', async () => {
