@@ -2,6 +2,7 @@ import { detectRuntime } from '../runtimes/registry.ts'
 import type { ProbeFetch, RuntimeModel, RuntimeModule, RuntimeStatus } from '../runtimes/runtime.ts'
 import type { NodeTransport } from '../transport/transport.ts'
 import type { Probe } from './node-watch.ts'
+import { wholeReport } from './rank-reports.ts'
 
 /** A longer answer is not an answer to a status question. */
 export const probeBytesMax = 1024 * 1024
@@ -22,8 +23,15 @@ function withoutConfided(status: RuntimeStatus, { confided }: NodeTransport): Ru
   return { ...status, models: status.models.filter((model) => !confided.isIn(said(model))) }
 }
 
-/** Asks a model server by its own signs. `modules`: in the order in which they are tried; the first that knows its own wins. */
-export function createRuntimeProbe(transport: NodeTransport, modules: readonly RuntimeModule[]): Probe {
+/**
+ * Asks a model server by its own signs. `modules`: in the order in which they are tried; the first that knows its own wins.
+ * `reportsOf`: whether its ranks are told apart.
+ */
+export function createRuntimeProbe(
+  transport: NodeTransport,
+  modules: readonly RuntimeModule[],
+  reportsOf = wholeReport,
+): Probe {
   let module: RuntimeModule | null = null
   let before: RuntimeModule | null = null
   let said: RuntimeStatus | null = null
@@ -36,7 +44,7 @@ export function createRuntimeProbe(transport: NodeTransport, modules: readonly R
       before = known
       const status = await bounded((signal) => known.probe(probeFetch(transport, signal), said))
       said = status
-      return { kind: 'answered', reports: [{ label: '', status: withoutConfided(status, transport) }] }
+      return { kind: 'answered', reports: reportsOf(withoutConfided(status, transport)) }
     } catch (error) {
       // Another server may be at the address when it answers again.
       module = null

@@ -16,7 +16,7 @@ export async function tellRuntime(
   transport: NodeTransport,
   kind: RuntimeStatus['kind'],
   wish: ModelWishName,
-  model: Pick<RuntimeModel, 'id' | 'modality'>,
+  model: Pick<RuntimeModel, 'id' | 'modality' | 'adapts'>,
 ): Promise<boolean | null> {
   const loads = modelLoadsOf(kind)
   if (loads === undefined) return null

@@ -3,7 +3,7 @@ import { foreignJson } from '../protocol/json/foreign-json.ts'
 import { given } from '../protocol/json/json-object.ts'
 import { cacheTokensMax } from '../protocol/wire/nodes/agent.ts'
 import type { ModelFile } from '../protocol/wire/nodes/model-facts.ts'
-import type { ProbeFetch, RuntimeModel, RuntimeStatus } from './runtime.ts'
+import type { ProbeFetch, RankLoad, RuntimeModel, RuntimeStatus } from './runtime.ts'
 
 /**
  * Reading what model servers say. Nothing of it is believed before it was looked at: a field of another type counts as
@@ -102,6 +102,17 @@ export function gaugeOf(metrics: string, name: string): number | null {
   return sum
 }
 
+/** A gauge for each value of one of its labels that is a whole number. */
+export function gaugesBy(metrics: string, name: string, label: string): ReadonlyMap<number, number> {
+  const sums = new Map<number, number>()
+  const value = new RegExp(`(?:^|,)${label}="([0-9]{1,4})"`)
+  for (const { labels, value: of } of seriesOf(metrics, name)) {
+    const at = value.exec(labels)?.[1]
+    if (at !== undefined && !repeats.test(labels)) sums.set(Number(at), (sums.get(Number(at)) ?? 0) + of)
+  }
+  return sums
+}
+
 /** The names of the gauges by which a kind of server says how many requests it works on, and how many wait. */
 export interface LoadGauges {
   readonly running: string
@@ -127,4 +138,29 @@ export function loadIn(
   if (metrics === null) return {}
   const [running, queueDepth] = [gaugeOf(metrics, gauges.running), gaugeOf(metrics, gauges.queued)]
   return running === null || queueDepth === null ? {} : { running, queueDepth }
+}
+
+/** Data-parallel ranks of one server that are told apart. */
+const ranksMax = 64
+
+/**
+ * The data-parallel ranks of a server, by the label that names them in its gauges: they must be 0, 1 and so on, or a request
+ * could not name them. Nothing where it has one, or too many.
+ */
+export function ranksIn(
+  metrics: string | null,
+  { running, queued }: LoadGauges,
+  label: string,
+  cacheTokens: (metrics: string, rank: number) => number | null,
+): Pick<RuntimeStatus, 'ranks'> {
+  if (metrics === null) return {}
+  const [busyBy, waitingBy] = [gaugesBy(metrics, running, label), gaugesBy(metrics, queued, label)]
+  if (busyBy.size < 2 || busyBy.size > ranksMax) return {}
+  const ranks: RankLoad[] = []
+  for (let rank = 0; rank < busyBy.size; rank++) {
+    const [busy, waiting] = [busyBy.get(rank), waitingBy.get(rank)]
+    if (busy === undefined || waiting === undefined) return {}
+    ranks.push({ running: busy, queueDepth: waiting, cacheTokens: cacheTokens(metrics, rank) })
+  }
+  return { ranks }
 }

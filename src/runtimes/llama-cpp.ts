@@ -32,13 +32,13 @@ export const llamaCpp: RuntimeModule = {
     if (list.status === 503) return list.server === kind || isLoading(list)
     return modelListOf(list)?.some((entry) => entry.owned_by === 'llamacpp' || isRouted(entry)) ?? false
   },
-  async probe(get) {
+  async probe(get, before = null) {
     const health = await ask(get, '/health')
     if (health.status !== 200) return idleStatus(kind, health.status === 503 ? 'loading' : 'down')
     const [listed, props] = await Promise.all([ask(get, '/v1/models'), ask(get, '/props')])
     const list = modelListOf(listed)
     if (list === null) return idleStatus(kind, listed.status === 503 ? 'loading' : 'down')
-    return list.some(isRouted) ? routerStatus(list) : singleStatus(get, list, fieldsOf(props.body))
+    return list.some(isRouted) ? routerStatus(list) : singleStatus(get, list, fieldsOf(props.body), before)
   },
   /** Only a stream is written while the model works; for a whole answer it looks at its client once a second of silence. */
   freesLate: (request) => !offersTools(request),
@@ -79,7 +79,12 @@ function isLoading(answer: Answer): boolean {
 }
 
 /** One model, or one with aliases, in this process. */
-async function singleStatus(get: ProbeFetch, list: readonly Fields[], props: Fields): Promise<RuntimeStatus> {
+async function singleStatus(
+  get: ProbeFetch,
+  list: readonly Fields[],
+  props: Fields,
+  before: RuntimeStatus | null,
+): Promise<RuntimeStatus> {
   const sleeping = props.is_sleeping === true
   const slotsTotal = countOf(props.total_slots)
   const contextLength = countOf(fieldsOf(props.default_generation_settings).n_ctx)
@@ -96,8 +101,41 @@ async function singleStatus(get: ProbeFetch, list: readonly Fields[], props: Fie
     }
     return workOf(model, false, false)
   })
-  return { kind, state: 'ready', models: believable(models), slotsTotal, ...load }
+  const adapters = await adaptersOf(get, models[0], before)
+  return { kind, state: 'ready', models: believable([...models, ...adapters]), slotsTotal, ...load }
 }
+
+/**
+ * LoRA adapters are given at its start (`--lora`), so they are asked for once, while it is awake: it asks its own work loop. Each
+ * is a model of its own here, and by its number and scale in a request. A request that names none gets what the server was
+ * started with.
+ */
+async function adaptersOf(
+  get: ProbeFetch,
+  base: RuntimeModel | undefined,
+  before: RuntimeStatus | null,
+): Promise<readonly RuntimeModel[]> {
+  if (base === undefined) return []
+  const shared = ({ id, askedWith }: RuntimeModel): RuntimeModel => {
+    return { ...base, id, adapts: base.id, ...(askedWith === undefined ? {} : { askedWith }) }
+  }
+  const known = before?.models.some(({ loaded }) => loaded === true) === true
+  if (known || base.loaded !== true)
+    return before?.models.filter(({ adapts }) => adapts !== undefined).map(shared) ?? []
+  const { status, body } = await ask(get, '/lora-adapters')
+  const adapters = status === 200 ? (listOf(body) ?? []) : []
+  return adapters.slice(0, adaptersMax).flatMap((entry): readonly RuntimeModel[] => {
+    const { id, scale } = entry
+    if (typeof id !== 'number' || !Number.isSafeInteger(id) || id < 0) return []
+    const strength = typeof scale === 'number' && Number.isFinite(scale) && scale !== 0 ? scale : 1
+    return [
+      shared({ ...base, id: modelName(textOf(entry.path) ?? ''), askedWith: { lora: [{ id, scale: strength }] } }),
+    ]
+  })
+}
+
+/** Of one server. */
+const adaptersMax = 64
 
 type Load = Pick<RuntimeStatus, 'slotsFree' | 'queueDepth'>
 

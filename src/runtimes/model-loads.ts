@@ -35,11 +35,19 @@ export const lmStudioLoads: ModelLoads = {
 
 /**
  * Sleep mode, which a server has that was started for development with it. At level 1 the weights wait in the memory of the computer;
- * at level 2 they would be gone.
+ * at level 2 they would be gone. An adapter is taken out by its name, where the server was started for that
+ * (`VLLM_ALLOW_RUNTIME_LORA_UPDATING`); to put one in, a server must be told where its files are, which the gateway does not know.
  */
 export const vllmLoads: ModelLoads = {
   load: (server) => vllmTold(server, '/wake_up'),
-  unload: (server) => vllmTold(server, '/sleep?level=1'),
+  unload: (server, { id, adapts }) =>
+    adapts === undefined ? vllmTold(server, '/sleep?level=1') : adapterRemoved(server, id, '/v1/unload_lora_adapter'),
+}
+
+/** null: it was not started for that. */
+async function adapterRemoved(server: ToldServer, id: string, path: string): Promise<boolean | null> {
+  const status = await server.post(path, { lora_name: id })
+  return status === 404 ? null : isDone(status)
 }
 
 async function vllmTold(server: ToldServer, path: string): Promise<boolean | null> {

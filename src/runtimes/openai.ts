@@ -46,10 +46,12 @@ function statusOf(kind: RuntimeKind, answer: Answer): RuntimeStatus {
   const list = modelListOf(answer)
   if (list === null) return idleStatus(kind, answer.status === 503 ? 'loading' : 'down')
   const contexts = new Map(list.map((entry) => [textOf(entry.id), listedModel(entry).contextLength]))
-  // An adapter that tells none has the context of the model that it adapts (vLLM).
+  // An adapter (vLLM, SGLang) that tells no context has that of the model that it adapts.
   const whole = (entry: Fields): RuntimeModel => {
     const model = listedModel(entry)
-    return { ...model, contextLength: model.contextLength ?? contexts.get(textOf(entry.parent)) ?? null }
+    const parent = textOf(entry.parent)
+    if (parent === null || parent === model.id || !contexts.has(parent)) return model
+    return { ...model, contextLength: model.contextLength ?? contexts.get(parent) ?? null, adapts: parent }
   }
   const models = believable(list.map(whole))
   return { ...idleStatus(kind, 'down'), state: 'ready', models }

@@ -60,6 +60,10 @@ export interface RuntimeModel {
   readonly file?: ModelFile
   /** Measured by its server. Absent: it is not in memory, or the server does not say. */
   readonly memory?: ModelMemory
+  /** It is a LoRA adapter over this model of the same server, with which it shares memory and cache. Absent: no adapter. */
+  readonly adapts?: string
+  /** Members that a request for it has at its server, in the place of the client's. Absent: its name is enough. */
+  readonly askedWith?: Readonly<Record<string, unknown>>
   /** To load it, another model would have to leave memory. Absent: the server does not say. */
   readonly evicts?: boolean
   /** Of an agent's own model server. */
@@ -70,6 +74,14 @@ export interface RuntimeModel {
   readonly workGuessed?: true
   /** How a model that ranks does so. */
   readonly ranking?: RankingTraits
+}
+
+/** What a server says of one of its data-parallel ranks. */
+export interface RankLoad {
+  readonly running: number
+  readonly queueDepth: number
+  /** Tokens of prompts that its cache holds; null: not reported. */
+  readonly cacheTokens: number | null
 }
 
 /** One answer to "how are you": what `GET /svc/v1/status` says of an agent's runtime, learnt by the server's own signs. */
@@ -84,6 +96,10 @@ export interface RuntimeStatus {
   readonly queueDepth: number | null
   /** Requests that it works on now. Absent: it says so by its slots, or not at all. */
   readonly running?: number
+  /** Its data-parallel ranks in their order, each with its own queue and cache. Absent: it has one, or does not say. */
+  readonly ranks?: readonly RankLoad[]
+  /** The rank that this status is about, where it is about one of several. */
+  readonly rank?: number
   /** By device, what the models of the file may take together, MB. Absent: the agent has no such file. */
   readonly budgetsMb?: Readonly<Record<string, number>>
 }
@@ -95,7 +111,10 @@ export interface ToldServer {
 }
 
 /** Resolves when the server has done it, which may take as long as a load; false: it would not; null: it has no interface for it. */
-export type ModelWish = (server: ToldServer, model: Pick<RuntimeModel, 'id' | 'modality'>) => Promise<boolean | null>
+export type ModelWish = (
+  server: ToldServer,
+  model: Pick<RuntimeModel, 'id' | 'modality' | 'adapts'>,
+) => Promise<boolean | null>
 
 /** A kind of server that loads and unloads models on command. */
 export interface ModelLoads {

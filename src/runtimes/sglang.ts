@@ -1,4 +1,15 @@
-import { type Answer, ask, type Fields, fieldsOf, gaugeOf, isCacheSize, loadIn, metricsOf } from './answers.ts'
+import {
+  type Answer,
+  ask,
+  type Fields,
+  fieldsOf,
+  gaugeOf,
+  gaugesBy,
+  isCacheSize,
+  loadIn,
+  metricsOf,
+  ranksIn,
+} from './answers.ts'
 import { modalityByName } from './modality.ts'
 import { isOwnedBy } from './openai.ts'
 import { guessedFrom, sglangDialect, withoutGuess } from './rerank.ts'
@@ -20,7 +31,8 @@ export const sglang: RuntimeModule = {
     const status = await probeServing('sglang', 'loading', get, health)
     const models = status.models.flatMap((model) => served(model, fieldsOf(info.body)))
     const metrics = models.length === 0 ? null : await metricsOf(get)
-    return { ...status, models: models.map((model) => cached(model, metrics)), ...loadIn(metrics, gauges) }
+    const ranks = ranksIn(metrics, gauges, 'dp_rank', rankCacheTokens)
+    return { ...status, models: models.map((model) => cached(model, metrics)), ...loadIn(metrics, gauges), ...ranks }
   },
   rerank: sglangDialect,
   tokenizer: sglangTokenizer,
@@ -29,10 +41,18 @@ export const sglang: RuntimeModule = {
 /** With `--enable-metrics`. */
 const gauges = { running: 'sglang:num_running_reqs', queued: 'sglang:num_queue_reqs' }
 
-/** The size of its cache, where it says it. */
-function cached(model: RuntimeModel, metrics: string | null): RuntimeModel {
-  const tokens = metrics === null ? null : gaugeOf(metrics, 'sglang:max_total_num_tokens')
+const cacheGauge = 'sglang:max_total_num_tokens'
+
+/** The size of its cache, where it says it. It reads the name of an adapter in a member of its own. */
+function cached(listed: RuntimeModel, metrics: string | null): RuntimeModel {
+  const model = listed.adapts === undefined ? listed : { ...listed, askedWith: { lora_path: listed.id } }
+  const tokens = metrics === null ? null : gaugeOf(metrics, cacheGauge)
   return tokens !== null && isCacheSize(tokens) ? { ...model, cacheTokens: tokens } : model
+}
+
+function rankCacheTokens(metrics: string, rank: number): number | null {
+  const tokens = gaugesBy(metrics, cacheGauge, 'dp_rank').get(rank) ?? 0
+  return isCacheSize(tokens) ? tokens : null
 }
 
 /** What versions without the path `newer` say at `older`. */

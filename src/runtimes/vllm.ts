@@ -1,5 +1,5 @@
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
-import { type Answer, ask, cacheTokensOf, countOf, loadIn, metricsOf } from './answers.ts'
+import { type Answer, ask, cacheTokensOf, countOf, loadIn, metricsOf, ranksIn } from './answers.ts'
 import { vllmDozes, vllmLoads } from './model-loads.ts'
 import { isOwnedBy, probeModelList } from './openai.ts'
 import { jinaDialect, ranks, withoutGuess } from './rerank.ts'
@@ -24,7 +24,8 @@ export const vllm: RuntimeModule = {
       if (work === 'chat') return { ...model, cacheTokens }
       return work === 'rerank' ? ranks(withoutGuess(model), ranking) : { ...withoutGuess(model), modality: work }
     })
-    return { ...served, models, ...loadIn(metrics, gauges) }
+    // With `--data-parallel-size`, where this server is asked for all of its engines.
+    return { ...served, models, ...loadIn(metrics, gauges), ...ranksIn(metrics, gauges, 'engine', cacheTokensIn) }
   },
   loads: vllmLoads,
   rerank: jinaDialect,
@@ -55,13 +56,22 @@ async function workOf(get: ProbeFetch): Promise<'chat' | 'rerank' | 'embedding' 
 
 const infoName = 'vllm:cache_config_info{'
 
-/** Of its first engine: each reads its own requests. */
-function cacheTokensIn(metrics: string): number | null {
-  const at = metrics.startsWith(infoName) ? 0 : metrics.indexOf(`\n${infoName}`) + 1
-  if (at === 0 && !metrics.startsWith(infoName)) return null
-  const [line = ''] = metrics.slice(at, at + infoLengthMax).split('\n', 1)
+/** Of this rank, or else of its first engine: each reads its own requests. */
+function cacheTokensIn(metrics: string, rank: number | null = null): number | null {
+  const line = infoLine(metrics, rank === null ? '' : `engine="${rank}"`) ?? infoLine(metrics, '')
+  if (line === null) return null
   const label = (name: string) => countOf(Number(new RegExp(`[{,]${name}="([0-9]{1,12})"`).exec(line)?.[1]))
   return cacheTokensOf(label('num_gpu_blocks'), label('block_size'))
+}
+
+/** The first line of this name that has a text. */
+function infoLine(metrics: string, has: string): string | null {
+  for (let at = metrics.indexOf(infoName); at !== -1; at = metrics.indexOf(infoName, at + 1)) {
+    if (at > 0 && metrics[at - 1] !== '\n') continue
+    const [line = ''] = metrics.slice(at, at + infoLengthMax).split('\n', 1)
+    if (line.includes(has)) return line
+  }
+  return null
 }
 
 /** UTF-16 units of the line that is read. */

@@ -27,7 +27,10 @@ const cached = <M extends object>(of: M, cacheTokens: number | null) => ({ ...of
 const weighed = <M extends object>(of: M) => ({ ...of, file: weights })
 const llamaAndAdapter = (cacheTokens: number | null) => [
   guessed(cached(model('meta-llama/Llama-3.1-8B-Instruct', 4_096, true, true), cacheTokens)),
-  guessed(cached(model('sql-lora-v3', 4_096, true, true), cacheTokens)),
+  {
+    ...guessed(cached(model('sql-lora-v3', 4_096, true, true), cacheTokens)),
+    adapts: 'meta-llama/Llama-3.1-8B-Instruct',
+  },
 ]
 const inMemory = { memoryMb: 4_900, memory: { bytes: 5_137_025_024, video_bytes: 5_137_025_024 } }
 const silent = { slotsTotal: null, slotsFree: null, queueDepth: null }

@@ -91,6 +91,7 @@ function reportOf(runtime: AgentRuntime, { memory_mb, sent_at }: NodeStatus): Ru
     ...(model.cache_held_tokens === undefined
       ? {}
       : { cacheHeld: { tokens: model.cache_held_tokens, full: model.cache_full === true } }),
+    ...(model.adapts === undefined ? {} : { adapts: model.adapts }),
     ...(model.dozing === undefined ? {} : { dozing: model.dozing }),
     ...(model.file === undefined ? {} : { file: model.file }),
     ...(model.memory === undefined ? {} : { memory: model.memory }),

@@ -35,6 +35,11 @@ function agentHeaders(
   }
 }
 
+/** vLLM and SGLang take the rank that a request is for from the same header. */
+const rankHeader = 'x-data-parallel-rank'
+const serverHeaders = (rank: number | null, sent: Readonly<Record<string, string>>) =>
+  rank === null ? sent : { ...sent, [rankHeader]: String(rank) }
+
 /** Of a status that may be the request's own fault the body says why; of others it is not waited for. */
 export async function failedAnswer(attempt: Attempt, response: NodeResponse): Promise<AttemptFailure> {
   const { status } = response
@@ -99,9 +104,9 @@ export function nodeRequest(exchange: Exchange, attempt: Attempt, body: Upstream
     headers:
       route.agent !== null
         ? agentHeaders(exchange, attempt)
-        : { 'content-type': contentType, [headers.nodeRequestId]: callId },
+        : serverHeaders(route.engineRank, { 'content-type': contentType, [headers.nodeRequestId]: callId }),
     ...(form === undefined
-      ? { body: body.forModel(route.upstreamModelId) }
+      ? { body: body.forModel(route.upstreamModelId, route.askedWith) }
       : { stream: form.open(route.upstreamModelId) }),
     signal,
     once: exchange.sentOnce || form !== undefined,

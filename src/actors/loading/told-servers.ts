@@ -31,7 +31,8 @@ export class ToldServers {
     const transport = router.transport(route.nodeId)
     if (transport === null || !this.canTell(route)) return 'untellable'
     const [modality] = route.serves
-    const model = { id: route.upstreamModelId, ...(modality === undefined ? {} : { modality }) }
+    const adapted = route.cache.profileId === route.profileId ? {} : { adapts: route.cache.upstreamModelId }
+    const model = { id: route.upstreamModelId, ...(modality === undefined ? {} : { modality }), ...adapted }
     try {
       if (route.agent !== null) return await tellAgent(transport, wish, model.id)
       const done = await tellRuntime(transport, route.runtimeKind, wish, model)

@@ -46,11 +46,11 @@ export class PlacedCalls {
   /** `tell`: called with the profile of each sent prompt, for the other gateways. */
   constructor(private readonly tell: (profileId: string, prompt: Prompt) => void) {}
 
-  begun({ load: { reading }, modelId, profileId }: Route, call: PlacedCall): void {
+  begun({ load: { reading }, cache, profileId }: Route, call: PlacedCall): void {
     const { work, timed } = call
     if (work === null) return loadAwaited(reading, Date.now())
     workPlaced(reading, work, timed)
-    this.caches.of(modelId).record(profileId, work.prompt)
+    this.caches.of(cache.modelId).record(cache.profileId, work.prompt)
     this.tell(profileId, work.prompt)
   }
 
@@ -91,7 +91,7 @@ export class PlacedCalls {
 
   /** `answer`: what it has taught of reading there, and what stands behind its prompt in the cache now; null: it gave none. */
   ended(
-    { load: { reading, inFlight, durationEwmaMs }, modelId, profileId }: Route,
+    { load: { reading, inFlight, durationEwmaMs }, cache: { modelId, profileId } }: Route,
     call: PlacedCall,
     answer: GoodAnswer | null,
   ): void {

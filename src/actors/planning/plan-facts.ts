@@ -82,6 +82,8 @@ function poolOf(facts: PlanFacts): Pool {
     const owner = facts.table.owners.get(node.nodeId)
     if (owner === undefined || node.state !== 'ready') continue
     for (const runtime of node.runtimes) {
+      // All ranks of a server have one memory.
+      if ((runtime.engineRank ?? 0) > 0) continue
       const byName = new Map(runtime.models.map((model) => [model.upstreamModelId, model]))
       for (const model of runtime.models) {
         if (!model.ready) continue

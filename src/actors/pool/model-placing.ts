@@ -13,7 +13,7 @@ export interface RuntimeMemory {
 export interface ModelPlacing {
   /** The agent of its node runs its server. */
   readonly served: boolean
-  /** It is another name of this model of the same server, with requests of its own; null: it is no alias. */
+  /** It is another name of this model of the same server, with requests of its own, or an adapter over it; null: neither. */
   readonly anotherNameOf: string | null
   /** By device, MB; null: not reported. */
   readonly needsMb: Readonly<Record<string, number>> | null
@@ -42,7 +42,7 @@ export function placingOf(
   const total = model?.memoryMb === undefined ? null : { [mainMemory]: model.memoryMb }
   return {
     served,
-    anotherNameOf: served && first !== undefined && first !== upstreamModelId ? first : null,
+    anotherNameOf: model?.adapts ?? (served && first !== undefined && first !== upstreamModelId ? first : null),
     needsMb: model?.deviceMb ?? total,
     group: model?.group ?? null,
     pinned: model?.pinned === true,

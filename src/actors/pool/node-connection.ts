@@ -1,6 +1,7 @@
 import { type NodeRow, saveSealedKeys, saveTransportKeys } from '../../db/queries/pool/pool.ts'
 import { failureName } from '../../log.ts'
 import { createNodeWatch, type NodeWatch, type PollResult, type Probe } from '../../polling/node-watch.ts'
+import { rankReports } from '../../polling/rank-reports.ts'
 import { createRuntimeProbe } from '../../polling/runtime-probe.ts'
 import { canonicalJson } from '../../protocol/json/canonical-json.ts'
 import { toBase64url } from '../../protocol/signing/base64url.ts'
@@ -66,7 +67,7 @@ function toRuntime(
   const apiKey = apiKeySealed === null ? null : openSecret(apiKeySealed)
   if (apiKeySealed !== null && apiKey === null) return null
   const transport = createDirectTransport({ url, apiKey, connectTimeoutMs: config.SVC_CONNECT_TIMEOUT_MS })
-  return { transport, probe: createRuntimeProbe(transport, modules) }
+  return { transport, probe: createRuntimeProbe(transport, modules, rankReports) }
 }
 
 function toAgent(node: PoolNode, options: RouterOptions): NodeConnection | null {

@@ -46,6 +46,8 @@ export interface RuntimeView {
   readonly runtimeId: RuntimeId
   readonly kind: RuntimeKind
   readonly state: RuntimeStatus['state']
+  /** Of one server whose ranks are told apart; null: it is a server of its own. */
+  readonly engineRank: number | null
   readonly slotsTotal: number | null
   readonly slotsFree: number | null
   readonly queueDepth: number | null
@@ -103,13 +105,24 @@ export interface ViewSources {
 export function viewOf(node: PoolNode, sources: ViewSources): NodeView {
   const runtimes: RuntimeView[] = []
   for (const runtime of node.runtimes.values()) {
-    const { runtimeId, kind, slotsTotal, status, profiles, loadedMax } = runtime
+    const { runtimeId, kind, engineRank, slotsTotal, status, profiles, loadedMax } = runtime
     if (status === null) continue
     const { state, slotsFree, queueDepth } = status
     const models = [...profiles.values()].map((profile) => modelOf(node, profile, runtime, sources))
     const rankingModels = status.models.filter((model) => model.ready && !isPooled(model)).map(({ id }) => id)
     const memory = { budgetsMb: status.budgetsMb ?? null, loadedMax }
-    runtimes.push({ runtimeId, kind, state, slotsTotal, slotsFree, queueDepth, memory, models, rankingModels })
+    runtimes.push({
+      runtimeId,
+      kind,
+      state,
+      engineRank,
+      slotsTotal,
+      slotsFree,
+      queueDepth,
+      memory,
+      models,
+      rankingModels,
+    })
   }
   return {
     nodeId: node.row.nodeId,

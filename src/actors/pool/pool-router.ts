@@ -24,7 +24,7 @@ import type { PoolNode } from './pool-node.ts'
 import { learnCall, strikeRoute } from './route-learning.ts'
 import type { CallOutcome, FailedCall, InFlightCall, Router } from './router.ts'
 import { probingMaxMs, type RouterOptions } from './router-options.ts'
-import { type Catalogue, catalogueOf, type Profile, publicIdOf } from './routing-table.ts'
+import { type Catalogue, cacheOf, catalogueOf, type Profile, publicIdOf } from './routing-table.ts'
 import { createSlotQueue, type SlotQueue, type SlotWait, type Ticket } from './slot-queue.ts'
 import { TableBuilder } from './table-builder.ts'
 
@@ -109,7 +109,8 @@ export class PoolRouter implements Router {
   placedElsewhere({ profileId, prompt }: ToldPlacement): void {
     const profile = this.byProfile.get(profileId as ProfileId)
     if (profile === undefined) return
-    this.caches.of(publicIdOf(this.catalogue, profile.upstreamModelId)).record(profileId, prompt)
+    const cache = cacheOf(profile, this.catalogue)
+    this.caches.of(cache.modelId).record(cache.profileId, prompt)
   }
 
   strike(route: Route, failed: FailedCall): void {

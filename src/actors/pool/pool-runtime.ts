@@ -22,6 +22,7 @@ export class PoolRuntime implements RoutedRuntime {
   readonly profiles = new Map<string, Profile>()
   kind: RuntimeKind = 'other'
   slotsTotal: number | null = null
+  engineRank: number | null = null
   /** null if the gateway has no status yet, or if the agent no longer has this runtime. */
   status: RuntimeStatus | null = null
   /** The most of its models that were seen in memory at once. */
@@ -70,6 +71,7 @@ export class PoolRuntime implements RoutedRuntime {
       work: { reported: null, guessed: false },
       answered: row.answered,
       model: null,
+      adapts: null,
     }
     this.profiles.set(row.upstreamModelId, profile)
     return profile
@@ -86,17 +88,21 @@ export class PoolRuntime implements RoutedRuntime {
     if (status !== null && !down) {
       this.kind = status.kind
       this.slotsTotal = status.slotsTotal
+      this.engineRank = status.rank ?? null
     }
     if (down && this.polledDown < failedPollsMax) return
     const models = new Map(status?.models.filter(isPooled).map((model) => [model.id, model]))
     for (const profile of this.profiles.values()) {
       const before = profile.model?.loaded ?? null
       profile.model = models.get(profile.upstreamModelId) ?? null
+      profile.adapts = this.profiles.get(profile.model?.adapts ?? '') ?? null
       if (profile.model !== null) profile.work = workIn(profile.model)
       memoryHeard(profile.load.reading, profile.model?.loaded ?? null, before, nowMs)
       this.heardOf(profile, status, nowMs)
     }
-    const loaded = [...this.profiles.values()].filter(({ model }) => model?.loaded === true).length
+    const loaded = [...this.profiles.values()].filter(
+      ({ model }) => model?.loaded === true && model.adapts === undefined,
+    ).length
     this.loadedMax = Math.max(this.loadedMax, loaded)
   }
 
@@ -147,8 +153,10 @@ export class PoolRuntime implements RoutedRuntime {
             model.ranking,
             model.file,
             model.memory,
+            model.adapts,
+            model.askedWith,
           ],
     )
-    return [this.runtimeId, this.kind, this.slotsTotal, models]
+    return [this.runtimeId, this.kind, this.slotsTotal, this.engineRank, models]
   }
 }

@@ -4,7 +4,7 @@ import type { ProfileId, RuntimeId } from '../../ids.ts'
 import type { EjectionState } from '../../machines/rules/ejection.ts'
 import { policyNames } from '../../machines/rules/model-policy.ts'
 import { type ModelWork, type WorkEvidence, workOf } from '../../machines/rules/model-work.ts'
-import type { NodeState, Route, RouteLoad, SleepingNode } from '../../machines/rules/routing.ts'
+import type { CacheOwner, NodeState, Route, RouteLoad, SleepingNode } from '../../machines/rules/routing.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import { declaredWork, type Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
@@ -31,6 +31,8 @@ export interface Profile {
   answered: readonly Modality[]
   /** The model as the node last reported it. null if the node does not have it now. */
   model: RuntimeModel | null
+  /** The model of the same server that it adapts; null: no adapter. */
+  adapts: Profile | null
 }
 
 /** The part of a node that its routes show. */
@@ -50,6 +52,7 @@ export interface RoutedRuntime {
   readonly kind: RuntimeKind
   /** Of the last status. */
   readonly slotsTotal: number | null
+  readonly engineRank: number | null
   readonly profiles: ReadonlyMap<string, Profile>
 }
 
@@ -120,6 +123,12 @@ function sleepingOf({ rest, row }: RoutedNode, { profileId }: Profile): Sleeping
   return { name: nameOf(row), wakeable: (row.macs ?? []).length > 0, hours: row.wakeHours }
 }
 
+/** An adapter has its prompts in the cache of the model that it adapts. */
+export function cacheOf(profile: Profile, catalogue: Catalogue): CacheOwner {
+  const { profileId, upstreamModelId } = profile.adapts ?? profile
+  return { profileId, upstreamModelId, modelId: publicIdOf(catalogue, upstreamModelId) }
+}
+
 function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, catalogue: Catalogue): Route {
   const { row } = node
   const model = catalogue.get(profile.upstreamModelId)
@@ -147,6 +156,9 @@ function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, cat
     modelNames: model?.names ?? [profile.upstreamModelId],
     policyNames: model?.policyNames ?? policyNames([profile.upstreamModelId]),
     upstreamModelId: profile.upstreamModelId,
+    askedWith: profile.model?.askedWith ?? null,
+    engineRank: runtime.engineRank,
+    cache: cacheOf(profile, catalogue),
     // The operator cannot set a context length that is longer than the node's own.
     contextLength: least(model?.contextLength ?? null, profile.model?.contextLength ?? null),
     maxOutputLength: model?.maxOutputLength ?? null,

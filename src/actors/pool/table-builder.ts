@@ -27,10 +27,11 @@ function* factsOf({ row, state, heldUntilMs, identity, rest, runtimes }: RoutedN
   yield heldUntilMs
   yield identity
   yield rest
-  for (const { runtimeId, kind, slotsTotal, profiles } of runtimes.values()) {
+  for (const { runtimeId, kind, slotsTotal, engineRank, profiles } of runtimes.values()) {
     yield runtimeId
     yield kind
     yield slotsTotal
+    yield engineRank
     for (const profile of profiles.values()) {
       yield profile
       yield profile.model
@@ -46,8 +47,8 @@ function isAsBefore(facts: readonly unknown[], node: RoutedNode): boolean {
   if (facts[4] !== node.rest) return false
   let at = 5
   for (const runtime of node.runtimes.values()) {
-    if (facts[at++] !== runtime.runtimeId || facts[at++] !== runtime.kind || facts[at++] !== runtime.slotsTotal)
-      return false
+    if (facts[at++] !== runtime.runtimeId || facts[at++] !== runtime.kind) return false
+    if (facts[at++] !== runtime.slotsTotal || facts[at++] !== runtime.engineRank) return false
     for (const profile of runtime.profiles.values()) {
       if (facts[at++] !== profile || facts[at++] !== profile.model || facts[at++] !== profile.answered) return false
     }

@@ -171,7 +171,7 @@ export const runtimes = pgTable(
       .$type<NodeId>()
       .notNull()
       .references(() => nodes.nodeId, { onDelete: 'cascade' }),
-    /** The name by which the node itself tells its runtimes apart; '' for an agentless node. */
+    /** The name by which the node itself tells its runtimes apart; '' for an agentless node, whose further ranks are `rank 1` and so on. */
     label: text().notNull().default(''),
     createdAt: createdAt(),
   },

@@ -5,7 +5,8 @@ import type { Reading, Work } from './reading.ts'
 
 /** The inputs of the choice. */
 export interface Candidate {
-  readonly profileId: string
+  /** In whose cache its prompts are. */
+  readonly cache: { readonly profileId: string }
   readonly slotsTotal: number | null
   readonly load: {
     readonly inFlight: number
@@ -208,12 +209,12 @@ export function cheapest<R extends Candidate>(
   let least = Number.POSITIVE_INFINITY
   let leastBelieved = Number.POSITIVE_INFINITY
   for (const route of routes) {
-    const cost = costOf(route, fleet, units, matches.unitsOf(route.profileId), nowMs)
+    const cost = costOf(route, fleet, units, matches.unitsOf(route.cache.profileId), nowMs)
     costs.push(cost)
     if (cost.totalMs < least) least = cost.totalMs
     if (cost.totalMs + cost.explorationMs < leastBelieved) leastBelieved = cost.totalMs + cost.explorationMs
   }
-  const held = matches.holder === null ? -1 : routes.findIndex(({ profileId }) => profileId === matches.holder)
+  const held = matches.holder === null ? -1 : routes.findIndex(({ cache }) => cache.profileId === matches.holder)
   if (held !== -1 && (costs[held]?.totalMs ?? Number.POSITIVE_INFINITY) <= leastBelieved + sessionWithinMs) {
     return { route: routes[held] ?? routes[0], cost: costs[held] as RouteCost, costs }
   }

@@ -54,7 +54,7 @@ export function routeWorthWaitingFor<R extends Candidate>(
   elsewhere: Elsewhere<R> | null,
   { prompt, matches, nowMs, fleet, waitMs }: Asking,
 ): Awaited<R> | null {
-  const held = (route: R) => (route.load.reading.cold ? 0 : matches.unitsOf(route.profileId))
+  const held = (route: R) => (route.load.reading.cold ? 0 : matches.unitsOf(route.cache.profileId))
   const saves = (route: R) => held(route) > 0 || (elsewhere?.cold === true && !route.load.reading.cold)
   if (!full.some(saves)) return null
   const costs: RouteCost[] = []

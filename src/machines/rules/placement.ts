@@ -75,7 +75,7 @@ function choose(open: readonly [Route, ...Route[]], request: PlacementRequest, f
     return { kind: 'placed', route: open[0], chosenBy: 'only', open, costs: null }
   }
   const { route, cost, costs } = cheapest(open, prompt, matches, nowMs, fleet)
-  const kept = cost.matchedUnits > 0 || matches.holder === route.profileId
+  const kept = cost.matchedUnits > 0 || matches.holder === route.cache.profileId
   const chosenBy = open.length === 1 ? 'only' : kept ? 'affinity' : 'load'
   return { kind: 'placed', route, chosenBy, open, costs }
 }

@@ -44,6 +44,14 @@ export interface SleepingNode {
   readonly hours: string | null
 }
 
+/** A model's cache at one server, in which adapters of that model have their prompts, too. */
+export interface CacheOwner {
+  readonly modelId: string
+  /** As its server calls it. */
+  readonly upstreamModelId: string
+  readonly profileId: ProfileId
+}
+
 /** What a request is written for, and its answer read by. */
 export type ServingRoute = Pick<Route, 'runtimeId' | 'runtimeKind' | 'ranking' | 'agent' | 'external'>
 
@@ -82,6 +90,12 @@ export interface Route {
   readonly policyNames: readonly string[]
   /** The id the node uses. */
   readonly upstreamModelId: string
+  /** Members of a request that say at its server which model is meant; null: the id is enough. */
+  readonly askedWith: Readonly<Record<string, unknown>> | null
+  /** The data-parallel rank of its server that requests name; null: it has one, or shares them out by itself. */
+  readonly engineRank: number | null
+  /** Whose cache it is: of the model that this one adapts at the same server, else its own. */
+  readonly cache: CacheOwner
   readonly contextLength: number | null
   readonly maxOutputLength: number | null
   /** null if the runtime does not report it. Such a runtime queues by itself. */

@@ -178,7 +178,8 @@ export class WatchedRuntime implements LocalRuntime {
 
   tell(wish: ModelWishName, modelId: string): boolean {
     const model = this.models.find(({ id }) => id === modelId)
-    const cannot = this.kind === 'vllm' && model?.dozing === undefined
+    const removable = wish === 'unload' && model?.adapts !== undefined
+    const cannot = this.kind === 'vllm' && model?.dozing === undefined && !removable
     if (model === undefined || this.state === 'down' || cannot || !canBeTold(this.kind)) return false
     const looked = () => void this.watch.pollNow()
     tellRuntime(this.transport, this.kind, wish, model).then(looked, looked)
@@ -198,6 +199,10 @@ export class WatchedRuntime implements LocalRuntime {
 
   cacheHeld(modelId: string): CacheHeld | undefined {
     return this.caches.of(modelId)
+  }
+
+  askedFor(model: string): AskedServer {
+    return { model, changed: this.models.find(({ id }) => id === model)?.askedWith ?? {} }
   }
 
   stop(): void {
@@ -275,6 +280,7 @@ export function agentRuntime(runtime: LocalRuntime, stopping: boolean): AgentRun
       loaded: model.loaded,
       context_length: model.contextLength,
       ...(model.cacheTokens == null ? {} : { cache_tokens: model.cacheTokens }),
+      ...(model.adapts === undefined ? {} : { adapts: model.adapts }),
       ...(model.dozing === undefined ? {} : { dozing: model.dozing }),
       ...(model.file === undefined ? {} : { file: model.file }),
       ...(model.memory === undefined ? {} : { memory: model.memory }),

@@ -20,10 +20,11 @@ const usageWaitMs = 2 * secondMs
 export async function askRuntime(call: SealedCall, upstream: UpstreamBody): Promise<NodeResponse> {
   const { order, runtime, signal } = call.parts
   if (runtime.transport === null) throw new Problem('runtime_unavailable')
+  const asked = runtime.askedFor?.(order.upstreamModel)
   const response = await runtime.transport.fetch(upstream.path, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: upstream.forModel(order.upstreamModel),
+    body: upstream.forModel(asked?.model ?? order.upstreamModel, asked?.changed),
     signal,
     // Whose request it is the agent does not know: no connection carries the requests of two callers.
     once: true,

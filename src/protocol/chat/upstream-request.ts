@@ -42,9 +42,11 @@ export interface UpstreamBody {
   readonly stream: boolean
   /** In the place of a text. */
   readonly form?: UpstreamForm
-  /** One text, or its pieces in order. */
-  forModel(upstreamModelId: string): string | readonly string[]
+  /** One text, or its pieces in order. `members`: of this model alone, in the place of those that the body has; undefined removes one. */
+  forModel(upstreamModelId: string, members?: Members | null): string | readonly string[]
 }
+
+type Members = Readonly<Record<string, unknown>>
 
 /** Replaces members in a request for a whole answer, so that the node sends a stream. */
 export const streamMembers = { stream: true, stream_options: { include_usage: true } } as const
@@ -70,7 +72,7 @@ export function upstreamBody(
   text: string,
   body: OutgoingRequest,
   ceiling: number | null,
-  changed: Readonly<Record<string, unknown>> | null = null,
+  changed: Members | null = null,
   path = chatPath,
 ): UpstreamBody {
   const asked = ownMembers(body, ceiling)
@@ -83,7 +85,7 @@ export function upstreamBody(
   const stream = (own !== null && Object.hasOwn(own, 'stream') ? own.stream : body.stream) === true
   const written = own === null ? '' : JSON.stringify(own).slice(1, -1)
   const added = written === '' ? '' : `,${written}`
-  return new CutBody(path, stream, added, pieces, text.length > joinedMax)
+  return new CutBody(path, stream, added, pieces, text, body, ceiling, changed)
 }
 
 /** The client's body without the removed members, and with ours in their place. */
@@ -94,13 +96,19 @@ class CutBody implements UpstreamBody {
     /** Our members, each with a comma before it. */
     private readonly added: string,
     private readonly pieces: readonly string[],
-    private readonly long: boolean,
+    private readonly text: string,
+    private readonly body: OutgoingRequest,
+    private readonly ceiling: number | null,
+    private readonly changed: Members | null,
   ) {}
 
-  forModel(upstreamModelId: string): string | readonly string[] {
-    const { pieces } = this
+  forModel(upstreamModelId: string, members: Members | null = null): string | readonly string[] {
+    const { pieces, text, body, ceiling, changed, path } = this
+    // Cut once more: few models have members of their own.
+    if (members !== null)
+      return upstreamBody(text, body, ceiling, { ...changed, ...members }, path).forModel(upstreamModelId)
     const head = `{"model":${jsonString(upstreamModelId)}${this.added}`
-    if (this.long) return [head, ...pieces.flatMap((piece) => [',', piece]), '}']
+    if (text.length > joinedMax) return [head, ...pieces.flatMap((piece) => [',', piece]), '}']
     return pieces.length === 0 ? `${head}}` : `${head},${pieces.join(',')}}`
   }
 }

@@ -102,7 +102,9 @@ test('§29: models do not thrash on one node while a place of another is free', 
     const wanted = Math.floor(random() * ids.length)
     const routes = nodes.flatMap(({ profiles }) => {
       const profile = profiles[wanted]
-      return profile === undefined ? [] : [{ profileId: profile.profileId, slotsTotal: null, load: profile.load }]
+      return profile === undefined
+        ? []
+        : [{ cache: { profileId: profile.profileId }, slotsTotal: null, load: profile.load }]
     })
     const prompt = { units: 2_000, blocks: [call], first: call * 7_919_777 }
     const { route } = cheapest(routes as [(typeof routes)[0]], prompt, noMatches, atMs)

@@ -273,7 +273,7 @@ function cpuMicroseconds(work: () => unknown): number {
 describe('§28: what a client says belongs together', () => {
   const of = (session?: number) => ({ blocks: [], units: 10, ...(session === undefined ? {} : { session }) })
   const candidate = (profileId: string, lagMs = 0) => ({
-    profileId,
+    cache: { profileId },
     slotsTotal: 4,
     load: { inFlight: 0, durationEwmaMs: null, reading: { ...newReading(profileId), lagMs } },
   })
@@ -295,7 +295,7 @@ describe('§28: what a client says belongs together', () => {
     const chosen = (lagMs: number, session?: number) => {
       const prompt = { ...of(session), first: session ?? 0 }
       const routes = [candidate('a', lagMs), candidate('b')] as const
-      return cheapest([...routes], prompt, view.match(prompt), 0).route.profileId
+      return cheapest([...routes], prompt, view.match(prompt), 0).route.cache.profileId
     }
     expect([chosen(40, 1), chosen(60, 1), chosen(40)]).toEqual(['a', 'b', 'b'])
   })

@@ -179,13 +179,13 @@ export async function deleteNode(db: Database, nodeId: string): Promise<boolean>
 }
 
 /**
- * The id of a node's runtime, made at its first answer; gateways that ask at once get the same one. A label is the id
- * that an agent has given its runtime, which stays its id here; null when another node has it already.
+ * The id of a node's runtime, made at its first answer; gateways that ask at once get the same one. A label that is an id
+ * is the one that an agent has given its runtime, and stays its id here; null when another node has it already.
  */
 export async function ensureRuntime(db: Database, nodeId: NodeId, label: string): Promise<RuntimeId | null> {
   await db
     .insert(runtimes)
-    .values({ runtimeId: label === '' ? newId('rt') : (label as RuntimeId), nodeId, label })
+    .values({ runtimeId: label.startsWith('rt_') ? (label as RuntimeId) : newId('rt'), nodeId, label })
     .onConflictDoNothing()
   const [row] = await db
     .select({ runtimeId: runtimes.runtimeId })

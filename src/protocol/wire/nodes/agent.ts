@@ -183,6 +183,7 @@ export const AgentModel = Type.Object(
     cache_full: Type.Optional(
       Type.Boolean({ description: 'With `cache_held_tokens`: what comes takes the place of what is there' }),
     ),
+    adapts: Type.Optional(modelId),
     dozing: Type.Optional(
       Type.Boolean({ description: 'Its server offers a sleep that is sooner over than a load, and is in it or not' }),
     ),

@@ -1,0 +1,119 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { type AdapterNode, type AdapterOptions, startAdapterNode } from '../../support/nodes/adapter-node.ts'
+import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
+
+let gateway: TestGateway
+let customer: TestCustomer
+const cleanups: (() => unknown)[] = []
+
+beforeAll(async () => {
+  gateway = await startTestGateway()
+})
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean()
+})
+afterAll(() => gateway?.stop())
+
+/** A node of a customer of its own. */
+async function pool(options: AdapterOptions): Promise<{ readonly node: AdapterNode; readonly nodeId: string }> {
+  customer = await gateway.customer()
+  const node = startAdapterNode(options)
+  cleanups.push(() => node.stop())
+  const nodeId = await gateway.node(node.url, { customerId: customer.customerId })
+  return { node, nodeId }
+}
+
+async function ask(model: string, content = 'hi', more: object = {}): Promise<void> {
+  const response = await gateway.chat(customer.key, { model, messages: [{ role: 'user', content }], ...more })
+  const text = await response.text()
+  if (response.status !== 200) throw new Error(`${response.status}: ${text}`)
+}
+
+const listed = async (): Promise<readonly string[]> => {
+  const response = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${customer.key}` } })
+  const { data } = (await response.json()) as { readonly data: readonly { readonly id: string }[] }
+  return data.map(({ id }) => id).toSorted()
+}
+
+test('§37: an adapter that vLLM loads while it runs is a model of its own, and gone when it is unloaded', async () => {
+  const { node, nodeId } = await pool({ speaks: 'vllm', base: 'llama', adapters: ['sql'] })
+  await ask('sql')
+  expect(node.chats).toMatchObject([{ model: 'sql', rank: null }])
+  const body = JSON.stringify({ lora_name: 'poems', lora_path: '/adapters/poems' })
+  const headers = { 'content-type': 'application/json' }
+  await fetch(`${node.url}/v1/load_lora_adapter`, { method: 'POST', body, headers })
+  await waitFor('the new adapter', async () => (await listed()).includes('poems'))
+  await ask('poems')
+  await gateway.admin('POST', `/v1/admin/nodes/${nodeId}/models/unload`, { model: 'sql' })
+  await waitFor('the end of the old one', async () => !(await listed()).includes('sql'))
+  expect(node.told).toEqual(['/v1/load_lora_adapter', '/v1/unload_lora_adapter'])
+  expect([...node.adapters]).toEqual(['poems'])
+  await ask('llama')
+  expect(node.chats.map(({ model }) => model)).toEqual(['sql', 'poems', 'llama'])
+})
+
+test('§37: an adapter of llama.cpp is asked for by its number and scale, and its base as the server was started', async () => {
+  const { node } = await pool({ speaks: 'llama.cpp', base: 'tiny', adapters: ['sql', 'poems'] })
+  expect(await listed()).toEqual(['poems', 'sql', 'tiny'])
+  await ask('sql')
+  await ask('poems', 'hi', { stream: true })
+  await ask('tiny')
+  // The name says which adapter is meant, whatever else a client writes.
+  await ask('poems', 'hi', { lora: [{ id: 0, scale: 9 }], temperature: 0.5 })
+  expect(node.chats.map(({ model, lora }) => [model, lora])).toEqual([
+    ['sql', [{ id: 0, scale: 1 }]],
+    ['poems', [{ id: 1, scale: 0.5 }]],
+    ['tiny', undefined],
+    ['poems', [{ id: 1, scale: 0.5 }]],
+  ])
+  await waitFor('further polls', () => (node.asked.get('/health') ?? 0) > 3)
+  expect(node.asked.get('/lora-adapters')).toBe(1)
+})
+
+test('§37: an adapter of SGLang is named in lora_path', async () => {
+  const { node } = await pool({ speaks: 'sglang', base: 'qwen', adapters: ['sql'] })
+  await ask('sql')
+  await ask('qwen')
+  expect(node.chats.map(({ model, loraPath }) => [model, loraPath])).toEqual([
+    ['sql', 'sql'],
+    ['qwen', undefined],
+  ])
+})
+
+test('§37: an agent asks its llama.cpp for the adapter, and says whose it is', async () => {
+  customer = await gateway.customer()
+  const node = startAdapterNode({ speaks: 'llama.cpp', base: 'tiny', adapters: ['sql'] })
+  cleanups.push(() => node.stop())
+  const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
+  const agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [node.url] })
+  cleanups.push(() => agent.remove())
+  await untilState(gateway, agent.nodeId, 'ready')
+  await ask('sql')
+  await ask('tiny')
+  expect(node.chats.map(({ model, lora }) => [model, lora])).toEqual([
+    ['sql', [{ id: 0, scale: 1 }]],
+    ['tiny', undefined],
+  ])
+})
+
+for (const speaks of ['vllm', 'sglang'] as const) {
+  test(`§37: each data-parallel rank of ${speaks} is a route, and a conversation stays on its rank`, async () => {
+    const { node, nodeId } = await pool({ speaks, base: 'moe', adapters: ['sql'], ranks: 3 })
+    const { nodes } = await gateway.admin<{
+      nodes: { node_id: string; runtimes: { queue_depth: number | null; models: { model: string }[] }[] }[]
+    }>('GET', '/v1/admin/nodes')
+    const { runtimes = [] } = nodes.find(({ node_id }) => node_id === nodeId) ?? {}
+    expect(runtimes.map(({ queue_depth, models }) => [queue_depth, models.map(({ model }) => model)])).toEqual(
+      Array(3).fill([0, ['moe', 'sql']]),
+    )
+    const story = (at: number, turns: number) => `${at} `.repeat(2_000) + 'and then '.repeat(turns)
+    for (let turn = 1; turn <= 3; turn++)
+      for (let at = 0; at < 12; at++) await ask('moe', story(at, turn), { stream: true })
+    const ranks = Array.from({ length: 12 }, (_, at) =>
+      node.chats.filter(({ prompt }) => prompt.startsWith(`${at} `)).map(({ rank }) => rank),
+    )
+    for (const [first, ...later] of ranks) expect(later).toEqual([first ?? '', first ?? ''])
+    expect([...new Set(ranks.flat())].toSorted()).toEqual(['0', '1', '2'])
+  })
+}
