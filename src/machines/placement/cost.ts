@@ -43,6 +43,8 @@ export interface Fleet {
   readonly durationMs: number
   /** Of a load of the model; null: none was measured. */
   readonly loadMs: number | null
+  /** One of them has the model in memory. */
+  readonly warm: boolean
   /** How much of the others' wait for a copy of a prefix counts, 0 to 1. */
   readonly copyShare: number
 }
@@ -75,12 +77,14 @@ export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
   let loaded = 0
   let known = 0
   let full = 0
+  let warm = false
   for (const routes of lists) {
     known += routes.length
     for (const route of routes) {
       const { load } = route
       const inFlight = inFlightOf(route)
       if (inFlight > 0 && inFlight >= slotsOf(route)) full++
+      if (!load.reading.cold) warm = true
       if (load.reading.unitsPerMs !== null) {
         speeds += load.reading.unitsPerMs
         fastest = Math.max(fastest, load.reading.unitsPerMs)
@@ -101,6 +105,7 @@ export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
     unitsPerMsMax: timed === 0 ? unitsPerMsAssumed : fastest,
     durationMs: measured === 0 ? durationMsAssumed : durations / measured,
     loadMs: loaded === 0 ? null : loads / loaded,
+    warm,
     copyShare: known === 0 ? copyShareLeast : copyShareLeast + (1 - copyShareLeast) * (full / known),
   }
 }
@@ -135,9 +140,13 @@ function slotWaitOf(route: Candidate, slots: number, over: number, fleet: Fleet,
   return Math.max(seenMs, (over / slots) * Math.max(lastsMs, ageMs))
 }
 
-/** What it may be faster by than it is thought to be: as fast as the fastest; and a load that was never seen may take no time. */
+/**
+ * What it may be faster by than it is thought to be: as fast as the fastest; and a load that was never seen may take no time. Where the
+ * model is in memory elsewhere, no load is needed to find that out, and others would wait for the model that gives way.
+ */
 function explorationOf(reading: Reading, fleet: Fleet, unread: number, ownMs: number, coldMs: number): number {
-  const unprovenMs = Math.max(0, ownMs - unread / fleet.unitsPerMsMax) + (reading.loadEwmaMs === null ? coldMs : 0)
+  const isLoadUnproven = reading.loadEwmaMs === null && !fleet.warm
+  const unprovenMs = Math.max(0, ownMs - unread / fleet.unitsPerMsMax) + (isLoadUnproven ? coldMs : 0)
   return Math.min(reading.explorationMs, unprovenMs)
 }
 

@@ -621,6 +621,10 @@ describe('§29 choice: the least expected time to the first token', () => {
     expect(pair({ reading: slow }, { reading: { ...slow, loadEwmaMs: 6_000, explorationMs: 60_000 } })).toBe('node_a')
   })
 
+  test('§29: no doubt loads a model beside one that has it in memory', () => {
+    expect(pair({ reading: { lagMs: 100 } }, { reading: { cold: true, explorationMs: 60_000 } })).toBe('node_a')
+  })
+
   test('equal prompts go to the same of equal machines, different ones to all; every gateway agrees', () => {
     const pool = 'abcdefgh'.split('').map((name) => route(name))
     const of = (first: number, routes: readonly Route[]) =>
