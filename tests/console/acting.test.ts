@@ -1,9 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
-import type { NodeList } from '../../src/protocol/wire/admin/admin.ts'
 import type { AuditSummary } from '../../src/protocol/wire/admin/audit-summary.ts'
 import { newToken } from '../../src/secrets.ts'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
@@ -65,138 +63,6 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
     return found
   }
   const closed = () => dialog().waitFor({ state: 'hidden' })
-
-  test(
-    'a person’s tasks take no more clicks than docs/operations/run.md says',
-    async () => {
-      const own = await openConsole(browser, pool.gateway.url)
-      const at = own.page
-      await own.signIn(pool.gateway.tokens.admin)
-      await pool.chat('mistral-small')
-      await at.evaluate("addEventListener('pointerdown', () => { window.clicks = (window.clicks ?? 0) + 1 }, true)")
-      const taken = new Map<string, number>()
-      /** From the console's first page. Typing is no click, but every field that has not the keyboard yet costs one. */
-      const task = async (name: string, work: () => Promise<void>, choices = 0) => {
-        await at.evaluate("location.hash = '#pool'")
-        await at.getByRole('heading', { level: 1, name: 'Pool' }).waitFor()
-        await at.evaluate('window.clicks = 0')
-        await work()
-        // A choice from a list is two: one opens it.
-        taken.set(name, Number(await at.evaluate('window.clicks')) + 2 * choices)
-      }
-      const open = (view: string) =>
-        at.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: view }).click()
-      await task('Why was this request slow?', async () => {
-        await open('Requests')
-        await at.getByRole('group', { name: 'Requests, newest first' }).getByRole('link').first().click()
-        await at.getByRole('heading', { name: 'What happened' }).waitFor()
-        await at.getByRole('group', { name: 'Choice 1' }).waitFor()
-      })
-      await task('Which node is the slowest?', async () => {
-        await at.getByRole('button', { name: 'First token', exact: true }).click()
-        await at.locator('th[aria-sort=descending]').waitFor()
-        const measured = await pool.gateway.admin<NodeList>('GET', '/v1/admin/nodes')
-        const ttft = ({ runtimes }: NodeList['nodes'][number]) =>
-          Math.max(-1, ...runtimes.flatMap(({ models }) => models.map(({ first_token: first }) => first?.ms ?? -1)))
-        const slowest = measured.nodes.toSorted((a, b) => ttft(b) - ttft(a))[0]
-        // What was measured a moment ago comes with the next news of the nodes.
-        const first = at.locator('table.nodes tbody:has(th)').first()
-        await first.getByRole('button', { name: slowest?.name ?? 'nobody', exact: true }).waitFor()
-      })
-      await task('Give a guest a key with a daily limit', async () => {
-        await open('Customers')
-        await at.getByRole('button', { name: 'Add a customer' }).click()
-        await at.locator('#act-name:focus').waitFor()
-        await at.keyboard.type('Visitor')
-        await at.getByLabel('Tokens a day').click()
-        await at.keyboard.type('2000')
-        await at.getByLabel('Reason').click()
-        await at.keyboard.type('for the weekend')
-        await at.getByRole('button', { name: 'Create' }).click()
-        await at.getByRole('button', { name: 'Copy Gateway key' }).click()
-      })
-      await at.getByRole('button', { name: 'Done' }).click()
-      await at.getByRole('row', { name: /Visitor.*2,000/ }).waitFor()
-      await task('Add a node', async () => {
-        await at.getByRole('button', { name: 'Add a node' }).click()
-        await at.locator('#act-url:focus').waitFor()
-        await at.keyboard.type(server.url)
-        await at.getByText(/answers there, with phi-4/).waitFor()
-        await at.getByLabel('Reason').click()
-        await at.keyboard.type('bought')
-        await at.getByRole('button', { name: 'Add', exact: true }).click()
-        await at.getByText('The node is added.').waitFor()
-      })
-      const { nodes } = await pool.gateway.admin<NodeList>('GET', '/v1/admin/nodes')
-      const added = nodes.find(({ url }) => url === server.url)?.node_id ?? ''
-      await pool.gateway.admin('DELETE', `/v1/admin/nodes/${added}`)
-      await task(
-        'What did last month cost, per customer?',
-        async () => {
-          await open('Money')
-          await at
-            .getByRole('row', { name: /^reader/ })
-            .first()
-            .waitFor()
-          const asked = at.waitForRequest(/billing\/costs\?by=customer/)
-          await at.getByLabel('In', { exact: true }).selectOption('1')
-          const from = new Date(new URL((await asked).url()).searchParams.get('from') ?? '')
-          expect(from.getUTCMonth()).toBe((new Date().getUTCMonth() + 11) % 12)
-          await at.getByText('Nothing was paid').waitFor()
-        },
-        1,
-      )
-      await at.getByLabel('In', { exact: true }).selectOption('0')
-      const costs = at.getByRole('group', { name: 'Costs by customer' })
-      const paid = await costs
-        .getByTitle(/^[0-9]+ wei$/)
-        .first()
-        .getAttribute('title')
-      await at.locator('#unit').selectOption('wei')
-      const exact =
-        (await costs
-          .getByTitle(paid ?? '')
-          .first()
-          .textContent()) ?? ''
-      expect(`${exact.replaceAll(',', '')} wei`).toBe(paid ?? '')
-      await task('How is the last hour, beside yesterday?', async () => {
-        await open('Now')
-        await at.locator('.figure', { hasText: 'Succeeded' }).getByText('yesterday:').waitFor()
-      })
-      await task('Which model belongs on which node?', async () => {
-        await open('Plan')
-        await at.getByText(/^(?:Everything is where it should be|Nothing to plan)$/).waitFor()
-      })
-      await task('Drain a node', async () => {
-        await at.getByRole('button', { name: 'Drain rack-2' }).click()
-        await at.locator('#act-reason:focus').waitFor()
-        await at.keyboard.type('new fan')
-        await at.getByRole('dialog').getByRole('button', { name: 'Drain' }).click()
-        await at.getByRole('button', { name: 'Resume rack-2' }).waitFor()
-      })
-      await pool.gateway.admin('POST', `/v1/admin/nodes/${pool.nodeIds[2]}/resume`, { reason: 'clean' })
-      await task('Who changed this node?', async () => {
-        await at.getByRole('button', { name: 'rack-1', exact: true }).click()
-        await at.getByRole('link', { name: /^Who changed it/ }).click()
-        const list = at.getByRole('group', { name: 'What was changed, newest first' })
-        await list
-          .getByRole('row', { name: /node\.update.*admin/ })
-          .first()
-          .waitFor()
-        await list.getByTitle(pool.nodeIds[1] ?? '').waitFor({ state: 'detached' })
-      })
-      const said = [
-        ...readFileSync(join(import.meta.dir, '../../docs/operations/run.md'), 'utf8').matchAll(
-          /^\| ([A-Z][^|]+[^ |]) \| ([0-9]+) \| ([0-9]+) \|$/gm,
-        ),
-      ]
-      expect(said.map(([, name, clicks]) => [name, Number(clicks)])).toEqual([...taken])
-      for (const [, , clicks, most] of said) expect(Number(clicks)).toBeLessThanOrEqual(Number(most))
-      expect(own.faults).toEqual([])
-      await own.close()
-    },
-    testLimitMs,
-  )
 
   test(
     'what the console reads by itself is no sensitive call',

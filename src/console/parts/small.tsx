@@ -30,3 +30,8 @@ export const Figure = ({ name, value, hint }: { name: string; value: string; hin
     </dd>
   </div>
 )
+
+/** A text of a person, as the gateway writes it: what stands in backticks is code. */
+export const Prose = ({ text }: { text: string }) => (
+  <>{text.split('`').map((part, at) => (at % 2 === 0 ? part : <code key={at}>{part}</code>))}</>
+)

@@ -68,12 +68,20 @@ function statesOf(row: RequestRecord, attempts: RequestStory['attempts']): Reque
   return requestSteps(facts).map(({ state, event, atMs }) => ({ state, event, at_ms: atMs }))
 }
 
-export function requestStoryView(row: RequestRecord, why: Explanation | null, role: Role, nowMs: number): RequestStory {
+/** `cause`: what its code means, `why`: why its nodes were chosen. */
+export function requestStoryView(
+  row: RequestRecord,
+  cause: RequestStory['cause'],
+  why: Explanation | null,
+  role: Role,
+  nowMs: number,
+): RequestStory {
   const attempts = attemptsOf(row)
   return {
     object: `${brand}.admin.request`,
     generated_at: isoTime(nowMs),
     request: adminRequestView(row, role),
+    cause,
     attempts,
     states: statesOf(row, attempts),
     explain: why,

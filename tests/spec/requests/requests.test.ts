@@ -111,6 +111,10 @@ describe('§32: one row per request', () => {
       code: 'model_not_found',
       model: null,
     })
+    const { cause } = await story(refused.id)
+    expect(cause).toMatchObject({ title: 'No such model', help_url: `${gateway.url}/docs/errors#model_not_found` })
+    expect(cause?.next).toContain('/v1/models')
+    expect((await story((await ask('A', 'single')).id)).cause).toBeNull()
     expect(idsOf(found)).not.toContain(stranger.headers.get('x-request-id') ?? '')
     const [{ rows } = { rows: '' }] = await gateway.database.sql<{ rows: string }[]>`
       select coalesce(string_agg(r::text, ''), '') as rows from request_records r`

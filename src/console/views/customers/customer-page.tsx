@@ -8,13 +8,15 @@ import { goesBeyond, reachText } from '../../actions/reach.ts'
 import { Download } from '../../parts/download.tsx'
 import { count, nothing, shortTime } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
-import { Figure, Id, Pill } from '../../parts/small.tsx'
+import { Figure, Id, Pill, useNow } from '../../parts/small.tsx'
 import { Cut, Empty, Part } from '../../parts/states.tsx'
 import { amountText, UnitChoice } from '../../parts/wei.tsx'
 import { useLoad } from '../../state/load.ts'
 import { useNodeNames } from '../../state/node-names.ts'
+import { addressOf } from '../../state/place.ts'
 
 const everyMs = 30_000
+const minuteMs = 60_000
 const keysMax = 1_000
 
 /** One customer: its account, its keys, what can be done about them. */
@@ -54,6 +56,7 @@ export function CustomerPage({ id }: { id: string }) {
 function Account({ customer, place, names }: { customer: Customer; place: string; names: NodeNames }) {
   const daily = customer.gateway_policy?.daily_token_quota ?? null
   const on = customer.display_name
+  const hourAgo = new Date(useNow(minuteMs) - 60 * minuteMs).toISOString()
   return (
     <section aria-labelledby="account-title">
       <h2 id="account-title">
@@ -86,7 +89,10 @@ function Account({ customer, place, names }: { customer: Customer; place: string
           name={`invoice-${customer.customer_id}.csv`}
           what="Export invoice"
         />
-        <a href={`#requests?customer_id=${customer.customer_id}`}>Its requests</a>
+        <a href={addressOf('requests', null, { customer_id: customer.customer_id })}>Its requests</a>
+        <a href={addressOf('requests', null, { customer_id: customer.customer_id, outcome: 'failed', from: hourAgo })}>
+          Failed in the last hour
+        </a>
       </p>
     </section>
   )

@@ -1,6 +1,6 @@
 import type { RequestStory } from '../../../protocol/wire/admin/requests.ts'
 import { duration, fullTime, nothing, percent, shortId, tokenPair } from '../../parts/format.ts'
-import { Id, Pill } from '../../parts/small.tsx'
+import { Id, Pill, Prose } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
 import { type Happening, Timeline } from '../../parts/timeline.tsx'
 import { amountText } from '../../parts/wei.tsx'
@@ -61,7 +61,7 @@ function happeningsOf({ request, attempts }: RequestStory, nameOf: (nodeId: stri
 }
 
 function Story({ story, names }: { story: RequestStory; names: Names }) {
-  const { request, explain } = story
+  const { request, cause, explain } = story
   const nameOf = (nodeId: string) => names.get(nodeId) ?? shortId(nodeId)
   return (
     <>
@@ -79,6 +79,7 @@ function Story({ story, names }: { story: RequestStory; names: Names }) {
           )}
         </p>
       </section>
+      {cause !== null && <Cause cause={cause} />}
       <section aria-labelledby="timeline-title" class="panel">
         <h2 id="timeline-title">What happened</h2>
         <Timeline happenings={happeningsOf(story, nameOf)} wholeMs={request.duration_ms} />
@@ -86,6 +87,23 @@ function Story({ story, names }: { story: RequestStory; names: Names }) {
       {explain !== null && <RequestExplain explain={explain} nameOf={nameOf} />}
       {request.receipt_hash !== null && <RequestReceipt hash={request.receipt_hash} />}
     </>
+  )
+}
+
+function Cause({ cause: { title, means, next, help_url: help } }: { cause: NonNullable<RequestStory['cause']> }) {
+  return (
+    <section aria-labelledby="cause-title" class="panel">
+      <h2 id="cause-title">Why it failed: {title}</h2>
+      <p>
+        <Prose text={means} />
+      </p>
+      <p>
+        <Prose text={next} />{' '}
+        <a href={help} target="_blank" rel="noreferrer">
+          More about this error
+        </a>
+      </p>
+    </section>
   )
 }
 

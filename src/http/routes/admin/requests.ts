@@ -1,11 +1,18 @@
-import { Problem } from '../../../errors.ts'
+import { helpUrl, isProblemCode, Problem, problemKind } from '../../../errors.ts'
 import { RequestStory } from '../../../protocol/wire/admin/requests.ts'
+import { errorHelp } from '../../docs/errors-page.ts'
 import { report } from '../../reports/report.ts'
 import { explanationOf } from '../../views/own.ts'
 import { requestOf } from '../../views/own-requests.ts'
 import { requestStoryView } from '../../views/requests.ts'
 
 const idPattern = /^req_[0-9A-Z]{26}$/
+
+/** As the page of errors has it. `base`: where the gateway serves that page. */
+function causeOf(code: string | null, base: string): RequestStory['cause'] {
+  if (code === null || !isProblemCode(code)) return null
+  return { title: problemKind(code).title, ...errorHelp[code], help_url: helpUrl(base, code) }
+}
 
 /** One request with its story (§32). */
 export const requestRead = report({
@@ -19,6 +26,7 @@ export const requestRead = report({
   read: async ({ gateway }, { params: { request_id: id = '' }, role, nowMs }) => {
     const row = idPattern.test(id) ? await requestOf(gateway, id) : null
     if (row === null) throw new Problem('request_not_found')
-    return requestStoryView(row, await explanationOf(gateway, id, role), role, nowMs)
+    const cause = causeOf(row.code, gateway.baseUrl())
+    return requestStoryView(row, cause, await explanationOf(gateway, id, role), role, nowMs)
   },
 })

@@ -58,6 +58,17 @@ export const RequestStory = Type.Object({
   object: Type.Literal(`${brand}.admin.request`),
   generated_at: Instant,
   request: AdminRequest,
+  cause: nullable(
+    Type.Object(
+      {
+        title: Type.String({ description: 'What its code means, in a few words' }),
+        means: Type.String({ description: 'What has happened, in sentences; what stands in backticks is code' }),
+        next: Type.String({ description: 'The next step, likewise' }),
+        help_url: Type.String({ description: 'Where the page of errors explains the code' }),
+      },
+      { description: 'Why it failed; null: it did not, its client left, or its code is of a later version' },
+    ),
+  ),
   attempts: Type.Array(
     Type.Object({
       node_id: Type.String(),
