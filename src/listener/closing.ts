@@ -3,6 +3,7 @@ import { secondMs } from '../time.ts'
 import { socketsAt } from './kernel-sockets.ts'
 import { acceptAtOnce, refuseConnections } from './listening-socket.ts'
 import { type OwnSocket, ownSocketsAt, seesSockets } from './own-sockets.ts'
+import { handshakingAt } from './socket-diagnosis.ts'
 
 /** Bun's server, as far as its end goes. */
 export interface ClosableServer {
@@ -12,6 +13,10 @@ export interface ClosableServer {
   /** Closes the listener and the connections that wait for a further request, and resolves when what runs has ended. */
   stop(force?: boolean): Promise<void>
 }
+
+/** Containers may forbid the question: the table of all sockets says the same, and takes ten times as long. */
+const isHandshaking = (port: number, family: OwnSocket['family']): boolean =>
+  handshakingAt(port, family) ?? socketsAt(port, family).some(({ state }) => state === 'handshaking')
 
 /** The kernel asks the client of a deferred connection again after a second. */
 const deferredMs = 1.5 * secondMs
@@ -73,9 +78,7 @@ export class Closing {
   private handshaking(): boolean {
     const listeners = this.own('listening')
     const families = new Set(listeners.map(({ family }) => family))
-    return this.ports.some((port) =>
-      [...families].some((family) => socketsAt(port, family).some(({ state }) => state === 'handshaking')),
-    )
+    return this.ports.some((port) => [...families].some((family) => isHandshaking(port, family)))
   }
 
   private waiting(): boolean {

@@ -12,7 +12,7 @@ const tables = { ipv4: ['/proc/net/tcp'], ipv6: ['/proc/net/tcp', '/proc/net/tcp
 
 /**
  * All sockets of this computer whose own port this is, also those that no process has accepted; none where they cannot be seen. A look takes
- * 4 to 6 ms for each table, whatever it holds.
+ * 4 to 6 ms for each table and more where it is long: `socket-diagnosis.ts` asks for less.
  */
 export function socketsAt(port: number, family: OwnSocket['family']): readonly KernelSocket[] {
   const suffix = `:${port.toString(16).toUpperCase().padStart(4, '0')}`

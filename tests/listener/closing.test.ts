@@ -4,6 +4,7 @@ import { Closing } from '../../src/listener/closing.ts'
 import { socketsAt } from '../../src/listener/kernel-sockets.ts'
 import { refuseConnections } from '../../src/listener/listening-socket.ts'
 import { ownSocketsAt, seesSockets } from '../../src/listener/own-sockets.ts'
+import { handshakingAt } from '../../src/listener/socket-diagnosis.ts'
 import { waitLimitMs } from '../support/run/limits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
@@ -78,6 +79,29 @@ test.skipIf(!seesSockets)('§1: from the beginning of the end the kernel keeps n
   expect(openAt(port)).toBeGreaterThan(0)
   for (const { socket } of silent) socket.destroy()
 })
+
+test.skipIf(!seesSockets).each([
+  ['ipv4', '127.0.0.1'],
+  ['ipv6', '::'],
+] as const)(
+  '§1: a connection that is being made is seen at a listener of %s, by the question and in the table',
+  async (family, hostname) => {
+    const server = Bun.serve({ hostname, port: 0, fetch: () => new Response('ok') })
+    servers.push(server)
+    const port = server.port ?? 0
+    const inTable = () => socketsAt(port, family).some(({ state }) => state === 'handshaking')
+    // Where the question is forbidden, the table is looked at.
+    const asked = () => handshakingAt(port, family) ?? inTable()
+    expect([asked(), inTable()]).toEqual([false, false])
+    // It says nothing, so the kernel keeps it back.
+    const { socket, ended } = await client(port)
+    await waitUntil('it is seen', asked)
+    expect(inTable()).toBe(true)
+    socket.write(request().replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'))
+    expect(await ended).toEndWith('ok')
+    expect([asked(), inTable()]).toEqual([false, false])
+  },
+)
 
 test.skipIf(!seesSockets)('§1: a listener that opens no connection finishes those that are being made', async () => {
   const { server, port } = serve()
