@@ -1,5 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type OpenWebUi, openWebUi, startMs, startOpenWebUi } from '../support/clients/open-webui.ts'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import {
+  byConnection,
+  type Connection,
+  type OpenWebUi,
+  openWebUi,
+  startMs,
+  startOpenWebUi,
+} from '../support/clients/open-webui.ts'
 import { torchPythonWith } from '../support/clients/torch.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
 import { nodeChunk, type ScriptedCall, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
@@ -32,76 +39,95 @@ async function answer(call: ScriptedCall): Promise<void> {
   call.respond(200, { id: 'a', object: 'chat.completion', created: 1, model: 'm', choices, usage })
 }
 
-let nodes: readonly ScriptedNode[]
-let gateway: TestGateway
-let program: OpenWebUi
-beforeAll(async () => {
-  if (python === null) return
-  nodes = [startScriptedNode('m'), startScriptedNode('m-embed')]
-  gateway = await startTestGateway()
-  const customer = await gateway.customer()
-  for (const node of nodes) {
-    node.answer(answer)
-    await gateway.node(node.url, { customerId: customer.customerId })
-  }
-  program = await startOpenWebUi(python, `${gateway.url}/v1`, customer.key)
-}, startMs)
-afterAll(async () => {
-  await program?.stop()
-  await gateway?.stop()
-  for (const node of nodes ?? []) node.stop()
-})
-
 /** In a format of others, of which the test looks at some places. */
 type Told = ReturnType<typeof JSON.parse>
-const asked = async (path: string, body?: object): Promise<Told> => (await program.call(path, body)).json()
 const namesOf = (list: readonly Told[], name: string): readonly string[] =>
   list.map((entry) => String(entry[name])).toSorted()
 
-/** A chat whose reader goes away after the first words: true once the node’s call has ended. */
-async function leaves(): Promise<true> {
-  const [node] = nodes
-  if (node === undefined) throw new Error('there is no node')
-  node.answer(null)
-  try {
-    const leave = new AbortController()
-    const chat = program.call('/api/chat/completions', { model: 'm', messages, stream: true }, leave.signal)
-    const call = await node.next()
-    call.open()
-    await call.event(nodeChunk({ role: 'assistant', content: 'well' }))
-    await (await chat).body?.getReader().read()
-    leave.abort()
-    await call.gone
-    return true
-  } finally {
-    node.answer(answer)
-  }
-}
+describe.skipIf(python === null).each(Object.keys(byConnection) as Connection[])(
+  '§35: Open WebUI by %s',
+  (connection) => {
+    let nodes: readonly ScriptedNode[]
+    let gateway: TestGateway
+    let keyless: TestGateway
+    let program: OpenWebUi
+    beforeAll(async () => {
+      nodes = [startScriptedNode('m'), startScriptedNode('m-embed')]
+      gateway = await startTestGateway()
+      const { customerId, key } = await gateway.customer()
+      for (const node of nodes) {
+        node.answer(answer)
+        await gateway.node(node.url, { customerId })
+      }
+      const env = { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_OLLAMA_KEY: key, SVC_PROCESSES: '1' }
+      keyless = await startTestGateway({ beside: gateway, env })
+      const url = connection === 'openai' ? `${gateway.url}/v1` : (keyless.ollamaUrl ?? '')
+      program = await startOpenWebUi(python ?? '', { connection, url, key })
+    }, startMs)
+    afterAll(async () => {
+      await program?.stop()
+      await keyless?.stop()
+      await gateway?.stop()
+      for (const node of nodes ?? []) node.stop()
+    })
 
-test.skipIf(python === null)(
-  '§35: Open WebUI: models, chats, tools, embeddings, Messages, errors, and whoever leaves',
-  async () => {
-    // It knows no model before somebody has looked at the list.
-    const { data: listed } = await asked('/api/models')
-    const chat = '/api/chat/completions'
-    const text = await (await program.call(chat, { model: 'm', messages, stream: true })).text()
-    const chunks = [...text.matchAll(/^data: (\{.*)$/gm)].map(([, data = '']) => JSON.parse(data))
-    const refused = await program.call(chat, { model: 'm', messages, temperature: 9 })
-    const { error } = (await refused.json()) as Told
-    const anthropic = await asked('/api/v1/messages', { model: 'm', messages, max_tokens: 9 })
-    expect({
-      models: namesOf(listed, 'id'),
-      whole: (await asked(chat, { model: 'm', messages })).choices[0].message.content,
-      stream: [
-        chunks.map(({ choices: [choice] }) => choice?.delta?.content ?? '').join(''),
-        text.trimEnd().split('\n').at(-1) ?? '',
-      ],
-      tool: (await asked(chat, { model: 'm', messages, tools })).choices[0].message.tool_calls[0].function.name,
-      embedding: (await asked('/api/embeddings', { model: 'm-embed', input: 'hi' })).data[0].embedding,
-      messages: [anthropic.content[0].text, anthropic.stop_reason],
-      refused: [refused.status, error.code, error.param],
-      left: await leaves(),
-    }).toEqual(openWebUi.facts as never)
+    const asked = async (path: string, body?: object): Promise<Told> => (await program.call(path, body)).json()
+
+    /** A chat whose reader goes away after the first words: true once the node’s call has ended. */
+    async function leaves(): Promise<true> {
+      const [node] = nodes
+      if (node === undefined) throw new Error('there is no node')
+      node.answer(null)
+      try {
+        const leave = new AbortController()
+        const chat = program.call('/api/chat/completions', { model: 'm', messages, stream: true }, leave.signal)
+        const call = await node.next()
+        call.open()
+        await call.event(nodeChunk({ role: 'assistant', content: 'well' }))
+        await (await chat).body?.getReader().read()
+        leave.abort()
+        await call.gone
+        return true
+      } finally {
+        node.answer(answer)
+      }
+    }
+
+    /** It gives Ollama nothing of a body but what it has in `options`. */
+    async function refused(): Promise<readonly unknown[]> {
+      const hot = connection === 'openai' ? { temperature: 9 } : { options: { temperature: 9 } }
+      const response = await program.call('/api/chat/completions', { model: 'm', messages, ...hot })
+      const { error, detail } = (await response.json()) as Told
+      return [
+        response.status,
+        ...(connection === 'openai' ? [error.code, error.param] : [String(detail).split(':')[0]]),
+      ]
+    }
+
+    test(
+      'models, chats, tools, embeddings, Messages, errors, and whoever leaves',
+      async () => {
+        // It knows no model before somebody has looked at the list.
+        const { data: listed } = await asked('/api/models')
+        const chat = '/api/chat/completions'
+        const text = await (await program.call(chat, { model: 'm', messages, stream: true })).text()
+        const chunks = [...text.matchAll(/^data: (\{.*)$/gm)].map(([, data = '']) => JSON.parse(data))
+        const anthropic = await asked('/api/v1/messages', { model: 'm', messages, max_tokens: 9 })
+        expect({
+          models: namesOf(listed, 'id'),
+          whole: (await asked(chat, { model: 'm', messages })).choices[0].message.content,
+          stream: [
+            chunks.map(({ choices: [choice] }) => choice?.delta?.content ?? '').join(''),
+            text.trimEnd().split('\n').at(-1) ?? '',
+          ],
+          tool: (await asked(chat, { model: 'm', messages, tools })).choices[0].message.tool_calls[0].function.name,
+          embedding: (await asked('/api/embeddings', { model: 'm-embed', input: 'hi' })).data[0].embedding,
+          messages: [anthropic.content[0].text, anthropic.stop_reason],
+          refused: await refused(),
+          left: await leaves(),
+        }).toEqual(byConnection[connection] as never)
+      },
+      startMs,
+    )
   },
-  startMs,
 )

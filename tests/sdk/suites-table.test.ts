@@ -41,6 +41,19 @@ test('the table of suites has each suite that a test runs, with its version, its
   expect(named as unknown[]).toEqual(run)
 })
 
+test.each([
+  ['claude-code', /Claude Code (\d\S+) /, '@anthropic-ai/claude-code@'],
+  ['codex', /Codex (\d\S+) /, '@openai/codex@'],
+  ['open-webui', /Open WebUI (\d\S+) /, 'open-webui=='],
+  ['anthropic', /`anthropic` (\d\S+) /, 'anthropic=='],
+  ['ollama', /program (\d\S+\d)/, 'github.com/ollama/ollama v'],
+])('the guide %s names a version that was run', (guide, version, requirement) => {
+  const named = version.exec(
+    readFileSync(join(root, `docs/integrations/${guide}.md`), 'utf8').replaceAll('\n', ' '),
+  )?.[1]
+  expect(suites.map((suite) => suite.requirement)).toContain(`${requirement}${named}`)
+})
+
 test('a suite that does not pass says why, each says when it was measured, and each test is there', () => {
   const faults = rows.filter(([, , cases, passed, why, measured, file = '']) => {
     const isExplained = (why !== '') === (cases !== passed)

@@ -8,20 +8,29 @@ import type { Suite } from './suites.ts'
 /** Its first start makes its database and imports what torch has: minutes on a busy machine. */
 export const startMs = 900_000
 
-/** What comes through its own interface from a gateway that is its connection for OpenAI. */
+/** What comes through its own interface from a gateway, whichever connection it has to it. */
+const answers = {
+  models: ['m', 'm-embed'],
+  whole: 'well said',
+  stream: ['well said', 'data: [DONE]'],
+  tool: 'look',
+  embedding: [0.5, -0.5],
+  messages: ['well said', 'end_turn'],
+  left: true,
+}
+/** Of Ollama's errors it passes on the sentence, which begins with the field. */
+export const byConnection = {
+  openai: { ...answers, refused: [400, 'invalid_request', 'temperature'] },
+  ollama: { ...answers, refused: [400, 'options.temperature'] },
+} as const
+export type Connection = keyof typeof byConnection
+
+const named = (connection: Connection) =>
+  Object.entries(byConnection[connection]).map(([name, fact]) => [`${connection}: ${name}`, fact] as const)
 export const openWebUi: Suite = {
   requirement: 'open-webui==0.12.4',
   test: 'tests/heavy/open-webui.test.ts',
-  facts: {
-    models: ['m', 'm-embed'],
-    whole: 'well said',
-    stream: ['well said', 'data: [DONE]'],
-    tool: 'look',
-    embedding: [0.5, -0.5],
-    messages: ['well said', 'end_turn'],
-    refused: [400, 'invalid_request', 'temperature'],
-    left: true,
-  },
+  facts: Object.fromEntries([...named('openai'), ...named('ollama')]),
 }
 
 export interface OpenWebUi {
@@ -30,8 +39,21 @@ export interface OpenWebUi {
   stop(): Promise<void>
 }
 
-/** As docs/integrations/open-webui.md sets it up; `openai`: the gateway's address with `/v1`. It fetches nothing, and has its documents' embeddings from the gateway, too. */
-export async function startOpenWebUi(python: string, openai: string, key: string): Promise<OpenWebUi> {
+export interface ConnectionTo {
+  readonly connection: Connection
+  /** The gateway's address with `/v1`, or its listener for Ollama's clients. */
+  readonly url: string
+  readonly key: string
+}
+
+/** Ollama's has no key: the listener has one for those who come without. */
+const settings = ({ connection, url, key }: ConnectionTo): Readonly<Record<string, string>> =>
+  connection === 'openai'
+    ? { OPENAI_API_BASE_URLS: url, OPENAI_API_KEYS: key, ENABLE_OLLAMA_API: 'false', RAG_EMBEDDING_ENGINE: 'openai' }
+    : { OLLAMA_BASE_URL: url, ENABLE_OPENAI_API: 'false', RAG_EMBEDDING_ENGINE: 'ollama' }
+
+/** As docs/integrations/open-webui.md sets it up. It fetches nothing, and has its documents' embeddings from the gateway, too. */
+export async function startOpenWebUi(python: string, to: ConnectionTo): Promise<OpenWebUi> {
   const folder = mkdtempSync(join(tmpdir(), 'penstock-open-webui-'))
   const data = join(folder, 'data')
   mkdirSync(data)
@@ -42,10 +64,7 @@ export async function startOpenWebUi(python: string, openai: string, key: string
     HOME: folder,
     DATA_DIR: data,
     WEBUI_SECRET_KEY: 'of-a-test',
-    OPENAI_API_BASE_URLS: openai,
-    OPENAI_API_KEYS: key,
-    ENABLE_OLLAMA_API: 'false',
-    RAG_EMBEDDING_ENGINE: 'openai',
+    ...settings(to),
     OFFLINE_MODE: 'true',
     HF_HUB_OFFLINE: '1',
     ANONYMIZED_TELEMETRY: 'false',
