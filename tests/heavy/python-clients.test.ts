@@ -35,7 +35,8 @@ beforeAll(async () => {
   nodes = [
     startFakeNode({ models: ['m'] }),
     startFakeNode({ models: ['cut'], faults: [{ kind: 'dropMidStream', afterChunks: 2 }] }),
-    startFakeNode({ models: ['slow'], answer: { chunks: 1_000, intervalMs: 20 } }),
+    // A call of a tool would end before a client of a busy machine has left.
+    startFakeNode({ models: ['slow'], answer: { chunks: 1_000, intervalMs: 20, toolCalls: 'never' } }),
   ]
   for (const { url } of nodes) await gateway.node(url, { customerId: customer.customerId })
   looping = await gateway.customer()
