@@ -8,6 +8,7 @@ import { openWebUi } from '../support/clients/open-webui.ts'
 import { pythonSuites } from '../support/clients/python-suites.ts'
 import { goEhbp, pythonEhbp, throughDoor } from '../support/clients/sealed-suites.ts'
 import type { Suite } from '../support/clients/suites.ts'
+import { documentedDifferences } from '../support/differences/documented.ts'
 import { openResponses } from '../support/open-responses/templates.ts'
 import { serverSuites } from '../support/server-suites/server-suites.ts'
 
@@ -60,4 +61,12 @@ test('a suite that does not pass says why, each says when it was measured, and e
     return !isExplained || !/^\d{4}-\d{2}-\d{2}$/.test(measured ?? '') || !existsSync(join(root, file))
   })
   expect(faults).toEqual([])
+})
+
+test('the differences from llama.cpp that the page has are those that the tests allow, and no others', () => {
+  const [, section = ''] = page.split('### Beside llama.cpp itself')
+  const told = [...(section.split('\n###')[0] ?? '').matchAll(/^\| (.*?) \|/gm)].map(([, row = '']) => row).slice(2)
+  const ofSuites = serverSuites.flatMap(({ cases }) => cases.flatMap(({ through }) => through?.row ?? []))
+  const allowed = new Set([...documentedDifferences.map(({ row }) => row), ...ofSuites])
+  expect(told.toSorted()).toEqual([...allowed].toSorted())
 })
