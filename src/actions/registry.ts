@@ -28,6 +28,7 @@ import { joinList } from './joins/list.ts'
 import { refuseJoin } from './joins/refuse.ts'
 import { issueKey } from './keys/issue.ts'
 import { keyList } from './keys/list.ts'
+import { allKeyList } from './keys/list-all.ts'
 import { previewPolicy } from './keys/preview.ts'
 import { revokeKey } from './keys/revoke.ts'
 import { rotateKey } from './keys/rotate.ts'
@@ -97,6 +98,7 @@ const registry = [
   rotateKey,
   revokeKey,
   keyList,
+  allKeyList,
   createAdmin,
   revokeAdmin,
   adminList,

@@ -18,6 +18,7 @@ describe.skipIf(!hasBrowser)('what is wrong is mended where it is shown', () => 
     customer = await gateway.customer()
     for (const { url } of nodes) await gateway.node(url, { customerId: customer.customerId })
     await gateway.admin('PATCH', `/v1/admin/customers/${customer.customerId}`, {
+      display_name: 'Ada',
       gateway_policy_changes: { allowed_models: ['broken'] },
       reason: 'test',
     })
@@ -42,6 +43,9 @@ describe.skipIf(!hasBrowser)('what is wrong is mended where it is shown', () => 
       const room = page.getByRole('region', { name: 'Room left' }).getByRole('listitem')
       await room.filter({ hasText: /^wanted .*1 node/ }).waitFor()
       const cause = (code: string) => page.getByRole('listitem').filter({ has: page.getByText(code, { exact: true }) })
+      await cause('model_not_allowed')
+        .locator('dd', { hasText: /^test of Ada$/ })
+        .waitFor()
       await cause('model_not_allowed')
         .getByRole('button', { name: /^Change the account's policy/ })
         .click()

@@ -129,6 +129,7 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
     async () => {
       const { customers } = await pool.gateway.admin<CustomerList>('GET', '/v1/admin/customers')
       const [customer] = customers
+      await pool.gateway.admin('PATCH', `/v1/admin/customers/${customer?.customer_id}`, { display_name: 'Ada' })
       const console = await openConsole(browser, pool.gateway.url)
       const { page } = console
       await console.signIn(pool.gateway.tokens.operator)
@@ -136,7 +137,7 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       await page.getByRole('link', { name: 'Failed', exact: true }).click()
       await page.getByRole('button', { name: 'Last hour', exact: true }).click()
       await page.waitForURL('**/console*#requests?*outcome=failed*from=*')
-      await page.getByLabel('Customer', { exact: true }).fill(customer?.display_name ?? '')
+      await page.getByLabel('Customer', { exact: true }).fill('Ada')
       await page.getByRole('button', { name: 'Filter', exact: true }).click()
       await page.waitForURL(`**/console*#requests?*customer_id=${customer?.customer_id}*`)
       expect(page.url()).toContain('outcome=failed')
@@ -145,6 +146,31 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       await rows(console).nth(1).waitFor()
       const [, ...listed] = await rows(console).allInnerTexts()
       expect(listed).toEqual([expect.stringContaining('model_not_found')])
+      // What has a name is called by it: in the list, in what is offered, in the address of neither.
+      const name = 'Ada'
+      expect(listed[0]).toContain(name)
+      const offers = (id: string) =>
+        page.locator(`#filter-${id}-offers option`).evaluateAll((all) => all.map((each) => each.getAttribute('value')))
+      expect(await offers('model')).toContain('qwen3-32b')
+      expect(await offers('node_id')).toContain('rack-1')
+      await page.getByLabel('Key', { exact: true }).fill(`test of ${name}`)
+      await page.getByLabel('Status', { exact: true }).fill('forbidden')
+      await page.getByRole('button', { name: 'Filter', exact: true }).click()
+      const status = page.getByLabel('Status', { exact: true })
+      expect(await status.evaluate((field) => (field as HTMLInputElement).validationMessage)).toBe(
+        'Type a status of three digits, such as 403.',
+      )
+      await status.fill('404')
+      await page.getByRole('button', { name: 'Filter', exact: true }).click()
+      await page.waitForURL(/#requests\?.*key_id=key_/)
+      await page.waitForURL(/status=404/)
+      await rows(console).nth(1).getByRole('link').first().click()
+      const why = page.getByRole('region', { name: 'Why it failed: No such model' })
+      await why.getByText('GET /v1/models', { exact: false }).waitFor()
+      await page.getByText(`test of ${name}`, { exact: true }).waitFor()
+      await page.getByRole('link', { name, exact: true }).click()
+      await page.getByRole('link', { name: 'Failed in the last hour' }).click()
+      await rows(console).nth(1).waitFor()
       await page.getByRole('link', { name: '5xx', exact: true }).click()
       await page.getByText('No request', { exact: true }).waitFor()
       expect(await console.violations()).toEqual([])

@@ -101,6 +101,10 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       // What stands in an opened row scrolls by itself: the actions of all rows stay on the page.
       const frame = "document.querySelector('.table-frame')"
       expect(await page.evaluate(`${frame}.scrollWidth - ${frame}.clientWidth`)).toBe(0)
+      // And on a wide screen all columns of its models are seen at once.
+      const inner = "document.querySelector('.inner')"
+      if (phone === '') expect(await page.evaluate(`${inner}.scrollWidth - ${inner}.clientWidth`)).toBe(0)
+      expect(await page.getByLabel('Find in models of rack-1').count()).toBe(0)
       await good(console, 'pool', colorScheme)
       await picture('pool')
 

@@ -99,6 +99,11 @@ class AccountReads {
     if (found.length === 0) await this.customer(customerId)
     return found.map(shownKey)
   }
+
+  /** Of all customers, newest first, including expired and revoked keys. */
+  async allKeys(limit: number): Promise<readonly GatewayKey[]> {
+    return (await rows.listKeys(this.db, null, limit)).map(shownKey)
+  }
 }
 
 export class Accounts extends AccountReads {

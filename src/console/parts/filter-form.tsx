@@ -6,6 +6,8 @@ export interface FilterField {
   readonly label: string
   readonly kind?: 'text' | 'number' | 'datetime-local'
   readonly pattern?: string
+  /** What fits the pattern, in a sentence: a browser says it where the typed text does not. */
+  readonly form?: string
   /** Words that are offered while somebody types. */
   readonly offers?: readonly string[]
   /** What stands in the address, as a person reads it, and back. */
@@ -26,6 +28,7 @@ const offersMax = 200
 const isoOf = (local: string) => (local === '' ? '' : new Date(local).toISOString())
 
 const moment = { kind: 'datetime-local', shown: localOf, meant: isoOf } as const
+export const statusForm = { pattern: '[1-5][0-9]{2}', form: 'Type a status of three digits, such as 403.' } as const
 /** From when to when; every list has both. */
 export const rangeFields: readonly FilterField[] = [
   { name: 'from', label: 'From', ...moment },
@@ -36,7 +39,7 @@ export const readFilters = (fields: readonly FilterField[], query: URLSearchPara
   Object.fromEntries(fields.map(({ name }) => [name, query.get(name) ?? '']))
 
 function Field({ field, value }: { field: FilterField; value: string }) {
-  const { name, label, kind = 'text', pattern, offers, shown } = field
+  const { name, label, kind = 'text', pattern, form, offers, shown } = field
   const id = `filter-${name}`
   return (
     <div class="field">
@@ -48,6 +51,8 @@ function Field({ field, value }: { field: FilterField; value: string }) {
         defaultValue={shown === undefined ? value : shown(value)}
         list={offers === undefined ? undefined : `${id}-offers`}
         pattern={pattern}
+        onInvalid={(event) => form !== undefined && event.currentTarget.setCustomValidity(form)}
+        onInput={(event) => event.currentTarget.setCustomValidity('')}
         min={kind === 'number' ? 0 : undefined}
         autocomplete="off"
         spellcheck={false}

@@ -33,7 +33,11 @@ export function duration(ms: number | null | undefined): string {
   return `${whole.format(ms / 86_400_000)} d`
 }
 
-export const ago = (iso: string, nowMs: number): string => `${duration(Math.max(0, nowMs - Date.parse(iso)))} ago`
+/** To the second: a clock that goes on is not read more closely. */
+export function ago(iso: string, nowMs: number): string {
+  const ms = nowMs - Date.parse(iso)
+  return ms < 1_000 ? 'just now' : `${duration(Math.round(ms / 1_000) * 1_000)} ago`
+}
 export const clockTime = (iso: string): string => {
   const at = new Date(iso)
   return `${clock.format(at)}.${String(at.getMilliseconds()).padStart(3, '0')}`

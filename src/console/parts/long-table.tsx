@@ -108,6 +108,8 @@ interface LongTableProps<T> {
 }
 
 const rowGuessPx = 37
+/** So many rows of a table within another are looked through by eye. */
+const unsoughtMax = 8
 const unsorted: Sorting = { title: '', falling: false }
 
 /** A table of any length, with search and sort: only the rows that can be seen are there. */
@@ -122,13 +124,15 @@ export function LongTable<T>({ label, rows, keyOf, textOf, columns, first, kind,
   const virtual = useVirtual<HTMLTableElement>(found.map(keyOf), rowGuessPx)
   return (
     <>
-      <Search
-        label={`Find in ${label.toLowerCase()}`}
-        value={sought}
-        change={seek}
-        shown={found.length}
-        all={rows.length}
-      />
+      {(kind !== 'inner' || rows.length > unsoughtMax || sought !== '') && (
+        <Search
+          label={`Find in ${(label.split(',')[0] ?? '').toLowerCase()}`}
+          value={sought}
+          change={seek}
+          shown={found.length}
+          all={rows.length}
+        />
+      )}
       <Frame label={label} kind={`${kind ?? 'table-frame'} long`}>
         <table ref={virtual.list} class="cards" aria-rowcount={found.length + 1}>
           <thead>

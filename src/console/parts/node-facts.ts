@@ -50,8 +50,16 @@ export const speedOf = (node: Node): number | null =>
     null,
   )
 
+/** What the name of a state leaves open; null: nothing. A node whose drain is over is live, and so is one without a ready model. */
+export function stateWords({ state, state_says: says, admin_state: wish }: Node): string | null {
+  if (says != null) return says
+  if (wish === 'draining' && state !== 'draining') return 'drained'
+  return state === 'live' ? 'no model ready' : null
+}
+
 /** How old a measurement is, and of how many it is the last. */
-export const measuredWords = ({ at, of }: FirstToken, nowMs: number): string => `${ago(at, nowMs)}, of ${count(of)}`
+export const measuredWords = ({ at, of }: FirstToken, nowMs: number): string =>
+  `${ago(at, nowMs)}, last of ${count(of)}`
 
 /** Whether a model is in memory, and how much of it; nothing where neither is told. */
 export function memoryOf(

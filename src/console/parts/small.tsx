@@ -11,6 +11,12 @@ export const Id = ({ id }: { id: string }) => (
   </code>
 )
 
+/** What a person calls it, with the id in the title; the id alone where no name is known. */
+export function Named({ id, names }: { id: string; names: ReadonlyMap<string, string> }) {
+  const name = names.get(id)
+  return name === undefined ? <Id id={id} /> : <span title={id}>{name}</span>
+}
+
 /** The time now, once a second; `ago` texts stay true without anything being read. */
 export function useNow(everyMs = 1_000): number {
   const [now, setNow] = useState(Date.now())

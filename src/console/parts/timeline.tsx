@@ -23,7 +23,7 @@ export function Timeline({ happenings, wholeMs }: { happenings: readonly Happeni
         return (
           <li key={index}>
             <span class="happening">{title}</span>
-            <span class="number">at {duration(atMs)}</span>
+            <span class="number">{atMs === 0 ? 'at once' : `at ${duration(atMs)}`}</span>
             <span class="number">{tookMs === null ? '' : `for ${duration(tookMs)}`}</span>
             <svg viewBox={`0 0 ${width} 10`} preserveAspectRatio="none" aria-hidden="true">
               <rect class={`bar ${tone ?? ''}`} x={x} y="0" width={length} height="10" />

@@ -15,57 +15,76 @@ interface ServedModel {
 
 function ejection({ ejected_until, times_ejected }: NodeModel, nowMs: number): string {
   const until = ejected_until === null ? 0 : Date.parse(ejected_until)
-  return until > nowMs ? `for ${duration(until - nowMs)} more` : `${times_ejected} times so far`
+  if (until > nowMs) return `for ${duration(until - nowMs)} more`
+  return times_ejected === 0 ? nothing : `${count(times_ejected)} ${times_ejected === 1 ? 'time' : 'times'}`
 }
 
-type Shown = readonly [
-  title: string,
-  by: (served: ServedModel) => number | string | null,
-  show: (served: ServedModel) => string,
-]
+/** What it is for, and whether it can answer: below its name, so that all columns have room on a screen of 1,280 px. */
+const Name = ({ model: { model, serves, ready } }: ServedModel) => (
+  <>
+    {model}{' '}
+    <small class="muted">
+      {serves.join(', ')}
+      {ready ? '' : ', not ready'}
+    </small>
+  </>
+)
 
-const numbers = (nowMs: number): readonly Shown[] => [
-  ['Context', ({ model }) => model.context_length, ({ model }) => whole(model.context_length)],
-  ['Memory', ({ model }) => memoryOf(model, nowMs), ({ model }) => memoryOf(model, nowMs)],
-  ['In flight', ({ model }) => model.in_flight, ({ model }) => String(model.in_flight)],
-  ['Queue', ({ runtime }) => runtime.queue_depth, ({ runtime }) => whole(runtime.queue_depth)],
-  [
-    'Expected to read',
-    ({ model }) => model.backlog_ms,
-    ({ model }) => (model.backlog_ms === 0 ? nothing : duration(model.backlog_ms)),
-  ],
-  [
-    'In its cache',
-    ({ model }) => model.cache_match,
-    ({ model }) => (model.cache_match === null ? nothing : percent(model.cache_match)),
-  ],
-  [
-    'First token',
-    ({ model }) => model.first_token?.ms ?? null,
-    ({ model: { first_token: first } }) =>
-      first === null ? nothing : `${duration(first.ms)} (${measuredWords(first, nowMs)})`,
-  ],
-  [
-    'Believed to read, tokens/s',
-    ({ model }) => model.prompt_tokens_per_second,
-    ({ model }) => rate(model.prompt_tokens_per_second),
-  ],
-  ['Tokens/s', ({ model }) => model.tokens_per_second, ({ model }) => rate(model.tokens_per_second)],
-]
+function FirstToken({ first, nowMs }: { first: NodeModel['first_token']; nowMs: number }) {
+  if (first === null) return <>{nothing}</>
+  return (
+    <>
+      {duration(first.ms)} <small class="muted">{measuredWords(first, nowMs)}</small>
+    </>
+  )
+}
 
 const columnsAt = (nowMs: number): readonly Column<ServedModel>[] => [
-  { title: 'Model', by: ({ model }) => model.model, show: ({ model }) => model.model },
+  { title: 'Model', by: ({ model }) => model.model, show: (served) => <Name {...served} /> },
   {
-    title: 'For',
-    by: ({ model }) => model.serves.join(', '),
-    show: ({ model }) => model.serves.join(', '),
+    title: 'Context',
+    number: true,
+    by: ({ model }) => model.context_length,
+    show: ({ model }) => whole(model.context_length),
+  },
+  { title: 'Memory', by: ({ model }) => memoryOf(model, nowMs), show: ({ model }) => memoryOf(model, nowMs) },
+  { title: 'In flight', number: true, by: ({ model }) => model.in_flight, show: ({ model }) => count(model.in_flight) },
+  {
+    title: 'Queue',
+    number: true,
+    by: ({ runtime }) => runtime.queue_depth,
+    show: ({ runtime }) => whole(runtime.queue_depth),
   },
   {
-    title: 'Ready',
-    by: ({ model }) => (model.ready ? 'yes' : 'no'),
-    show: ({ model }) => (model.ready ? 'yes' : 'no'),
+    title: 'Still to read',
+    number: true,
+    by: ({ model }) => model.backlog_ms,
+    show: ({ model }) => (model.backlog_ms === 0 ? nothing : duration(model.backlog_ms)),
   },
-  ...numbers(nowMs).map(([title, by, show]) => ({ title, number: true, by, show })),
+  {
+    title: 'In its cache',
+    number: true,
+    by: ({ model }) => model.cache_match,
+    show: ({ model }) => (model.cache_match === null ? nothing : percent(model.cache_match)),
+  },
+  {
+    title: 'First token',
+    number: true,
+    by: ({ model }) => model.first_token?.ms ?? null,
+    show: ({ model }) => <FirstToken first={model.first_token} nowMs={nowMs} />,
+  },
+  {
+    title: 'Reads, tokens/s',
+    number: true,
+    by: ({ model }) => model.prompt_tokens_per_second,
+    show: ({ model }) => rate(model.prompt_tokens_per_second),
+  },
+  {
+    title: 'Writes, tokens/s',
+    number: true,
+    by: ({ model }) => model.tokens_per_second,
+    show: ({ model }) => rate(model.tokens_per_second),
+  },
   { title: 'Ejected', by: ({ model }) => model.times_ejected, show: ({ model }) => ejection(model, nowMs) },
 ]
 

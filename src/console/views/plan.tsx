@@ -28,8 +28,12 @@ export function Plan() {
             <Moves places={found.places} />
             <h2>Models</h2>
             <Models models={found.models} />
-            <h2>Places</h2>
-            <Places places={found.places} />
+            {found.places.length > 0 && (
+              <>
+                <h2>Places</h2>
+                <Places places={found.places} />
+              </>
+            )}
           </>
         )}
       </Part>

@@ -13,6 +13,7 @@ import {
   slotsOf,
   speedOf,
   stateTones,
+  stateWords,
 } from '../parts/node-facts.ts'
 import { Id, Pill, useNow } from '../parts/small.tsx'
 import { NodeModels } from './node-models.tsx'
@@ -93,6 +94,7 @@ export function NodeRow({ node, opened }: { node: Node; opened: boolean }) {
   const now = useNow()
   const details = `details-${node.node_id}`
   const speed = speedOf(node)
+  const says = stateWords(node)
   return (
     <tbody class={node.state === 'revoked' ? 'gone' : ''} data-row={node.node_id}>
       <tr>
@@ -111,7 +113,7 @@ export function NodeRow({ node, opened }: { node: Node; opened: boolean }) {
         <td data-label="State">
           <span class="state-cell">
             <Pill tone={stateTones[node.state]} text={node.state} />
-            {node.state_says != null && <span class="muted">{node.state_says}</span>}
+            {says !== null && <span class="muted">{says}</span>}
             {node.state_since !== null && (
               <span class="muted since">{duration(Math.max(0, now - Date.parse(node.state_since)))}</span>
             )}

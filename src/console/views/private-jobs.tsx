@@ -2,9 +2,11 @@ import type { JobList, JobStatus } from '../../protocol/wire/inference/job.ts'
 import { ActButtons } from '../actions/act-button.tsx'
 import { ago, nothing, shortTime } from '../parts/format.ts'
 import { type Column, LongTable } from '../parts/long-table.tsx'
-import { Id, Pill, useNow } from '../parts/small.tsx'
+import { Id, Named, Pill, useNow } from '../parts/small.tsx'
 import { Cut, Empty, Part } from '../parts/states.tsx'
+import type { Names } from '../state/account-names.ts'
 import { useLoad } from '../state/load.ts'
+import { useNodeNames } from '../state/node-names.ts'
 
 type Job = JobList['jobs'][number]
 
@@ -24,6 +26,7 @@ const tones: Readonly<Record<JobStatus, string>> = {
 /** Who, where, how far; never what. */
 export function PrivateJobTable() {
   const now = useNow()
+  const names = useNodeNames()
   const [jobs, again] = useLoad<JobList>(`/v1/admin/jobs?limit=${jobsMax}`, everyMs)
   return (
     <Part what="private jobs" loaded={jobs} again={again}>
@@ -40,8 +43,10 @@ export function PrivateJobTable() {
                 label="Private jobs, newest first"
                 rows={data.jobs}
                 keyOf={({ command_id: id }) => id}
-                textOf={(job) => [job.job_id, job.status, job.model_id, job.node_id, job.error_code].join(' ')}
-                columns={columnsAt(now)}
+                textOf={(job) =>
+                  [job.job_id, job.status, job.model_id, job.node_id, names.get(job.node_id), job.error_code].join(' ')
+                }
+                columns={columnsAt(now, names)}
                 actions={(job) => <ActButtons kind="job" row={job} on={job.job_id} />}
               />
               <Cut rows={data.jobs.length} limit={jobsMax} what="the newest jobs" />
@@ -53,7 +58,7 @@ export function PrivateJobTable() {
   )
 }
 
-const columnsAt = (now: number): readonly Column<Job>[] => [
+const columnsAt = (now: number, names: Names): readonly Column<Job>[] => [
   {
     title: 'Job',
     show: (job) => (
@@ -64,7 +69,11 @@ const columnsAt = (now: number): readonly Column<Job>[] => [
   },
   { title: 'Status', by: ({ status }) => status, show: ({ status }) => <Pill tone={tones[status]} text={status} /> },
   { title: 'Model', by: ({ model_id: model }) => model, show: ({ model_id: model }) => model },
-  { title: 'Node', by: ({ node_id: id }) => id, show: ({ node_id: id }) => <Id id={id} /> },
+  {
+    title: 'Node',
+    by: ({ node_id: id }) => names.get(id) ?? id,
+    show: ({ node_id: id }) => <Named id={id} names={names} />,
+  },
   { title: 'Attempt', number: true, by: ({ attempt }) => attempt, show: ({ attempt }) => attempt },
   {
     title: 'Error',

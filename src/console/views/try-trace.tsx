@@ -2,16 +2,18 @@ import type { Explanation } from '../../protocol/wire/admin/explanation.ts'
 import type { RequestStory } from '../../protocol/wire/admin/requests.ts'
 import { amount, count, duration, nothing } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
-import { Id, Pill } from '../parts/small.tsx'
+import { Id, Named, Pill } from '../parts/small.tsx'
 import { Part } from '../parts/states.tsx'
 import { amountText } from '../parts/wei.tsx'
 import type { Answered } from '../state/conversation.ts'
 import { useLoad } from '../state/load.ts'
+import { useNodeNames } from '../state/node-names.ts'
 
 /** What became of one request: how long, by whom, why there. */
 export function Trace({ answered, label = 'Trace of the answer' }: { answered: Answered; label?: string }) {
   const { metadata, requestId } = answered
   const mixture = metadata?.mixture
+  const names = useNodeNames()
   return (
     <section class="trace" aria-label={label}>
       <dl class="facts">
@@ -50,14 +52,14 @@ export function Trace({ answered, label = 'Trace of the answer' }: { answered: A
       </dl>
       {mixture !== undefined && (
         <Frame label="Sub-calls of the mixture">
-          <table>
+          <table class="cards">
             <caption>
               Mixture by {mixture.strategy} {mixture.degraded && <Pill tone="warn" text="degraded" />}
             </caption>
             <thead>
               <tr>
-                <th scope="col">Role</th>
                 <th scope="col">Model</th>
+                <th scope="col">Role</th>
                 <th scope="col">Status</th>
                 <th scope="col">Node</th>
                 <th scope="col" class="number">
@@ -68,13 +70,15 @@ export function Trace({ answered, label = 'Trace of the answer' }: { answered: A
             <tbody>
               {mixture.experts.map((call, at) => (
                 <tr key={at}>
-                  <td>{call.role}</td>
                   <th scope="row">{call.model}</th>
-                  <td>
+                  <td data-label="Role">{call.role}</td>
+                  <td data-label="Status">
                     <Pill tone={call.status === 'ok' ? 'good' : 'bad'} text={call.status} />
                   </td>
-                  <td>{call.node_id === '' ? 'none' : <Id id={call.node_id} />}</td>
-                  <td class="number">{call.usage.total_tokens}</td>
+                  <td data-label="Node">{call.node_id === '' ? 'none' : <Named id={call.node_id} names={names} />}</td>
+                  <td data-label="Tokens" class="number">
+                    {call.usage.total_tokens}
+                  </td>
                 </tr>
               ))}
             </tbody>
@@ -111,6 +115,7 @@ function Measured({ requestId }: { requestId: string }) {
 }
 
 function Why({ requestId }: { requestId: string }) {
+  const names = useNodeNames()
   const [explanation, again] = useLoad<Explanation>(`/v1/admin/explain?request_id=${requestId}`)
   return (
     <details>
@@ -118,7 +123,7 @@ function Why({ requestId }: { requestId: string }) {
       <Part what="the reason for the choice" loaded={explanation} again={again}>
         {({ tries }) => (
           <Frame label="Routes that were looked at">
-            <table>
+            <table class="cards">
               <thead>
                 <tr>
                   <th scope="col">Node</th>
@@ -137,14 +142,18 @@ function Why({ requestId }: { requestId: string }) {
                   routes.map((route) => (
                     <tr key={`${at} ${route.model_profile_id}`}>
                       <th scope="row">
-                        <Id id={route.node_id} />
+                        <Named id={route.node_id} names={names} />
                       </th>
-                      <td>
+                      <td data-label="Verdict">
                         <Pill tone={route.verdict === 'chosen' ? 'good' : 'plain'} text={route.verdict} />
                       </td>
-                      <td>{route.reason.replaceAll('_', ' ')}</td>
-                      <td class="number">{route.in_flight}</td>
-                      <td class="number">{duration(route.ttft_ewma_ms)}</td>
+                      <td data-label="Reason">{route.reason.replaceAll('_', ' ')}</td>
+                      <td data-label="In flight" class="number">
+                        {route.in_flight}
+                      </td>
+                      <td data-label="Believed first token" class="number">
+                        {duration(route.ttft_ewma_ms)}
+                      </td>
                     </tr>
                   )),
                 )}

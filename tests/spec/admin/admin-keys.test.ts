@@ -49,6 +49,21 @@ test('§23: issuing answers 201 with the key itself, which no later answer shows
   expect(listed).not.toContain(String(gateway_key))
 })
 
+test('§23: the keys of all customers are one list, newest first, without a secret; a viewer does not see it', async () => {
+  const { gateway_key: secret, ...first } = await issue()
+  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'B' } })
+  customerId = String((await json(made)).customer_id)
+  const second = await issue({ name: 'phone' })
+  const answer = await gateway.ask('GET', '/v1/admin/keys?limit=2', { as: 'operator' })
+  const text = await answer.text()
+  expect(JSON.parse(text)).toMatchObject({
+    count: 2,
+    keys: [{ key_id: second.key_id, customer_id: customerId }, first],
+  })
+  expect(text).not.toContain(String(secret))
+  expect((await gateway.ask('GET', '/v1/admin/keys', { as: 'viewer' })).status).toBe(403)
+})
+
 test('§4: a revoked key is dead at once; revoking again changes nothing', async () => {
   const { gateway_key, key_id } = await issue()
   expect(await listWith(gateway_key)).toBe(200)

@@ -57,6 +57,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'GET /v1/admin/customers',
     'GET /v1/admin/customers/:customer_id',
     'GET /v1/admin/customers/:customer_id/keys',
+    'GET /v1/admin/keys',
     'POST /v1/admin/nodes',
     'POST /v1/admin/nodes/probe',
     'POST /v1/admin/nodes/discover',

@@ -1,12 +1,14 @@
 import type { AccessEventList, ApprovalEventList, CommandEventList } from '../../../protocol/wire/admin/audit.ts'
 import type { Actors } from '../../../protocol/wire/admin/operators.ts'
 import { Download } from '../../parts/download.tsx'
-import { type FilterField, FilterForm, rangeFields, readFilters } from '../../parts/filter-form.tsx'
+import { type FilterField, FilterForm, rangeFields, readFilters, statusForm } from '../../parts/filter-form.tsx'
 import { nothing, shortTime } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
-import { Id, Pill } from '../../parts/small.tsx'
+import { Id, Named, Pill } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
+import { type Names, useCustomerNames, useKeyNames } from '../../state/account-names.ts'
 import { useLoad } from '../../state/load.ts'
+import { useNodeNames } from '../../state/node-names.ts'
 import { addressOf } from '../../state/place.ts'
 
 type Actor = Actors[number]
@@ -19,7 +21,8 @@ type AnyEvent = AccessEvent | ApprovalEvent | CommandEvent
 
 interface Column<E> {
   readonly name: string
-  readonly cell: (event: E) => preact.ComponentChildren
+  /** `names`: of nodes, customers and keys, by id. */
+  readonly cell: (event: E, names: Names) => preact.ComponentChildren
 }
 
 interface EventList {
@@ -31,6 +34,7 @@ interface EventList {
 
 const role: FilterField = { name: 'actor_role', label: 'Role', offers: ['viewer', 'operator', 'admin'] }
 const by: FilterField = { name: 'actor', label: 'Person' }
+const methodForm = { pattern: '[A-Z]+', form: 'Type a method in capital letters, such as POST.' } as const
 const outcomes = { success: 'good', denied: 'warn', failed: 'warn', error: 'bad' } as const
 
 /** Leads to all that this person did, in the same list. */
@@ -65,9 +69,9 @@ const lists: Readonly<Record<string, EventList>> = {
     title: 'Calls of the administration, newest first',
     route: '/v1/admin/access-events',
     fields: [
-      { name: 'method', label: 'Method', pattern: '[A-Z]+', offers: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] },
+      { name: 'method', label: 'Method', ...methodForm, offers: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] },
       { name: 'path_template', label: 'Path' },
-      { name: 'status_code', label: 'Status', pattern: '[1-5][0-9]{2}' },
+      { name: 'status_code', label: 'Status', ...statusForm },
       by,
       role,
       ...rangeFields,
@@ -100,7 +104,8 @@ const lists: Readonly<Record<string, EventList>> = {
     columns: listed<ApprovalEvent>([
       {
         name: 'Target',
-        cell: ({ target_id, target_type }) => (target_id === null ? target_type : <Id id={target_id} />),
+        cell: ({ target_id, target_type }, names) =>
+          target_id === null ? target_type : <Named id={target_id} names={names} />,
       },
       { name: 'By', cell: actorOf('approvals') },
       { name: 'Reason', cell: reasonOf },
@@ -170,6 +175,8 @@ function withActors(events: readonly AnyEvent[], actors: Actors): readonly AnyEv
 }
 
 function EventTable({ list, events }: { list: EventList; events: readonly AnyEvent[] }) {
+  const customers = useCustomerNames()
+  const names = new Map([...useNodeNames(), ...customers, ...useKeyNames(customers)])
   return (
     <Frame label={list.title}>
       <table class="cards">
@@ -192,7 +199,7 @@ function EventTable({ list, events }: { list: EventList; events: readonly AnyEve
               </th>
               {list.columns.map(({ name, cell }) => (
                 <td key={name} data-label={name}>
-                  {cell(event as never)}
+                  {cell(event as never, names)}
                 </td>
               ))}
               <td data-label="At" title={event.created_at}>

@@ -4,6 +4,7 @@ import { Frame } from '../../parts/frame.tsx'
 import { Figure, Pill } from '../../parts/small.tsx'
 import { Part } from '../../parts/states.tsx'
 import { useLoad } from '../../state/load.ts'
+import { addressOf } from '../../state/place.ts'
 
 const everyMs = 30_000
 
@@ -11,7 +12,7 @@ const riskTones = { clear: 'good', watch: 'warn', review: 'bad' } as const
 const riskTexts = {
   clear: 'Nothing stands out.',
   watch: 'More refusals or errors than usual, or more events than the sample holds.',
-  review: 'Somebody should look at these actions.',
+  review: 'Somebody should look at what stands out.',
 } as const
 
 /** Of the last day: how much, and what stands out. */
@@ -24,7 +25,13 @@ export function SummaryPart() {
           <h2 id="risk-title">Last {window_hours} hours</h2>
           <p class={`verdict ${riskTones[risk.status]}`}>
             Risk <Pill tone={riskTones[risk.status]} text={risk.status} /> {riskTexts[risk.status]}
-            {risk.review_actions.length > 0 && ` To look at: ${risk.review_actions.join(', ')}.`}
+            {risk.review_actions.length > 0 && ` Actions to look at: ${risk.review_actions.join(', ')}.`}
+            {access.denied_count > 0 && (
+              <>
+                {' '}
+                <a href={addressOf('audit', 'calls', { status_code: '403' })}>Calls that a role was not enough for</a>
+              </>
+            )}
           </p>
           <dl class="figures">
             <Figure name="Calls" value={count(access.count)} hint={access.truncated ? 'at least' : undefined} />

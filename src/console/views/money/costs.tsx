@@ -97,7 +97,7 @@ function CostTable({ costs }: { costs: Costs }) {
     <>
       {costs.kept_from !== null && <p class="muted">Requests before {shortTime(costs.kept_from)} are not kept.</p>}
       <Frame label={`Costs by ${costs.by}`}>
-        <table>
+        <table class="cards">
           <thead>
             <tr>
               <th scope="col">{name}</th>
@@ -122,14 +122,16 @@ function CostTable({ costs }: { costs: Costs }) {
                   {cost.name ?? (withId.includes(costs.by) ? null : cost.key)}{' '}
                   {withId.includes(costs.by) && cost.key !== null && <Id id={cost.key} />}
                 </th>
-                <td class="number">{count(cost.count)}</td>
-                <td class="number">
+                <td data-label="Paid requests" class="number">
+                  {count(cost.count)}
+                </td>
+                <td data-label="Tokens in / out" class="number">
                   {count(cost.prompt_tokens)} / {count(cost.completion_tokens)}
                 </td>
-                <td class="number">
+                <td data-label="Paid" class="number">
                   <Wei wei={cost.amount_wei} />
                 </td>
-                <td class="number">
+                <td data-label="Given back" class="number">
                   <Wei wei={cost.refunded_wei} />
                 </td>
               </tr>

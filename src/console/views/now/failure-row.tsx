@@ -1,6 +1,7 @@
 import type { FailureCluster } from '../../../protocol/wire/admin/failures.ts'
 import { ago, count, nothing, shortTime } from '../../parts/format.ts'
 import { Pill, useNow } from '../../parts/small.tsx'
+import type { Names } from '../../state/account-names.ts'
 import { addressOf } from '../../state/place.ts'
 import { toneOf } from '../requests/request-list.tsx'
 import { Mends } from './mends.tsx'
@@ -9,10 +10,13 @@ interface Props {
   readonly cluster: FailureCluster
   /** Where what was read begins, RFC 3339. */
   readonly from: string
-  /** Of nodes, by id. */
-  readonly names: ReadonlyMap<string, string>
+  /** By id. */
+  readonly nodes: Names
+  readonly customers: Names
+  readonly keys: Names
 }
 
+const nameIn = (names: Names) => (id: string) => names.get(id) ?? id
 const several = (number: number, one: string) => `${count(number)} ${one}${number === 1 ? '' : 's'}`
 
 /** The names with the most requests, and how many there are beside them. */
@@ -23,10 +27,9 @@ function named(shares: FailureCluster['models'], all: number, nameOf = (name: st
 }
 
 /** One cause: what it is, whom it concerns since when, and the way to its requests. */
-export function FailureRow({ cluster, from, names }: Props) {
+export function FailureRow({ cluster, from, nodes, customers, keys }: Props) {
   const { code, status, help_url: help } = cluster
   const now = useNow()
-  const nameOf = (id: string) => names.get(id) ?? id
   return (
     <li class="cause">
       <p>
@@ -44,12 +47,20 @@ export function FailureRow({ cluster, from, names }: Props) {
         </div>
         <div>
           <dt>Nodes</dt>
-          <dd>{cluster.node_count === 0 ? 'no node was called' : named(cluster.nodes, cluster.node_count, nameOf)}</dd>
+          <dd>
+            {cluster.node_count === 0 ? 'no node was called' : named(cluster.nodes, cluster.node_count, nameIn(nodes))}
+          </dd>
         </div>
+        {cluster.customers.length > 0 && (
+          <div>
+            <dt>Customers</dt>
+            <dd>{named(cluster.customers, cluster.customer_count, nameIn(customers))}</dd>
+          </div>
+        )}
         {cluster.keys.length > 0 && (
           <div>
             <dt>Keys</dt>
-            <dd>{named(cluster.keys, cluster.key_count)}</dd>
+            <dd>{named(cluster.keys, cluster.key_count, nameIn(keys))}</dd>
           </div>
         )}
       </dl>
@@ -62,7 +73,7 @@ export function FailureRow({ cluster, from, names }: Props) {
           </a>
         )}
       </p>
-      <Mends cluster={cluster} names={names} />
+      <Mends cluster={cluster} names={nodes} />
     </li>
   )
 }

@@ -5,6 +5,7 @@ import { amount, count, duration, nothing } from '../../parts/format.ts'
 import { byNeed, merged } from '../../parts/node-facts.ts'
 import { Figure, useNow } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
+import { useCustomerNames, useKeyNames } from '../../state/account-names.ts'
 import { liveNodes } from '../../state/live.ts'
 import { useLoad } from '../../state/load.ts'
 import { nodesPath } from '../../state/node-list.ts'
@@ -133,14 +134,16 @@ function NodesAway() {
 }
 
 function Causes({ found }: { found: AdminFailures }) {
-  const names = useNodeNames()
+  const nodes = useNodeNames()
+  const customers = useCustomerNames()
+  const names = { nodes, customers, keys: useKeyNames(customers) }
   if (found.kept_days === 0) return null
   if (found.failures.length === 0)
     return <Empty title="No request failed">None ended with an error in the last hour.</Empty>
   return (
     <ul class="causes">
       {found.failures.map((cluster) => (
-        <FailureRow key={`${cluster.status} ${cluster.code}`} cluster={cluster} from={found.from} names={names} />
+        <FailureRow key={`${cluster.status} ${cluster.code}`} cluster={cluster} from={found.from} {...names} />
       ))}
     </ul>
   )

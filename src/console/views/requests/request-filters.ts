@@ -1,18 +1,23 @@
-import { type FilterField, type FilterValues, rangeFields, readFilters } from '../../parts/filter-form.tsx'
+import { type FilterField, type FilterValues, rangeFields, readFilters, statusForm } from '../../parts/filter-form.tsx'
+import type { Names } from '../../state/account-names.ts'
 import { mayAct } from '../../state/session.ts'
 
 const plain: readonly FilterField[] = [
-  { name: 'status', label: 'Status', pattern: '[1-5][0-9]{2}' },
-  { name: 'code', label: 'Code', pattern: '[a-z][a-z0-9_]*' },
+  { name: 'status', label: 'Status', ...statusForm },
+  {
+    name: 'code',
+    label: 'Code',
+    pattern: '[a-z][a-z0-9_]*',
+    form: 'Type a code as the list shows it, such as model_not_found.',
+  },
   { name: 'min_ttft_ms', label: 'First token after, ms', kind: 'number' },
   ...rangeFields,
 ]
-const key: FilterField = { name: 'key_id', label: 'Key' }
 const tag: FilterField = { name: 'tag', label: 'Tag' }
-const ofOperators: readonly FilterField[] = [{ name: 'customer_id', label: 'Customer' }, key, tag]
+const ofOperators: readonly FilterField[] = ['customer_id', 'key_id', 'tag'].map((name) => ({ name, label: '' }))
 
 /** A person knows the names, the address has the ids. */
-const byName = (name: string, label: string, names: ReadonlyMap<string, string>): FilterField => ({
+const byName = (name: string, label: string, names: Names): FilterField => ({
   name,
   label,
   offers: [...names.values()],
@@ -20,15 +25,19 @@ const byName = (name: string, label: string, names: ReadonlyMap<string, string>)
   meant: (text) => [...names].find(([, each]) => each === text)?.[0] ?? text,
 })
 
-/** `nodes` and `customers`: names by id. */
-export const requestFields = (
-  nodes: ReadonlyMap<string, string>,
-  customers: ReadonlyMap<string, string>,
-): readonly FilterField[] => [
-  { name: 'model', label: 'Model' },
+interface Known {
+  readonly models: readonly string[]
+  /** Names by id. */
+  readonly nodes: Names
+  readonly customers: Names
+  readonly keys: Names
+}
+
+export const requestFields = ({ models, nodes, customers, keys }: Known): readonly FilterField[] => [
+  { name: 'model', label: 'Model', offers: models },
   byName('node_id', 'Node', nodes),
   ...plain,
-  ...(mayAct('operator') ? [byName('customer_id', 'Customer', customers), key, tag] : []),
+  ...(mayAct('operator') ? [byName('customer_id', 'Customer', customers), byName('key_id', 'Key', keys), tag] : []),
 ]
 
 /** Those of the tabs. */

@@ -1,11 +1,12 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { CustomerList } from '../../../protocol/wire/admin/accounts.ts'
+import type { AdminModelList } from '../../../protocol/wire/admin/catalogue.ts'
 import type { AdminRequest, AdminRequestList } from '../../../protocol/wire/admin/requests.ts'
 import { FilterForm, type FilterValues } from '../../parts/filter-form.tsx'
 import { clockTime, count, duration, nothing, shortId, shortTime, tokenPair } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
-import { Pill } from '../../parts/small.tsx'
+import { Named, Pill } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
+import { type Names, useCustomerNames, useKeyNames } from '../../state/account-names.ts'
 import { useLoad } from '../../state/load.ts'
 import { useNodeNames } from '../../state/node-names.ts'
 import { addressOf } from '../../state/place.ts'
@@ -28,16 +29,6 @@ const rowsShown = 100
 
 export const toneOf = (status: number) =>
   status < 400 ? 'good' : status === 499 ? 'plain' : status < 500 ? 'warn' : 'bad'
-
-/** Likewise of customers, for those who may know them. */
-function useCustomerNames(): ReadonlyMap<string, string> {
-  const [list] = useLoad<CustomerList>(mayAct('operator') ? '/v1/admin/customers?limit=1000' : null)
-  return new Map(
-    list.kind === 'ready'
-      ? list.data.customers.map(({ customer_id, display_name }) => [customer_id, display_name])
-      : [],
-  )
-}
 
 const slowMs = '2000'
 const hourMs = 3_600_000
@@ -91,6 +82,9 @@ export function RequestList({ query }: { query: URLSearchParams }) {
   const follows = !paused && cursor === ''
   const names = useNodeNames()
   const customers = useCustomerNames()
+  const keys = useKeyNames(customers)
+  const [catalogue] = useLoad<AdminModelList>('/v1/admin/models?limit=10000')
+  const models = catalogue.kind === 'ready' ? catalogue.data.models.map(({ id }) => id) : []
   const asked = addressOf('', null, { ...filters, cursor, limit: String(rowsShown) }).slice(1)
   const [list, again] = useLoad<AdminRequestList>(`/v1/admin/requests${asked}`, follows ? tailEveryMs : null)
   // A page that was left and is opened again begins with its newest.
@@ -101,7 +95,7 @@ export function RequestList({ query }: { query: URLSearchParams }) {
       <FilterForm
         key={query.toString()}
         view="requests"
-        fields={requestFields(names, customers)}
+        fields={requestFields({ models, nodes: names, customers, keys })}
         values={filters}
         kept={{ outcome: filters.outcome ?? '' }}
       />
@@ -124,7 +118,7 @@ export function RequestList({ query }: { query: URLSearchParams }) {
         {({ requests, next_cursor }) => (
           <>
             {requests.length > 0 ? (
-              <RequestTable requests={requests} names={names} />
+              <RequestTable requests={requests} names={names} customers={customers} />
             ) : next_cursor === null ? (
               <Empty title="No request">None fits, or none was asked since the gateway keeps them.</Empty>
             ) : (
@@ -144,10 +138,11 @@ export function RequestList({ query }: { query: URLSearchParams }) {
 
 interface TableProps {
   readonly requests: readonly AdminRequest[]
-  readonly names: ReadonlyMap<string, string>
+  readonly names: Names
+  readonly customers: Names
 }
 
-function RequestTable({ requests, names }: TableProps) {
+function RequestTable({ requests, names, customers }: TableProps) {
   return (
     <Frame label="Requests, newest first">
       <table class="cards requests">
@@ -155,6 +150,7 @@ function RequestTable({ requests, names }: TableProps) {
           <tr>
             <th scope="col">At</th>
             <th scope="col">Status</th>
+            {mayAct('operator') && <th scope="col">Customer</th>}
             <th scope="col">Model</th>
             <th scope="col">Node</th>
             <th scope="col" class="number">
@@ -177,7 +173,7 @@ function RequestTable({ requests, names }: TableProps) {
         </thead>
         <tbody>
           {requests.map((request) => (
-            <RequestRow key={request.request_id} request={request} names={names} />
+            <RequestRow key={request.request_id} request={request} names={names} customers={customers} />
           ))}
         </tbody>
       </table>
@@ -185,8 +181,12 @@ function RequestTable({ requests, names }: TableProps) {
   )
 }
 
-function RequestRow({ request, names }: { request: AdminRequest; names: TableProps['names'] }) {
-  const { request_id: id, node_id: node } = request
+interface RowProps extends Omit<TableProps, 'requests'> {
+  readonly request: AdminRequest
+}
+
+function RequestRow({ request, names, customers }: RowProps) {
+  const { request_id: id, node_id: node, customer_id: customer } = request
   const recent = Date.now() - Date.parse(request.at) < 86_400_000
   return (
     <tr>
@@ -199,6 +199,9 @@ function RequestRow({ request, names }: { request: AdminRequest; names: TablePro
         <Pill tone={toneOf(request.status)} text={String(request.status)} />{' '}
         {request.code !== null && <code>{request.code}</code>}
       </td>
+      {mayAct('operator') && (
+        <td data-label="Customer">{customer === null ? nothing : <Named id={customer} names={customers} />}</td>
+      )}
       <td data-label="Model">{request.model ?? (request.operation === 'mixture' ? 'mixture' : nothing)}</td>
       <td data-label="Node">{node === null ? nothing : (names.get(node) ?? shortId(node))}</td>
       <td data-label="Tries" class="number">

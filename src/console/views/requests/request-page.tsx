@@ -1,9 +1,10 @@
 import type { RequestStory } from '../../../protocol/wire/admin/requests.ts'
 import { duration, fullTime, nothing, percent, shortId, tokenPair } from '../../parts/format.ts'
-import { Id, Pill, Prose } from '../../parts/small.tsx'
+import { Named, Pill, Prose } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
 import { type Happening, Timeline } from '../../parts/timeline.tsx'
 import { amountText } from '../../parts/wei.tsx'
+import { useCustomerNames, useKeyNames } from '../../state/account-names.ts'
 import { useLoad } from '../../state/load.ts'
 import { useNodeNames } from '../../state/node-names.ts'
 import { addressOf } from '../../state/place.ts'
@@ -109,6 +110,8 @@ function Cause({ cause: { title, means, next, help_url: help } }: { cause: NonNu
 
 function Facts({ story: { request }, nameOf }: { story: RequestStory; nameOf: (nodeId: string) => string }) {
   const { customer_id: customer, key_id: key, node_id: node, cost_wei: cost } = request
+  const customers = useCustomerNames()
+  const keys = useKeyNames(customers)
   return (
     <dl class="facts">
       <div>
@@ -141,7 +144,7 @@ function Facts({ story: { request }, nameOf }: { story: RequestStory; nameOf: (n
       <div>
         <dt>Waited for a slot / its model</dt>
         <dd>
-          {duration(request.queue_ms)} / {duration(request.load_ms)}
+          {request.queue_ms === 0 ? nothing : duration(request.queue_ms)} / {duration(request.load_ms)}
         </dd>
       </div>
       <div>
@@ -158,11 +161,19 @@ function Facts({ story: { request }, nameOf }: { story: RequestStory; nameOf: (n
       </div>
       <div>
         <dt>Customer</dt>
-        <dd>{customer === null ? nothing : <Id id={customer} />}</dd>
+        <dd>
+          {customer === null ? (
+            nothing
+          ) : (
+            <a href={addressOf('customers', customer)}>
+              <Named id={customer} names={customers} />
+            </a>
+          )}
+        </dd>
       </div>
       <div>
         <dt>Key</dt>
-        <dd>{key === null ? nothing : <Id id={key} />}</dd>
+        <dd>{key === null ? nothing : <Named id={key} names={keys} />}</dd>
       </div>
       <div>
         <dt>Tags</dt>

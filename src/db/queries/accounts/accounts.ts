@@ -187,12 +187,12 @@ export async function getKey(db: Database, keyId: string): Promise<KeyRow | null
   return row ?? null
 }
 
-/** Newest first, dead ones included. */
-export async function listKeys(db: Database, customerId: string, limit: number): Promise<readonly KeyRow[]> {
+/** Newest first, dead ones included. `customerId` null: of all customers. */
+export async function listKeys(db: Database, customerId: string | null, limit: number): Promise<readonly KeyRow[]> {
   return db
     .select()
     .from(gatewayKeys)
-    .where(eq(gatewayKeys.customerId, customerId as CustomerId))
+    .where(customerId === null ? undefined : eq(gatewayKeys.customerId, customerId as CustomerId))
     .orderBy(desc(gatewayKeys.createdAt), desc(gatewayKeys.keyId))
     .limit(limit)
 }
