@@ -13,10 +13,12 @@
 -- p_sent: the groups in which any of the charges was sent before. p_call grows with each call of a process, and a lease takes none that is
 -- not larger than its last: of a call that was given up its sender knows nothing, so it must not come after what was sent in its place.
 --
--- Customers are locked first, in the order of their ids, and then leases. Numbers are drawn behind those locks. The lock of the view comes
+-- Customers are locked first, in the order of their ids, and then leases. Numbers are drawn behind those locks. The locks of the views come
 -- before, as in `ledger_charge`.
 --
--- Arrays are stored as they came: taking them apart and putting them together again was half of what a charge cost (26 of 58 µs).
+-- A statement costs 40 to 80 µs to begin, as much as two charges (docs/decisions/0058). So there is one for all leases where there can be, and
+-- charges of one lease that were never sent look at nothing before they change it: where it does not have what they need, the change is
+-- taken back. Arrays are stored as they came: taking them apart and putting them together again was half of what a charge cost (26 of 58 µs).
 -- p_nodes: one for each charge, or one for all.
 CREATE OR REPLACE FUNCTION leased_charges_write(p_call bigint, p_sent text[], p_leases text[], p_customers text[], p_counts int[],
   p_charged_sums numeric[], p_share_sums numeric[], p_fee_sums numeric[], p_ttl_ms bigint, p_ids text[], p_reserved_at bigint[],
@@ -26,33 +28,44 @@ CREATE OR REPLACE FUNCTION leased_charges_write(p_call bigint, p_sent text[], p_
 RETURNS TABLE (place int, outcome text) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-  v_now timestamptz; v_from int; v_to int := 0; v_balance numeric; v_reserved numeric; v_rows int;
-  v_there text[]; v_short text[]; v_late text[]; v_done bigint[];
+  v_now timestamptz; v_rows int; v_balance numeric; v_reserved numeric; v_balances numeric[]; v_reserves numeric[];
   v_nodes text[]; v_payees text[]; v_seq bigint[]; v_reserve_seq bigint[]; v_debit_seq bigint[]; v_release_seq bigint[];
 BEGIN
-  LOCK TABLE ledger_entries IN ROW EXCLUSIVE MODE;
-  PERFORM 1 FROM customers c WHERE c.customer_id = ANY (p_customers) ORDER BY c.customer_id FOR UPDATE;
-  SELECT array_agg(l.lease_id) FILTER (WHERE l.calls < p_call AND l.left_wei >= q.charged),
-      array_agg(l.lease_id) FILTER (WHERE l.calls < p_call AND l.left_wei < q.charged),
-      array_agg(l.lease_id) FILTER (WHERE l.calls >= p_call)
-    INTO v_there, v_short, v_late
-    FROM (SELECT l.lease_id, l.customer_id, l.left_wei, l.calls FROM money_leases l WHERE l.lease_id = ANY (p_leases)
-      ORDER BY l.customer_id, l.lease_id FOR UPDATE) l
-    JOIN unnest(p_leases, p_customers, p_charged_sums) AS q (lease, customer, charged) ON q.lease = l.lease_id AND q.customer = l.customer_id;
-  IF cardinality(p_sent) > 0 THEN
-    SELECT array_agg(q.ord) INTO v_done FROM charge_groups g CROSS JOIN LATERAL unnest(g.debit_ids) AS d (id)
-      JOIN unnest(p_debits) WITH ORDINALITY AS q (id, ord) ON q.id = d.id WHERE g.group_id = ANY (p_sent);
+  LOCK TABLE ledger_entries, receipts IN ROW EXCLUSIVE MODE;
+  IF cardinality(p_leases) = 1 AND cardinality(p_sent) = 0 THEN
+    UPDATE customers c SET balance_wei = c.balance_wei - p_charged_sums[1], leased_wei = c.leased_wei - p_charged_sums[1]
+      WHERE c.customer_id = p_customers[1] AND c.leased_wei >= p_charged_sums[1]
+      RETURNING c.balance_wei + p_charged_sums[1], c.reserved_wei INTO v_balance, v_reserved;
+    IF FOUND THEN
+      UPDATE money_leases l SET left_wei = l.left_wei - p_charged_sums[1], calls = p_call,
+          ends_at = greatest(l.ends_at, clock_timestamp() + p_ttl_ms * interval '1 ms')
+        WHERE l.lease_id = p_leases[1] AND l.customer_id = p_customers[1] AND l.calls < p_call AND l.left_wei >= p_charged_sums[1];
+      IF FOUND THEN
+        v_balances := ARRAY[v_balance];
+        v_reserves := ARRAY[v_reserved];
+      ELSE
+        UPDATE customers c SET balance_wei = c.balance_wei + p_charged_sums[1], leased_wei = c.leased_wei + p_charged_sums[1]
+          WHERE c.customer_id = p_customers[1];
+      END IF;
+    END IF;
   END IF;
-  IF v_short IS NOT NULL THEN
-    WITH l AS (DELETE FROM money_leases l WHERE l.lease_id = ANY (v_short) RETURNING l.customer_id, l.left_wei)
-    UPDATE customers c SET leased_wei = c.leased_wei - s.wei
-      FROM (SELECT l.customer_id, sum(l.left_wei) AS wei FROM l GROUP BY l.customer_id) s WHERE c.customer_id = s.customer_id;
-  END IF;
-  IF v_done IS NOT NULL OR NOT coalesce(p_leases <@ v_there, false) THEN
-    RETURN QUERY SELECT (row_number() OVER (ORDER BY l.ord, n))::int, CASE WHEN row_number() OVER (ORDER BY l.ord, n) = ANY (v_done)
-        THEN 'settled' WHEN l.lease = ANY (v_there) OR l.lease = ANY (v_late) THEN 'again' ELSE 'unknown' END
-      FROM unnest(p_leases, p_counts) WITH ORDINALITY AS l (lease, count, ord), generate_series(1, l.count) AS n;
-    RETURN;
+  IF v_balances IS NULL THEN
+    RETURN QUERY SELECT r.place, r.outcome
+      FROM leased_charges_refused(p_call, p_sent, p_leases, p_customers, p_counts, p_charged_sums, p_debits) r;
+    IF FOUND THEN RETURN; END IF;
+    -- A customer may have several leases: of each the balance before its charges.
+    WITH c AS (
+      UPDATE customers c SET balance_wei = c.balance_wei - q.wei, leased_wei = c.leased_wei - q.wei
+        FROM (SELECT q.customer, sum(q.charged) AS wei FROM unnest(p_customers, p_charged_sums) AS q (customer, charged) GROUP BY 1) q
+        WHERE c.customer_id = q.customer RETURNING c.customer_id, c.balance_wei + q.wei AS balance, c.reserved_wei AS reserved
+    )
+    SELECT array_agg(c.balance - q.before ORDER BY q.ord), array_agg(c.reserved ORDER BY q.ord) INTO v_balances, v_reserves
+      FROM (SELECT q.customer, q.ord, sum(q.charged) OVER (PARTITION BY q.customer ORDER BY q.ord) - q.charged AS before
+        FROM unnest(p_customers, p_charged_sums) WITH ORDINALITY AS q (customer, charged, ord)) q
+      JOIN c ON c.customer_id = q.customer;
+    UPDATE money_leases l SET left_wei = l.left_wei - q.charged, calls = p_call,
+        ends_at = greatest(l.ends_at, clock_timestamp() + p_ttl_ms * interval '1 ms')
+      FROM unnest(p_leases, p_charged_sums) AS q (lease, charged) WHERE l.lease_id = q.lease;
   END IF;
   IF (SELECT count(*) <> cardinality(p_debits) FROM (SELECT FROM unnest(p_debits) AS q GROUP BY q) d) THEN
     RAISE EXCEPTION 'a charge is there twice' USING ERRCODE = 'check_violation';
@@ -62,8 +75,6 @@ BEGIN
   p_grouped := coalesce(p_grouped, p_hashes);
   v_rows := octet_length(p_grouped) / 32;
   IF v_rows > 0 THEN
-    -- Before its numbers are drawn, as in `receipt_group_insert`.
-    LOCK TABLE receipts IN ROW EXCLUSIVE MODE;
     v_seq := ARRAY(SELECT nextval('receipts_seq_seq') FROM generate_series(1, v_rows));
     INSERT INTO receipt_groups (last_seq, first_seq, rows, created_at, first_hash, seq, hashes, shared, customer_id, signature_ed25519,
         issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id, prompt_tokens, completion_tokens,
@@ -73,38 +84,32 @@ BEGIN
         list_of(c[10]), list_of(c[11]), c[12]::integer[], c[13]::integer[], c[14]::bigint[], c[15]::bigint[], c[16]::integer[],
         list_of(c[17]), p_mac, true);
   END IF;
-  FOR i IN 1 .. cardinality(p_leases) LOOP
-    v_from := v_to + 1;
-    v_to := v_to + p_counts[i];
-    UPDATE money_leases l SET left_wei = l.left_wei - p_charged_sums[i], calls = p_call,
-        ends_at = greatest(l.ends_at, v_now + p_ttl_ms * interval '1 ms')
-      WHERE l.lease_id = p_leases[i];
-    UPDATE customers c SET balance_wei = c.balance_wei - p_charged_sums[i], leased_wei = c.leased_wei - p_charged_sums[i]
-      WHERE c.customer_id = p_customers[i] RETURNING c.balance_wei + p_charged_sums[i], c.reserved_wei INTO v_balance, v_reserved;
-    -- Usually all are of one node.
-    IF cardinality(p_nodes) = 1 THEN
-      v_nodes := array_fill(p_nodes[1], ARRAY[p_counts[i]]);
-      v_payees := array_fill((SELECT n.payout_address FROM nodes n WHERE n.node_id = p_nodes[1]), ARRAY[p_counts[i]]);
-    ELSE
-      v_nodes := p_nodes[v_from:v_to];
-      v_payees := ARRAY(SELECT n.payout_address FROM unnest(v_nodes) WITH ORDINALITY AS q (node, ord)
-        LEFT JOIN nodes n ON n.node_id = q.node ORDER BY q.ord);
-    END IF;
-    SELECT array_agg(s.reserve), array_agg(s.debit), array_agg(s.release) INTO v_reserve_seq, v_debit_seq, v_release_seq FROM (
-      SELECT nextval('ledger_entries_seq_seq') AS reserve, nextval('ledger_entries_seq_seq') AS debit,
-        CASE WHEN r.wei > 0 THEN nextval('ledger_entries_seq_seq') END AS release
-      FROM unnest(p_released[v_from:v_to]) AS r (wei) OFFSET 0) s;
-    INSERT INTO charge_groups (last_seq, first_seq, group_id, customer_id, rows, created_at, reserve_seq, debit_seq, release_seq,
-        reservation_ids, reserve_ids, debit_ids, release_ids, payout_ids, fee_ids, node_ids, kinds, payees, charged_wei, share_wei, fee_wei,
-        released_wei, balance_after_wei, reserved_after_wei, reserved_at_ms, hashes, charged_total, shares_total, fees_total)
-      VALUES (greatest(v_debit_seq[p_counts[i]], v_release_seq[p_counts[i]]), v_reserve_seq[1], p_debits[v_from], p_customers[i], p_counts[i],
-        v_now, v_reserve_seq, v_debit_seq, v_release_seq, p_ids[v_from:v_to], p_reserves[v_from:v_to], p_debits[v_from:v_to],
-        p_releases[v_from:v_to], p_payouts[v_from:v_to], p_fee_entries[v_from:v_to], v_nodes, p_kinds[v_from:v_to],
-        v_payees,
-        p_charged[v_from:v_to], p_shares[v_from:v_to], p_fees[v_from:v_to], p_released[v_from:v_to],
-        -- In the order of the charges, which a window without one of its own keeps.
-        ARRAY(SELECT v_balance - sum(u.charged) OVER (ROWS UNBOUNDED PRECEDING) FROM unnest(p_charged[v_from:v_to]) AS u (charged)),
-        array_fill(v_reserved, ARRAY[p_counts[i]]), p_reserved_at[v_from:v_to],
-        substring(p_hashes FROM 32 * v_from - 31 FOR 32 * p_counts[i]), p_charged_sums[i], p_share_sums[i], p_fee_sums[i]);
-  END LOOP;
+  -- Usually all are of one node.
+  IF cardinality(p_nodes) = 1 THEN
+    v_nodes := array_fill(p_nodes[1], ARRAY[cardinality(p_debits)]);
+    v_payees := array_fill((SELECT n.payout_address FROM nodes n WHERE n.node_id = p_nodes[1]), ARRAY[cardinality(p_debits)]);
+  ELSE
+    v_nodes := p_nodes;
+    v_payees := ARRAY(SELECT n.payout_address FROM unnest(p_nodes) WITH ORDINALITY AS q (node, ord)
+      LEFT JOIN nodes n ON n.node_id = q.node ORDER BY q.ord);
+  END IF;
+  SELECT array_agg(s.reserve), array_agg(s.debit), array_agg(s.release) INTO v_reserve_seq, v_debit_seq, v_release_seq FROM (
+    SELECT nextval('ledger_entries_seq_seq') AS reserve, nextval('ledger_entries_seq_seq') AS debit,
+      CASE WHEN r.wei > 0 THEN nextval('ledger_entries_seq_seq') END AS release
+    FROM unnest(p_released) AS r (wei) OFFSET 0) s;
+  -- The charges from f to t are those of one lease.
+  INSERT INTO charge_groups (last_seq, first_seq, group_id, customer_id, rows, created_at, reserve_seq, debit_seq, release_seq,
+      reservation_ids, reserve_ids, debit_ids, release_ids, payout_ids, fee_ids, node_ids, kinds, payees, charged_wei, share_wei, fee_wei,
+      released_wei, balance_after_wei, reserved_after_wei, reserved_at_ms, hashes, charged_total, shares_total, fees_total)
+    SELECT greatest(v_debit_seq[g.t], v_release_seq[g.t]), v_reserve_seq[g.f], p_debits[g.f], g.customer, g.n, v_now,
+      v_reserve_seq[g.f:g.t], v_debit_seq[g.f:g.t], v_release_seq[g.f:g.t], p_ids[g.f:g.t], p_reserves[g.f:g.t], p_debits[g.f:g.t],
+      p_releases[g.f:g.t], p_payouts[g.f:g.t], p_fee_entries[g.f:g.t], v_nodes[g.f:g.t], p_kinds[g.f:g.t], v_payees[g.f:g.t],
+      p_charged[g.f:g.t], p_shares[g.f:g.t], p_fees[g.f:g.t], p_released[g.f:g.t],
+      -- In the order of the charges, which a window without one of its own keeps.
+      ARRAY(SELECT g.balance - sum(u.charged) OVER (ROWS UNBOUNDED PRECEDING) FROM unnest(p_charged[g.f:g.t]) AS u (charged)),
+      array_fill(g.reserved, ARRAY[g.n]), p_reserved_at[g.f:g.t], substring(p_hashes FROM 32 * g.f - 31 FOR 32 * g.n),
+      g.charged, g.share, g.fee
+    FROM (SELECT q.*, q.t - q.n + 1 AS f FROM (SELECT q.*, (sum(q.n) OVER (ROWS UNBOUNDED PRECEDING))::int AS t
+      FROM unnest(p_customers, p_counts, v_balances, v_reserves, p_charged_sums, p_share_sums, p_fee_sums)
+        AS q (customer, n, balance, reserved, charged, share, fee)) q) g;
 END $$;

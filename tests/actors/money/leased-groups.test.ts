@@ -51,6 +51,31 @@ test('§13: charges under leases that are sent again, in any composition, are ch
   expect(kinds).toEqual(['admin_credit', ...[1, 2, 3].flatMap(() => ['reserve', 'debit', 'release'])] as typeof kinds)
 })
 
+test('§13: of charges of several leases and customers in one call each entry has the balance after it', async () => {
+  const [ada, bob] = [await fundedCustomer(database, credit), await fundedCustomer(database, credit)]
+  const [first, second, ofBob] = [await leaseOf(ada, 1_000n), await leaseOf(ada, 500n), await leaseOf(bob, 300n)]
+  const sent = [work(ada, second), work(bob, ofBob), work(ada, first), work(ada, second), work(ada, first)]
+  expect(await send(sent)).toEqual(sent.map(() => 'settled'))
+  expect(await amounts(ada)).toEqual({ balance: 9_760, reserved: 0, leased: 1_260 })
+  expect(await amounts(bob)).toEqual({ balance: 9_940, reserved: 0, leased: 240 })
+  expect((await groupsOf(database, ada)).map(({ rows }) => rows)).toEqual([2, 2])
+  for (const [id, count] of [
+    [ada, 4],
+    [bob, 1],
+  ] as const) {
+    const entries = await entriesOf(database, id)
+    const seen = entries.map((entry) => [String(entry.kind), entry.balanceAfterWei, entry.reservedAfterWei])
+    const expected = Array.from({ length: count }, (_, at) => credit - 60n * BigInt(at)).flatMap((balance) => [
+      ['reserve', balance, 100n],
+      ['debit', balance - 60n, 40n],
+      ['release', balance - 60n, 0n],
+    ])
+    expect(seen).toEqual([['admin_credit', credit, 0n], ...expected])
+    const numbers = entries.map(({ seq }) => seq)
+    expect(numbers).toEqual(numbers.toSorted((a, b) => Number(a - b)))
+  }
+})
+
 test('§13: a call that was given up and comes after what was sent in its place charges nothing', async () => {
   const id = await fundedCustomer(database, credit)
   const lease = await leaseOf(id, 1_000n)
