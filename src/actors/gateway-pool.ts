@@ -18,6 +18,7 @@ import { ModelDemands } from './planning/model-demands.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
 import { PoolRouter } from './pool/pool-router.ts'
+import { CopyPace } from './pulls/copy-pace.ts'
 import { ModelCopies } from './pulls/model-copies.ts'
 import { NodePulls } from './pulls/node-pulls.ts'
 import { createSleepBook } from './sleep/sleep-book.ts'
@@ -72,7 +73,11 @@ export function createPool(
   const ownModels = new OwnModels(servers)
   const nodeSleeps = new NodeSleeps({ config, db, trail: audit, pool, router, waker, changedHere })
   const nodePulls = new NodePulls({ db, trail: audit, pool, router })
-  const modelCopies = new ModelCopies({ db, trail: audit, pool, router, sealing, proofs: agents.proofs })
+  const pace = new CopyPace({
+    bytesPerSecond: config.SVC_COPY_BYTES_PER_SECOND,
+    isBusy: () => router.counts().inFlight > 0,
+  })
+  const modelCopies = new ModelCopies({ db, trail: audit, pool, router, sealing, proofs: agents.proofs, pace })
   const localNodes = createLocalNodes({
     config,
     pool,

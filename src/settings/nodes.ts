@@ -15,6 +15,14 @@ export const nodesSettings = {
     meaning:
       'Networks (`10.0.0.0/8`) in which the `endpoint_url` of an agent may lie, with http or https. Elsewhere only https to a global address is allowed.',
   },
+  SVC_COPY_BYTES_PER_SECOND: {
+    kind: 'number',
+    default: 16_777_216,
+    min: 65_536,
+    max: 10_000_000_000,
+    meaning:
+      'How fast copies of models between nodes pass one process, all together, while it answers requests; without requests they pass as fast as they can',
+  },
   SVC_ENROLLMENT_TTL_MS: {
     kind: 'number',
     default: 900_000,

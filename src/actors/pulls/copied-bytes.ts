@@ -1,5 +1,8 @@
+import { systemClock } from '../../clock.ts'
 import { ClientStream } from '../../transport/client-stream.ts'
 import type { BodySink, NodeResponse } from '../../transport/transport.ts'
+import type { CopyPace } from './copy-pace.ts'
+import { HeldFlow } from './held-flow.ts'
 
 /** Bytes that may wait for the node that gets them before the one that has them is held back. */
 export const waitingBytesMax = 128 * 1024
@@ -7,6 +10,7 @@ export const waitingBytesMax = 128 * 1024
 /** Bytes of a file on their way from one node to another, as they come; nothing of them is kept. */
 export class CopiedBytes implements BodySink {
   private readonly client = new ClientStream<Uint8Array>(waitingBytesMax, () => this.leave())
+  private readonly flow: HeldFlow | null
   private left: number
   private over = false
 
@@ -14,10 +18,12 @@ export class CopiedBytes implements BodySink {
   constructor(
     private readonly response: NodeResponse,
     bytes: number,
+    private readonly pace: Pick<CopyPace, 'passed'>,
     private readonly done: () => void,
   ) {
     this.left = bytes
-    this.client.source = response.flow
+    this.flow = response.flow === null ? null : new HeldFlow(response.flow, () => pace.passed(0), systemClock)
+    this.client.source = this.flow
     response.read(this)
   }
 
@@ -28,9 +34,15 @@ export class CopiedBytes implements BodySink {
   bytes(chunk: Buffer): void {
     if (this.over) return
     this.left -= chunk.length
-    if (this.left >= 0) return this.client.write(chunk, performance.now())
+    if (this.left >= 0) return this.passOn(chunk)
     this.response.discard()
     this.end()
+  }
+
+  private passOn(chunk: Buffer): void {
+    const heldMs = this.pace.passed(chunk.length)
+    if (heldMs > 0) this.flow?.hold(heldMs)
+    this.client.write(chunk, performance.now())
   }
 
   ended(): void {
@@ -55,6 +67,7 @@ export class CopiedBytes implements BodySink {
   private end(): void {
     if (this.over) return
     this.over = true
+    this.flow?.stop()
     this.client.close()
     this.done()
   }

@@ -11,7 +11,7 @@ import {
   nodeFileBytesPath,
   nodeFilesPath,
 } from '../../protocol/wire/nodes/pulls.ts'
-import type { NodeTransport } from '../../transport/transport.ts'
+import type { NodeResponse, NodeTransport } from '../../transport/transport.ts'
 import type { Sealing } from '../accounts/sealing.ts'
 import type { NodeProof, NodeProofs } from '../agents/node-proofs.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
@@ -20,6 +20,7 @@ import type { NodeRecord, PoolReads } from '../pool/pool-admin.ts'
 import type { PoolRouter } from '../pool/pool-router.ts'
 import { agentOf, ask, noAgent, notUnderstood, refused, send } from './asked-agents.ts'
 import { CopiedBytes } from './copied-bytes.ts'
+import type { CopyPace } from './copy-pace.ts'
 import { type CopyTicket, openTicket, sealTicket } from './copy-tickets.ts'
 import { orderPull } from './node-pulls.ts'
 
@@ -30,6 +31,7 @@ export interface ModelCopiesOptions {
   readonly router: PoolRouter
   readonly sealing: Sealing
   readonly proofs: Pick<NodeProofs, 'check'>
+  readonly pace: Pick<CopyPace, 'passed'>
 }
 
 /** Files that one process passes on at once. */
@@ -102,7 +104,13 @@ export class ModelCopies {
       this.passing--
     }
     try {
-      return await passed(transport, model, wanted, signal, done)
+      return await passed(
+        transport,
+        model,
+        wanted,
+        signal,
+        (response, bytes) => new CopiedBytes(response, bytes, this.options.pace, done),
+      )
     } catch (error) {
       done()
       throw error
@@ -169,7 +177,7 @@ async function passed(
   model: string,
   { file, from, to }: WantedBytes,
   signal: AbortSignal,
-  done: () => void,
+  passOn: (response: NodeResponse, bytes: number) => CopiedBytes,
 ): Promise<PassedFile> {
   const body = { model, file, from, ...(to === null ? {} : { to }) }
   const response = await send(transport, { method: 'POST', path: nodeFileBytesPath, body }, signal)
@@ -180,5 +188,5 @@ async function passed(
     response.discard()
     throw response.status === 409 ? notGiven() : new Problem('upstream_error')
   }
-  return { stream: new CopiedBytes(response, last - first + 1, done).stream, contentRange }
+  return { stream: passOn(response, last - first + 1).stream, contentRange }
 }

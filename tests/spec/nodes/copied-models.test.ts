@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { newId } from '../../../src/ids.ts'
 import { pullSource } from '../../../src/node/pulls/pull-sources.ts'
 import {
@@ -53,7 +54,9 @@ beforeAll(async () => {
   writeFileSync(weights, whole)
   atticFolder = modelFolder({ memory_mb: 20_000, models: [served(), scriptModel('kept')] })
   denFolder = modelFolder({ memory_mb: 20_000, models: [] })
-  gateway = await startTestGateway({ env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8' } })
+  gateway = await startTestGateway({
+    env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_COPY_BYTES_PER_SECOND: '131072' },
+  })
   customer = await gateway.customer()
   const token = async (endpointUrlAllowed = false) =>
     (await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed })).enrollment_token
@@ -295,6 +298,35 @@ test(
     expect([pull.state, pull.failure]).toEqual(['done', null])
     expect(asked.map(({ from }) => from)).toEqual([0, 700_000, 900_000])
     expect(sha256(readFileSync(fileOf('again') ?? ''))).toBe(sha256(whole))
+  },
+  testLimitMs,
+)
+
+test(
+  '§39: while a stream is open a copy goes at the rate that is set, and without one as fast as it can',
+  async () => {
+    lies({})
+    const talks = startFakeNode({ models: ['talks'], answer: { chunks: 100_000, intervalMs: 50 } })
+    await gateway.node(talks.url, { customerId: customer.customerId })
+    const leaves = new AbortController()
+    const stream = await gateway.chat(
+      customer.key,
+      { model: 'talks', stream: true, messages: [{ role: 'user', content: 'hi' }] },
+      { signal: leaves.signal },
+    )
+    try {
+      const { pull_id: id } = await order(liar.nodeId, { model: 'tiny', to: 'Den', name: 'beside' })
+      await waitFor('its bytes', async () => ((await pullOf(id))?.bytes_done ?? 0) > 0)
+      // Each of them takes longer than all bytes would.
+      for (let asked = 0; asked < 10; asked++) expect((await pullOf(id))?.state).toBe('fetching')
+      leaves.abort()
+      const pull = await ended(id)
+      expect([pull.state, pull.failure]).toEqual(['done', null])
+    } finally {
+      leaves.abort()
+      void stream.body?.cancel().catch(() => {})
+      talks.stop()
+    }
   },
   testLimitMs,
 )
