@@ -18,7 +18,8 @@ function findBun() {
   if (existsSync(usual) && statSync(usual).size > stubBytesMax) return usual
   const folder = join(modules, '@oven')
   const names = existsSync(folder) ? readdirSync(folder).sort() : []
-  const candidates = names.map((name) => join(folder, name, 'bin', 'bun')).filter((file) => existsSync(file))
+  const program = process.platform === 'win32' ? 'bun.exe' : 'bun'
+  const candidates = names.map((name) => join(folder, name, 'bin', program)).filter((file) => existsSync(file))
   return candidates.find((file) => spawnSync(file, ['--version']).status === 0)
 }
 

@@ -5,6 +5,8 @@ import { constants } from 'node:os'
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
 const ignoredSignalMs = 100
 const parentLookMs = 500
+/** A terminal of Windows tells each of its programs that it is to end; to send a signal to one there ends it at once. */
+const isTold = process.platform === 'win32'
 
 export function fail(message, code = 1) {
   process.stderr.write(`${message}\n`)
@@ -25,6 +27,7 @@ export function run(command, args, { parent = null, ...options }) {
     let ending = false
     const forward = (signal) => {
       ending ||= ends(signal)
+      if (isTold) return
       if (child === null) early = signal
       else child.kill(signal)
     }

@@ -27,9 +27,20 @@ function mainFile(): string {
   }
 }
 
+/** A process whose parent has ended has another parent at once, on Linux and on macOS; on Windows it keeps the number. */
+function launches(pid: number): boolean {
+  if (process.ppid !== pid) return false
+  if (process.platform !== 'win32') return true
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
 /**
  * Ends this program when its launcher is gone: whatever kills the launcher, no program of it stays behind and holds its port
- * and its data folder. A process whose parent has ended has another parent at once, on Linux and on macOS.
+ * and its data folder.
  */
 export function endWithLauncher(): void {
   const { env } = process
@@ -37,7 +48,7 @@ export function endWithLauncher(): void {
   delete env[launcherVariable]
   if (file.length === 0 || file.join(' ') !== mainFile()) return
   const look = () => {
-    if (process.ppid === Number(pid)) return
+    if (launches(Number(pid))) return
     void looking.stop()
     end()
   }
