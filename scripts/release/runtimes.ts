@@ -71,23 +71,27 @@ function run(command: readonly string[], cwd: string): string {
 }
 
 /**
- * Fetches the Bun of a platform from npm's registry, in the version of `package-lock.json`, and keeps it in `.run`. Returns the
- * program's path. Throws where its bytes are not those of the lock file.
+ * Fetches a package of another platform from npm's registry, in the version of `package-lock.json`, and keeps it in `.run`. Returns its
+ * folder. Throws where its bytes are not those of the lock file.
  */
-export function runtimeOf(target: Target): string {
-  const { version, integrity } = lockedPackage(target.package)
-  const folder = join(root, '.run/runtimes', `${target.package.replace('@oven/', '')}-${version}`)
-  const program = join(folder, 'package/bin', target.program)
-  if (existsSync(program)) return program
+export function fetchedPackage(name: string): string {
+  const { version, integrity } = lockedPackage(name)
+  const folder = join(
+    root,
+    '.run/runtimes',
+    `${name.replace('@oven/', '').replace('@', '').replace('/', '-')}-${version}`,
+  )
+  const content = join(folder, 'package')
+  if (existsSync(content)) return content
   const fresh = `${folder}.${process.pid}`
   mkdirSync(fresh, { recursive: true })
   try {
-    const [packed] = JSON.parse(run(['npm', 'pack', '--json', `${target.package}@${version}`], fresh)) as [
+    const [packed] = JSON.parse(run(['npm', 'pack', '--json', `${name}@${version}`], fresh)) as [
       { readonly filename: string },
     ]
     const archive = join(fresh, packed.filename.replace('@', '').replace('/', '-'))
     const found = `sha512-${createHash('sha512').update(readFileSync(archive)).digest('base64')}`
-    if (found !== integrity) throw new Error(`${target.package}@${version} is not what package-lock.json names`)
+    if (found !== integrity) throw new Error(`${name}@${version} is not what package-lock.json names`)
     run(['tar', '-xzf', archive], fresh)
     rmSync(archive)
     rmSync(folder, { recursive: true, force: true })
@@ -95,5 +99,8 @@ export function runtimeOf(target: Target): string {
   } finally {
     rmSync(fresh, { recursive: true, force: true })
   }
-  return program
+  return content
 }
+
+/** The Bun of a platform: its program's path. */
+export const runtimeOf = (target: Target): string => join(fetchedPackage(target.package), 'bin', target.program)

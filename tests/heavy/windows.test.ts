@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { type AddressInfo, createConnection, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { version } from '../../package.json'
 import { builtFiles } from '../../scripts/release/built-files.ts'
@@ -12,36 +11,24 @@ import { startTestGateway, type TestGateway, waitFor } from '../support/gateways
 import { firstMatch } from '../support/gateways/gateway-process.ts'
 import { enrollmentToken } from '../support/nodes/agents.ts'
 import { emptyDatabase } from '../support/run/postgres.ts'
+import { runsWine, Windows } from '../support/windows/wine.ts'
 
 /**
- * The executable of Windows under Wine, as far as Wine carries it. Nobody of us has run it on Windows itself: what passes here says that the
- * program has no need of another system, not that Windows treats it as Wine does. Wine 8 lacks one library that Bun asks for random bytes;
- * the test makes it from five lines of C.
+ * The executable of Windows under Wine, as far as Wine carries it. Nobody of us has run it on Windows itself. Its PostgreSQL:
+ * `windows-database.test.ts`.
  */
-const wine = ['/usr/lib/wine/wine64', '/usr/bin/wine64'].find((path) => existsSync(path)) ?? null
-const compiler =
-  ['x86_64-w64-mingw32-gcc-win32', 'x86_64-w64-mingw32-gcc'].find((name) => Bun.which(name) !== null) ?? null
-const runs = wine !== null && compiler !== null && process.platform === 'linux' && process.arch === 'x64'
-if (!runs) console.log('skipped: Wine and MinGW are not here (apt-get install wine64 gcc-mingw-w64-x86-64-win32)')
 const buildMs = 600_000
 const slowMs = 300_000
 
-const library = `#include <windows.h>
-BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
-__declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T size) { return SystemFunction036(data, (ULONG)size); }
-`
-
-let folder: string
+let windows: Windows
 let program: string
 let node: FakeNode
 let gateway: TestGateway
-const children: Bun.Subprocess[] = []
-const seen: string[] = []
 
 beforeAll(async () => {
-  if (!runs) return
-  folder = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-windows-')))
-  program = join(folder, 'penstock.exe')
+  if (!runsWine) return
+  windows = new Windows()
+  program = join(windows.folder, 'penstock.exe')
   const target = targets.find(({ name }) => name === 'windows-x64')
   if (target === undefined) throw new Error('no such target')
   await buildExecutable({
@@ -50,54 +37,30 @@ beforeAll(async () => {
     target: target.bunTarget,
     runtime: runtimeOf(target),
   })
-  const source = join(folder, 'random.c')
-  writeFileSync(source, library)
-  const dll = join(folder, 'bcryptprimitives.dll')
-  expect(Bun.spawnSync([compiler ?? '', '-shared', '-o', dll, source, '-ladvapi32']).exitCode).toBe(0)
+  windows.prepareBun()
   node = startFakeNode({ models: ['m'] })
   gateway = await startTestGateway()
 }, buildMs)
 
 afterAll(async () => {
-  if (!runs) return
-  for (const child of children) child.kill('SIGKILL')
-  const server = Bun.which('wineserver') ?? '/usr/lib/wine/wineserver64'
-  // Its own processes outlive the programs that it ran.
-  Bun.spawnSync([server, '-k'], { env: { WINEPREFIX: join(folder, 'wine') } })
-  await gateway.stop()
-  node.stop()
-  console.log(`ran under Wine: ${seen.join('; ')}`)
-  rmSync(folder, { recursive: true, force: true })
+  windows?.stop()
+  await gateway?.stop()
+  node?.stop()
 })
 
-function start(words: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const child = Bun.spawn([wine ?? '', program, ...words], {
-    cwd: folder,
-    env: { PATH: process.env.PATH ?? '', HOME: folder, WINEPREFIX: join(folder, 'wine'), WINEDEBUG: '-all', ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  children.push(child)
-  return child
-}
-
-async function output(words: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const child = start(words, env)
-  const [out, err, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { out, err, code }
-}
+const start = (words: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  windows.start([program, ...words], env)
+const output = (words: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  windows.output([program, ...words], env)
 
 /** Where Wine keeps what a program of Windows calls C:\\users\\NAME\\AppData\\Local. */
 const localData = () => {
-  const users = join(folder, 'wine/drive_c/users')
+  const users = join(windows.drive, 'users')
   const [name = ''] = [process.env.USER ?? '', 'root'].filter((user) => existsSync(join(users, user, 'AppData/Local')))
   return join(users, name, 'AppData/Local')
 }
 
-test.skipIf(!runs)(
+test.skipIf(!runsWine)(
   '§39: the executable of Windows says its version, its help and what its system lacks',
   async () => {
     expect((await output(['--version'])).out.trim()).toBe(version)
@@ -108,12 +71,12 @@ test.skipIf(!runs)(
       expect.stringMatching(/^Would write C:\\users\\\w+\\AppData\\Local\\penstock\\penstock\.task\.xml/),
     ])
     expect(out).toContain('schtasks /Create /TN penstock')
-    seen.push('--version, help, service install --dry-run')
+    windows.ran('--version, help, service install --dry-run')
   },
   slowMs,
 )
 
-test.skipIf(!runs)(
+test.skipIf(!runsWine)(
   '§39: the agent on Windows joins by a token, and the gateway chats through its tunnel',
   async () => {
     const customer = await gateway.customer()
@@ -137,7 +100,7 @@ test.skipIf(!runs)(
     expect(JSON.parse(again.out)).toMatchObject({ gateway_url: gateway.url })
     agent.kill('SIGKILL')
     await agent.exited
-    seen.push('node with a token, its tunnel, a streamed chat, node status')
+    windows.ran('node with a token, its tunnel, a streamed chat, node status')
   },
   slowMs,
 )
@@ -152,7 +115,7 @@ function portBefore(socketPath: string): { readonly port: number; stop(): void }
   return { port: (server.address() as AddressInfo).port, stop: () => server.close() }
 }
 
-test.skipIf(!runs)(
+test.skipIf(!runsWine)(
   '§39: the gateway on Windows migrates a PostgreSQL, serves, and knows its first key',
   async () => {
     const database = await emptyDatabase()
@@ -167,11 +130,11 @@ test.skipIf(!runs)(
     const child = start(['serve'], { ...env, SVC_DATA_DIR: 'C:\\penstock', SVC_LOG_LEVEL: 'error' })
     try {
       const [, base = ''] = await firstMatch(child.stdout, /OpenAI base (http:\S+)\/v1\s/)
-      const kept = join(folder, 'wine/drive_c/penstock/credentials.json')
+      const kept = join(windows.drive, 'penstock/credentials.json')
       const { gateway_key: key } = JSON.parse(readFileSync(kept, 'utf8')) as { gateway_key: string }
       const models = await fetch(`${base}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
       expect(models.status).toBe(200)
-      seen.push('serve with a PostgreSQL, its migrations, first start, models')
+      windows.ran('serve with a PostgreSQL, its migrations, first start, models')
     } finally {
       child.kill('SIGKILL')
       await child.exited
@@ -182,12 +145,12 @@ test.skipIf(!runs)(
   slowMs,
 )
 
-test.skipIf(!runs)(
+test.skipIf(!runsWine)(
   '§39: the gateway on Windows without a PostgreSQL says what to set',
   async () => {
     const { err, code } = await output(['serve'], { SVC_PORT: '0', SVC_DISCOVER: 'false' })
     expect([code, err]).toEqual([1, expect.stringContaining('Set DATABASE_URL=')])
-    seen.push('serve without DATABASE_URL')
+    windows.ran('serve without DATABASE_URL')
   },
   slowMs,
 )

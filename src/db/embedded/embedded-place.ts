@@ -1,9 +1,8 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import {
   chmodSync,
   chownSync,
   existsSync,
-  lstatSync,
   mkdirSync,
   readFileSync,
   realpathSync,
@@ -13,33 +12,13 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Account, canEnter, chooseAccount } from './embedded-account.ts'
-import { databaseUrlHint, EmbeddedDatabaseError } from './embedded-binaries.ts'
-
-/** Where one embedded server lives and as whom it runs. */
-export interface Place {
-  /** null if the server runs as the gateway's own user. */
-  readonly account: Account | null
-  readonly accountShared: boolean
-  /** Holds `data`; belongs to the account. */
-  readonly home: string
-  readonly data: string
-  readonly socketFolder: string
-  /** Belongs to the gateway's user, so that the server's account cannot redirect our writes. */
-  readonly logFile: string
-  readonly password: string
-  /** For copies of the programs. */
-  readonly copiesFolder: string
-}
+import { databaseUrlHint, EmbeddedDatabaseError } from './embedded-fault.ts'
+import { ownServer } from './own-server.ts'
+import { give } from './posix-server.ts'
+import type { Place } from './server-system.ts'
 
 /** Used by root only, if the server's account cannot reach the data folder. */
 const stateFolder = '/var/lib/penstock'
-/** `sun_path` holds 104 bytes on macOS, 108 on Linux, one of them the closing zero. */
-const socketPathBytesMax = 103
-
-function give(path: string, account: Account | null, mode: number): void {
-  if (account !== null) chownSync(path, account.uid, account.gid)
-  chmodSync(path, mode)
-}
 
 function readPassword(dataDir: string): string {
   const file = join(dataDir, 'postgres-password')
@@ -84,21 +63,6 @@ function makeHome(link: string, account: Account | null): void {
   symlinkSync(home, link)
 }
 
-function makeSocketFolder(home: string, account: Account | null): string {
-  const near = join(home, 'socket')
-  // The path does not use $TMPDIR, because the next start must find the same folder to take the server over.
-  const short = join('/tmp', `penstock-${createHash('sha256').update(home).digest('hex').slice(0, 16)}`)
-  const folder = [near, short].find((path) => Buffer.byteLength(join(path, '.s.PGSQL.5432')) <= socketPathBytesMax)
-  if (folder === undefined) throw new EmbeddedDatabaseError('Every possible path of the socket is too long.')
-  if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 })
-  const { uid } = lstatSync(folder)
-  if (!lstatSync(folder).isDirectory() || (uid !== process.getuid?.() && uid !== account?.uid)) {
-    throw new EmbeddedDatabaseError(`${folder} belongs to another user. ${databaseUrlHint}`)
-  }
-  give(folder, account, 0o700)
-  return folder
-}
-
 /** Finds or makes the folders of the server that belongs to `dataDir`, which must exist. */
 export function preparePlace(dataDir: string, preferNobody: boolean): Place {
   const root = realpathSync(dataDir)
@@ -115,9 +79,10 @@ export function preparePlace(dataDir: string, preferNobody: boolean): Place {
   return {
     account,
     accountShared: shared,
+    root,
     home,
     data: join(home, 'data'),
-    socketFolder: makeSocketFolder(home, account),
+    reach: ownServer.reach(root, home, account),
     logFile: join(root, 'postgres.log'),
     password: readPassword(root),
     copiesFolder: account === null ? root : stateFolder,

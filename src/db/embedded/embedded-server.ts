@@ -1,20 +1,13 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import {
-  chownSync,
-  closeSync,
-  existsSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { type ChildProcess, spawnSync } from 'node:child_process'
+import { chownSync, existsSync, readFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { holdsWithin } from '../../deadline.ts'
 import { descriptors } from '../../host/descriptors.ts'
-import { type Binaries, databaseUrlHint, EmbeddedDatabaseError, findBinaries } from './embedded-binaries.ts'
-import type { Place } from './embedded-place.ts'
+import { findBinaries } from './embedded-binaries.ts'
+import { absent, databaseUrlHint, EmbeddedDatabaseError } from './embedded-fault.ts'
+import { ownServer } from './own-server.ts'
+import { identity } from './posix-server.ts'
+import type { Binaries, Place } from './server-system.ts'
 
 export const superuser = 'penstock'
 
@@ -35,22 +28,9 @@ const logBytesMax = 1024 * 1024
 /** A process id above the largest one of every system, so no process has it. */
 const impossiblePid = 2_147_483_647
 
-/** The server inherits none of our secrets, because its own user can read its environment. */
-const serverEnv = { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
-
 interface PidFile {
   readonly pid: number
   readonly status: string
-}
-
-/**
- * Only a missing file counts as missing. Without a free descriptor every file would seem missing, and a second server
- * would start.
- */
-function absent(error: unknown): null {
-  const { code } = error as { readonly code?: unknown }
-  if (code === 'ENOENT' || code === 'ESRCH') return null
-  throw error
 }
 
 function readPidFile(place: Place): PidFile | null {
@@ -63,26 +43,10 @@ function readPidFile(place: Place): PidFile | null {
   }
 }
 
-function commandLine(pid: number): string {
-  if (process.platform !== 'linux') {
-    return spawnSync('ps', ['-ww', '-o', 'args=', '-p', String(pid)], { encoding: 'utf8' }).stdout ?? ''
-  }
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
-  } catch (error) {
-    return absent(error) ?? ''
-  }
-}
-
-/** Process ids are reused, in containers often at once, so only a server with these files counts. */
-function isOurs(pid: number, place: Place): boolean {
-  return commandLine(pid).includes(place.data)
-}
-
 /** The server's process id while it runs; null when it does not. */
 export function runningServer(place: Place): number | null {
   const file = readPidFile(place)
-  return file !== null && isOurs(file.pid, place) ? file.pid : null
+  return file !== null && ownServer.isServer(file.pid, place) ? file.pid : null
 }
 
 function initialise(place: Place, binaries: Binaries, options: ServerOptions): void {
@@ -97,11 +61,11 @@ function initialise(place: Place, binaries: Binaries, options: ServerOptions): v
   const result = spawnSync(
     binaries.initdb,
     ['-D', fresh, ...locale, ...access, '--no-instructions', ...(options.durable ? [] : ['--no-sync'])],
-    { ...identity(place), cwd: place.home, env: serverEnv, encoding: 'utf8' },
+    { ...identity(place), cwd: place.home, env: ownServer.env(), encoding: 'utf8' },
   )
   rmSync(passwordFile, { force: true })
   if (result.status !== 0) {
-    const reason = result.error?.message ?? lastLine(result.stderr ?? '')
+    const reason = result.error?.message ?? ownServer.meaning(result.status) ?? lastLine(result.stderr ?? '')
     throw new EmbeddedDatabaseError(
       `The gateway cannot set up the embedded PostgreSQL here: ${reason}. ${databaseUrlHint}`,
     )
@@ -110,19 +74,13 @@ function initialise(place: Place, binaries: Binaries, options: ServerOptions): v
   renameSync(fresh, place.data)
 }
 
-function identity(place: Place): { uid?: number; gid?: number } {
-  return place.account === null ? {} : { uid: place.account.uid, gid: place.account.gid }
-}
-
 function lastLine(text: string): string {
   return text.trim().split('\n').at(-1)?.trim() ?? ''
 }
 
 function serverArguments(place: Place, options: ServerOptions): string[] {
   const settings = {
-    listen_addresses: '',
-    unix_socket_directories: place.socketFolder,
-    unix_socket_permissions: '0700',
+    ...ownServer.settings(place.reach),
     max_connections: String(options.connectionsMax),
     fsync: options.durable ? 'on' : 'off',
     synchronous_commit: options.durable ? 'on' : 'off',
@@ -139,28 +97,15 @@ function serverArguments(place: Place, options: ServerOptions): string[] {
     jit: 'off',
     max_parallel_workers_per_gather: '0',
   }
-  return ['-D', place.data, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])]
+  return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
 }
 
 function launch(place: Place, binaries: Binaries, options: ServerOptions): ChildProcess {
-  const large = existsSync(place.logFile) && statSync(place.logFile).size > logBytesMax
-  const log = openSync(place.logFile, large ? 'w' : 'a', 0o600)
-  try {
-    // The server is detached, because Ctrl-C in a terminal reaches the whole process group and the gateway must still
-    // write while it stops.
-    const child = spawn(binaries.postgres, serverArguments(place, options), {
-      ...identity(place),
-      cwd: place.home,
-      env: serverEnv,
-      detached: true,
-      stdio: ['ignore', log, log],
-    })
-    child.on('error', () => {})
-    child.unref()
-    return child
-  } finally {
-    closeSync(log)
-  }
+  if (existsSync(place.logFile) && statSync(place.logFile).size > logBytesMax) truncateSync(place.logFile)
+  const child = ownServer.launch(place, binaries, serverArguments(place, options))
+  child.on('error', () => {})
+  child.unref()
+  return child
 }
 
 /**
@@ -179,7 +124,7 @@ async function becomesReady(place: Place, child: ChildProcess | null): Promise<b
   const deadline = performance.now() + startWaitMs
   while (performance.now() < deadline) {
     const file = readPidFile(place)
-    if (file !== null && isOurs(file.pid, place)) {
+    if (file !== null && ownServer.isServer(file.pid, place)) {
       if (file.status === 'ready') return true
     } else if (child === null || child.exitCode !== null || child.signalCode !== null || child.pid === undefined)
       return false
@@ -210,14 +155,16 @@ export async function ensureServer(place: Place, options: ServerOptions): Promis
   )
 }
 
-const gone = (place: Place, pid: number, waitMs: number) => holdsWithin(waitMs, pollMs, () => !isOurs(pid, place))
+const gone = (place: Place, pid: number, waitMs: number) =>
+  holdsWithin(waitMs, pollMs, () => !ownServer.isServer(pid, place))
 
 /** Stops the server fast, or hard if that takes too long. The next start recovers from a hard stop. */
 export async function stopServer(place: Place): Promise<void> {
   const pid = runningServer(place)
   if (pid === null) return
-  process.kill(pid, 'SIGINT')
+  const binaries = findBinaries(place.account, place.copiesFolder)
+  ownServer.end(pid, 'fast', binaries)
   if (await gone(place, pid, fastStopWaitMs)) return
-  process.kill(pid, 'SIGQUIT')
+  ownServer.end(pid, 'immediate', binaries)
   await gone(place, pid, immediateStopWaitMs)
 }

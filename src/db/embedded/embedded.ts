@@ -5,12 +5,14 @@ import { descriptors } from '../../host/descriptors.ts'
 import { loop } from '../../host/loop.ts'
 import { lockFiles } from '../../host/port-holder.ts'
 import { connect } from '../client.ts'
-import { EmbeddedDatabaseError } from './embedded-binaries.ts'
+import { EmbeddedDatabaseError } from './embedded-fault.ts'
 import { type Keeper, orphanGraceSecondsDefault, startKeeper } from './embedded-keeper.ts'
-import { type Place, preparePlace } from './embedded-place.ts'
+import { preparePlace } from './embedded-place.ts'
 import { ensureServer, isServing, runningServer, type ServerOptions, stopServer, superuser } from './embedded-server.ts'
+import { ownServer } from './own-server.ts'
+import type { Place } from './server-system.ts'
 
-export { EmbeddedDatabaseError } from './embedded-binaries.ts'
+export { EmbeddedDatabaseError } from './embedded-fault.ts'
 
 interface EmbeddedLog {
   info(event: string, fields?: Readonly<Record<string, string | number>>): void
@@ -30,7 +32,7 @@ export interface EmbeddedOptions {
 }
 
 export interface EmbeddedDatabase {
-  /** For `openDatabase`: the unix socket, with the generated password. */
+  /** For `openDatabase`, with the generated password. */
   readonly url: string
   /** Stops the server and frees the data folder. Close every client first. */
   stop(): Promise<void>
@@ -45,8 +47,16 @@ const watchIntervalMs = 1_000
 const restartBackoff = { firstMs: 2 * watchIntervalMs, maxMs: 30_000 }
 
 /** `name` of a database of the server, as a URL. */
-function urlOf(place: Place, name: string): string {
-  return `postgres://${superuser}:${place.password}@localhost:5432/${name}?host=${encodeURIComponent(place.socketFolder)}`
+function urlOf({ reach, password }: Place, name: string): string {
+  const user = `${superuser}:${password}`
+  if ('port' in reach) return `postgres://${user}@127.0.0.1:${reach.port}/${name}`
+  return `postgres://${user}@localhost:5432/${name}?host=${encodeURIComponent(reach.socketFolder)}`
+}
+
+/** Of a folder whose lock this process holds. */
+function ownPlace(dataDir: string, preferNobody: boolean): Place {
+  const place = preparePlace(dataDir, preferNobody)
+  return runningServer(place) === null ? { ...place, reach: ownServer.settle(place) } : place
 }
 
 /**
@@ -125,8 +135,14 @@ function watch(place: Place, options: ServerOptions, log: EmbeddedLog, keeper: K
   }
 }
 
+function forgetSocket({ reach, home }: Place): void {
+  if ('socketFolder' in reach && !reach.socketFolder.startsWith(home)) {
+    rmSync(reach.socketFolder, { recursive: true, force: true })
+  }
+}
+
 /**
- * Runs PostgreSQL in the data folder, reachable through a unix socket only. A server that outlived its gateway is
+ * Runs PostgreSQL in the data folder, reachable from this computer only. A server that outlived its gateway is
  * taken over as it is. Throws `EmbeddedDatabaseError` with a text for the operator.
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
@@ -136,8 +152,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedD
   const unlock = lockFolder(dataDir)
   let keeper: Keeper | null = null
   try {
-    const place = preparePlace(dataDir, options.preferNobody ?? false)
-    keeper = startKeeper(place, dataDir, options.orphanGraceSeconds ?? orphanGraceSecondsDefault)
+    const place = ownPlace(dataDir, options.preferNobody ?? false)
+    keeper = startKeeper(place, options.orphanGraceSeconds ?? orphanGraceSecondsDefault)
     const kept = keeper
     if (place.accountShared) options.log.warn('embedded_database_shared_user', { uid: place.account?.uid ?? 0 })
     const how = await ensureServer(place, server)
@@ -150,7 +166,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedD
         await unwatch()
         await stopServer(place)
         kept.stop()
-        if (!place.socketFolder.startsWith(place.home)) rmSync(place.socketFolder, { recursive: true, force: true })
+        forgetSocket(place)
         unlock()
       },
     }
