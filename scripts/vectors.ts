@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { batchOf } from '../src/actors/promises/promise-batch.ts'
+import { promiseTexts } from '../src/actors/promises/promise-batch.ts'
 import { payoutProofsMessage } from '../src/http/routes/node-payouts.ts'
 import { canonicalJson } from '../src/protocol/json/canonical-json.ts'
 import { auditLine } from '../src/protocol/log/audit-line.ts'
@@ -20,7 +20,7 @@ import {
 } from '../src/protocol/log/merkle-log.ts'
 import { noteKeyText, noteText } from '../src/protocol/log/note.ts'
 import { logSigner } from '../src/protocol/log/note-signing.ts'
-import { promisesText, promiseText, writtenPromise } from '../src/protocol/log/promise.ts'
+import { readPromise } from '../src/protocol/log/promise.ts'
 import { kindOf } from '../src/protocol/money/kinds.ts'
 import { loggedFacts, loggedKinds, loggedName } from '../src/protocol/money/logged.ts'
 import { Binding, commitment } from '../src/protocol/receipts/binding.ts'
@@ -164,15 +164,14 @@ function receiptBeforeCutoff() {
 function promiseVectors() {
   const key = signingKey(Buffer.from(seeds.log, 'hex'))
   const stamp = { log: origin, ms: Date.UTC(2026, 10, 20, 16, 0, 0, 123) }
-  const [one, ...batch] = [1, 2, 3, 4].map((at) => ({ ...stamp, hash: `0x${String(at).repeat(64)}` }))
-  const [, second] = batch
-  if (one === undefined || second === undefined) throw new Error('there are four')
-  const { root, places } = batchOf(batch)
-  const [alone, shared] = [promiseText(one), promisesText(stamp, batch.length, root)]
-  return [
-    { signed: alone, receipt: writtenPromise(one, key.sign(alone), null) },
-    { signed: shared, receipt: writtenPromise(second, key.sign(shared), places[1]) },
-  ]
+  const made = (...digits: number[]) => {
+    const hashes = digits.map((digit) => `0x${String(digit).repeat(64)}`)
+    return promiseTexts(stamp, hashes, (text) => key.sign(text)).map((text) => {
+      const receipt: unknown = JSON.parse(text)
+      return { signed: new TextDecoder().decode(readPromise(receipt)?.message), receipt }
+    })
+  }
+  return [...made(1), made(2, 3, 4)[1]]
 }
 
 function nodeReceipt() {

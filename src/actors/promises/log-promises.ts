@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { batchMax, type LogPromise, promisesText, promiseText, writtenPromise } from '../../protocol/log/promise.ts'
+import { batchMax, type LogPromise } from '../../protocol/log/promise.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
-import { batchOf } from './promise-batch.ts'
+import { promiseTexts } from './promise-batch.ts'
 
 export interface LogPromisesOptions {
   /** The newest of SVC_LOG_KEY. */
@@ -12,12 +12,49 @@ export interface LogPromisesOptions {
   readonly now?: () => number
 }
 
+/** A slot where it stands in an answer's text. */
+interface Gap {
+  readonly at: number
+  readonly length: number
+  readonly slot: LogPromise
+}
+
+/** An answer whose promises are still to be signed. */
+interface Unfilled {
+  readonly text: string
+  /** In the order of the text, at least one. */
+  readonly gaps: readonly Gap[]
+  readonly told: (filled: string) => void
+}
+
 /** What is signed together: the slots of one turn of the event loop. */
 interface Batch {
-  readonly slots: LogPromise[]
-  /** In the order of the slots, as JSON. */
-  readonly signed: Promise<readonly string[]>
-  readonly resolve: (texts: readonly string[]) => void
+  readonly answers: Unfilled[]
+  /** The gaps of all of them. */
+  promises: number
+}
+
+/** A receipt that is listed twice has one slot; one that the text does not have has none. */
+function gapsIn(text: string, slots: readonly LogPromise[]): readonly Gap[] {
+  const gaps: Gap[] = []
+  for (const slot of slots) {
+    const written = JSON.stringify(slot)
+    const at = text.indexOf(written)
+    if (at >= 0 && !gaps.some((gap) => gap.at === at)) gaps.push({ at, length: written.length, slot })
+  }
+  return gaps.length > 1 ? gaps.sort((a, b) => a.at - b.at) : gaps
+}
+
+/** `texts`: of all promises of a batch, `first` the first of this answer's. */
+function filled({ text, gaps }: Unfilled, texts: readonly string[], first: number): string {
+  let whole = ''
+  let from = 0
+  for (let index = 0; index < gaps.length; index++) {
+    const { at, length } = gaps[index] as Gap
+    whole += text.slice(from, at) + texts[first + index]
+    from = at + length
+  }
+  return whole + text.slice(from)
 }
 
 /**
@@ -40,38 +77,19 @@ export class LogPromises {
     return log === null ? null : { hash, log, promised_at: '', signature_ed25519: this.secret }
   }
 
-  /** The text with a promise in the place of each slot. Of a slot that it does not have nothing is promised. */
-  async fill(text: string, slots: readonly LogPromise[]): Promise<string> {
-    let filled = text
-    for (const { written, promise } of this.asked(text, slots)) {
-      const told = await promise
-      const at = filled.indexOf(written)
-      // A receipt that is listed twice has one slot.
-      if (at < 0) continue
-      filled = filled.slice(0, at) + told + filled.slice(at + written.length)
-    }
-    return filled
-  }
-
-  /** All are asked for in this turn, so that they share a signature. */
-  private asked(text: string, slots: readonly LogPromise[]) {
-    return slots.flatMap((slot) => {
-      const written = JSON.stringify(slot)
-      return text.includes(written) ? [{ written, promise: this.promise(slot) }] : []
-    })
-  }
-
-  private async promise(slot: LogPromise): Promise<string> {
+  /** Told the text with a promise in the place of each slot. Of a slot that it does not have nothing is promised. */
+  fill(text: string, slots: readonly LogPromise[], told: (filled: string) => void): void {
+    const gaps = gapsIn(text, slots)
+    if (gaps.length === 0) return told(text)
     this.batch ??= this.begin()
     const { batch } = this
-    const at = batch.slots.push(slot) - 1
-    if (batch.slots.length >= batchMax) this.sign(batch)
-    return (await batch.signed)[at] as string
+    batch.answers.push({ text, gaps, told })
+    batch.promises += gaps.length
+    if (batch.promises >= batchMax) this.sign(batch)
   }
 
   private begin(): Batch {
-    const { promise: signed, resolve } = Promise.withResolvers<readonly string[]>()
-    const batch: Batch = { slots: [], signed, resolve }
+    const batch: Batch = { answers: [], promises: 0 }
     setImmediate(() => this.sign(batch))
     return batch
   }
@@ -80,20 +98,25 @@ export class LogPromises {
     // A full one was signed before the end of its turn.
     if (this.batch !== batch) return
     this.batch = null
-    batch.resolve(this.texts(batch.slots))
+    const texts = this.texts(batch.answers)
+    let first = 0
+    for (const answer of batch.answers) {
+      answer.told(filled(answer, texts, first))
+      first += answer.gaps.length
+    }
   }
 
-  private texts(slots: readonly LogPromise[]): readonly string[] {
+  /** In the order of the answers and their gaps. The last answer may have more than one signature has room for. */
+  private texts(answers: readonly Unfilled[]): readonly string[] {
     const { key, log } = this.options
+    const slots = answers.flatMap(({ gaps }) => gaps.map(({ slot }) => slot))
     // The log's name may have changed since the answers were written.
     const stamp = { log: log() ?? (slots[0] as LogPromise).log, ms: this.now() }
-    const promised = slots.map(({ hash }) => ({ ...stamp, hash }))
-    const [first, second] = promised
-    if (first !== undefined && second === undefined) {
-      return [JSON.stringify(writtenPromise(first, key.sign(promiseText(first)), null))]
+    const texts: string[] = []
+    for (let at = 0; at < slots.length; at += batchMax) {
+      const hashes = slots.slice(at, at + batchMax).map(({ hash }) => hash)
+      texts.push(...promiseTexts(stamp, hashes, (text) => key.sign(text)))
     }
-    const { root, places } = batchOf(promised)
-    const signature = key.sign(promisesText(stamp, promised.length, root))
-    return promised.map((one, at) => JSON.stringify(writtenPromise(one, signature, places[at])))
+    return texts
   }
 }

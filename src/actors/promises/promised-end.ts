@@ -28,5 +28,8 @@ export function promisedEnd(
 ): Promise<string> | null {
   const slots = receipt === undefined ? receipts : [receipt]
   if (slots.length === 0) return durable === null ? null : durable.then(() => text)
-  return durable === null ? promises.fill(text, slots) : durable.then(() => promises.fill(text, slots))
+  return new Promise((resolve, reject) => {
+    if (durable === null) promises.fill(text, slots, resolve)
+    else durable.then(() => promises.fill(text, slots, resolve), reject)
+  })
 }

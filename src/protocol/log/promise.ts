@@ -1,5 +1,6 @@
 import { brand } from '../../brand.ts'
 import { isoTime, secondMs } from '../../time.ts'
+import { jsonString } from '../json/json-text.ts'
 import { parseProofLines } from './checkpoint.ts'
 import { leafHash, rootByInclusion, type TreeHash } from './merkle-log.ts'
 
@@ -80,15 +81,14 @@ export function readPromise(given: unknown): ReadPromise | null {
   return text === null ? null : { promised, message: encoder.encode(text), signature }
 }
 
-/** A promise as it stands in `svc.receipt`. */
-export const writtenPromise = (
-  { log, ms, hash }: Promised,
+/**
+ * Writes promises as they stand in `svc.receipt`, a `LogPromise` as JSON, below one signature. `batch`: the member of that name with the comma
+ * before it; empty for one that was signed alone. By hand: it is on the path of every billed answer.
+ */
+export function promiseWriter(
+  { log, ms }: Omit<Promised, 'hash'>,
   signature: string,
-  batch: LogPromise['batch'] | null,
-): LogPromise => ({
-  hash,
-  log,
-  promised_at: isoTime(ms),
-  signature_ed25519: signature,
-  ...(batch == null ? {} : { batch }),
-})
+): (hash: string, batch: string) => string {
+  const shared = `","log":${jsonString(log)},"promised_at":"${isoTime(ms)}","signature_ed25519":"${signature}"`
+  return (hash, batch) => `{"hash":"${hash}${shared}${batch}}`
+}

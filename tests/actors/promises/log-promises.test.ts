@@ -23,12 +23,15 @@ function rig(log: () => string | null = () => 'svc-log/test') {
     const slot = promises.slot(hashAt(at))
     if (slot === null) throw new Error('no promise')
     const text = `{"svc":{"receipt":${JSON.stringify(slot)}}}`
-    void promises.fill(text, [slot]).then((filled) => {
+    promises.fill(text, [slot], (filled) => {
       answers.push((JSON.parse(filled) as { svc: { receipt: LogPromise } }).svc.receipt)
     })
   }
   return { promises, answers, ask, signatures: () => signatures }
 }
+
+const filledBy = (promises: LogPromises, text: string, slots: readonly LogPromise[]) =>
+  new Promise<string>((resolve) => promises.fill(text, slots, resolve))
 
 /** What was asked for in this turn is answered: its signature, and what follows from it. */
 async function endOfTurn(): Promise<void> {
@@ -109,12 +112,27 @@ describe('§36: the place of a promise in an answer', () => {
     const written = JSON.stringify(slot)
     const said = JSON.stringify({ ...slot, signature_ed25519: '0'.repeat(32) })
     const text = `{"a":"$& $1 ${'$$'}","b":${said},"svc":{"receipt":${written}}}`
-    const filled = await promises.fill(text, [slot])
+    const filled = await filledBy(promises, text, [slot])
     expect(filled.startsWith(`{"a":"$& $1 ${'$$'}","b":${said},"svc":{"receipt":{"hash"`)).toBe(true)
     expect(filled).not.toContain(written)
-    expect(await promises.fill('{}', [slot])).toBe('{}')
-    const twice = await promises.fill(`[${written}]`, [slot, slot])
+    expect(await filledBy(promises, '{}', [slot])).toBe('{}')
+    const twice = await filledBy(promises, `[${written}]`, [slot, slot])
     expect(readPromise(JSON.parse(twice)[0])?.promised.hash).toBe(hashAt(1))
+  })
+
+  test('is that of its own receipt, in whatever order an answer lists many, and with more than one signature has room for', async () => {
+    const { promises, ask, signatures } = rig()
+    ask(1_000)
+    const slots = Array.from({ length: batchMax + 2 }, (_, at) => promises.slot(hashAt(at)) as LogPromise)
+    const shown = slots.toReversed()
+    const filled = JSON.parse(await filledBy(promises, JSON.stringify({ receipts: shown, end: 'é' }), slots)) as {
+      readonly receipts: readonly LogPromise[]
+      readonly end: string
+    }
+    expect(filled.end).toBe('é')
+    expect(filled.receipts.map(({ hash }) => hash)).toEqual(shown.map(({ hash }) => hash))
+    expectSound(filled.receipts)
+    expect(signatures()).toBe(2)
   })
 
   test('is filled when what is billed is durable, and never where that fails', async () => {

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { batchOf } from '../../../src/actors/promises/promise-batch.ts'
+import { promiseTexts } from '../../../src/actors/promises/promise-batch.ts'
 import { checkpointText, logProofText } from '../../../src/protocol/log/checkpoint.ts'
 import { logLeaf } from '../../../src/protocol/log/log-entry.ts'
 import { leafHash, nodeHash, rootOfLeaves, type TreeHash } from '../../../src/protocol/log/merkle-log.ts'
 import { noteText } from '../../../src/protocol/log/note.ts'
 import { logSigner } from '../../../src/protocol/log/note-signing.ts'
-import { promisesText, promiseText, writtenPromise } from '../../../src/protocol/log/promise.ts'
+import type { LogPromise } from '../../../src/protocol/log/promise.ts'
 import { type SigningKey, signingKey, verifyEd25519 } from '../../../src/protocol/signing/ed25519.ts'
 import { verifyBundle } from '../../../src/protocol/verify/bundle.ts'
 import type { Trust } from '../../../src/protocol/verify/trust.ts'
@@ -28,16 +28,12 @@ const ms = Date.parse('2026-11-20T16:00:00.123Z')
 const hashAt = (at: number) => `0x${at.toString(16).padStart(64, '0')}`
 const [own, other, stranger] = [hashAt(1), hashAt(2), hashAt(3)]
 
-const alone = (hash: string, { at = ms, key = log, name = origin } = {}) => {
-  const promised = { log: name, ms: at, hash }
-  return writtenPromise(promised, key.sign(promiseText(promised)), null)
+function batched(hashes: readonly string[], key: SigningKey = log, { at = ms, name = origin } = {}) {
+  const texts = promiseTexts({ log: name, ms: at }, hashes, (text) => key.sign(text))
+  return texts.map((text) => JSON.parse(text) as LogPromise)
 }
-function batched(hashes: readonly string[], key: SigningKey = log) {
-  const promised = hashes.map((hash) => ({ log: origin, ms, hash }))
-  const { root, places } = batchOf(promised)
-  const signature = key.sign(promisesText({ log: origin, ms }, hashes.length, root))
-  return promised.map((one, at) => writtenPromise(one, signature, places[at]))
-}
+const alone = (hash: string, { key = log, ...stamp }: { key?: SigningKey; at?: number; name?: string } = {}) =>
+  batched([hash], key, stamp)[0] as LogPromise
 
 const leafOf = (hash: string) => logLeaf({ kind: 'receipt', hash })
 const fillers = Array.from({ length: 600 }, (_, at) => leafHash(new TextEncoder().encode(`entry ${at}`)))

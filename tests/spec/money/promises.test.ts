@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { promiseTexts } from '../../../src/actors/promises/promise-batch.ts'
 import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
-import { type LogPromise, promiseText, readPromise, writtenPromise } from '../../../src/protocol/log/promise.ts'
+import { type LogPromise, readPromise } from '../../../src/protocol/log/promise.ts'
 import { signingKey, verifyKey } from '../../../src/protocol/signing/ed25519.ts'
 import { type CommandLine, commandLine } from '../../cli/command-line.ts'
 import { readStream } from '../../support/clients/event-stream.ts'
@@ -153,8 +154,9 @@ describe('§36: what became of a promise', () => {
   /** As the log's key alone can make it, of a receipt that was dropped before the log. */
   const dropped = async (agoMs: number) => {
     const { origin } = (await (await fetch(`${paid.gateway.url}/v1/public/log/keys`)).json()) as { origin: string }
-    const promised = { log: origin, ms: Date.now() - agoMs, hash: `0x${'d0'.repeat(32)}` }
-    return { svc: { receipt: writtenPromise(promised, logKey.sign(promiseText(promised)), null) } }
+    const stamp = { log: origin, ms: Date.now() - agoMs }
+    const [text = ''] = promiseTexts(stamp, [`0x${'d0'.repeat(32)}`], (message) => logKey.sign(message))
+    return { svc: { receipt: JSON.parse(text) as LogPromise } }
   }
 
   test('one command asks the log for it, and another verifies the answer: it was kept', async () => {
