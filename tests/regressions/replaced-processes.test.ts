@@ -76,13 +76,19 @@ function undoing(text: string): string {
   throw new Error(`the newest migration has a statement of a kind that is not in this list yet: ${text.slice(0, 80)}`)
 }
 
-/** As the version before left it. `taken`: what the newest migration would make is there, so that it fails. */
-async function undoNewest(taken: boolean): Promise<void> {
+/** The newest migration fails at its first statement that makes or replaces something. */
+const refusing = `
+  create function refuse_changes() returns event_trigger language plpgsql as $$ begin raise 'no changes now'; end $$;
+  create event trigger refuse_changes on ddl_command_start execute function refuse_changes();`
+const refusingNoMore = 'drop event trigger refuse_changes; drop function refuse_changes()'
+
+/** As the version before left it. `refused`: what the newest migration made is still there, and nothing more can be made. */
+async function undoNewest(refused: boolean): Promise<void> {
   const sql = connect(several.gateway.env.DATABASE_URL ?? '', { max: 1 })
   const newest = migrations().at(-1)
   await sql`delete from drizzle.__drizzle_migrations where created_at = ${newest?.madeAt ?? Number.NaN}`
-  const undone = taken ? [] : (newest?.statements ?? []).toReversed().map(undoing)
-  for (const text of undone) await sql.unsafe(text)
+  const undone = (newest?.statements ?? []).toReversed().map(undoing)
+  for (const text of refused ? [refusing] : [refusingNoMore, ...undone]) await sql.unsafe(text)
   await sql.end()
 }
 
