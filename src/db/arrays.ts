@@ -5,6 +5,7 @@ export type ArrayValue = string | number | bigint | boolean | null
 /** What an array's text may hold without quotes. Four letters could be NULL. */
 const plain = /^[\w.:/+-]+$/
 const nullLength = 4
+const emptyArray = '{}'
 
 function elementText(value: ArrayValue): string {
   if (typeof value !== 'string') return value === null ? 'NULL' : String(value)
@@ -15,13 +16,28 @@ function elementText(value: ArrayValue): string {
 export const arrayText = (values: readonly ArrayValue[]) => `{${values.map(elementText).join(',')}}`
 
 const [unitSeparator, recordSeparator] = ['\x1f', '\x1e']
-const holdsSeparator = /[\x1e\x1f]/
+
+/** How often it stands in the text. */
+function count(text: string, separator: string): number {
+  let found = 0
+  for (let at = text.indexOf(separator); at !== -1; at = text.indexOf(separator, at + 1)) found++
+  return found
+}
 
 /** What `list_of` of the database reads as a list of texts: seven times as fast as an array's text, and made in a third of the time. */
 export function listText(values: readonly (string | null)[]): string {
-  const text = values.map((value) => value ?? recordSeparator).join(unitSeparator)
-  const isList = text !== '' && !text.startsWith('{') && !values.some((value) => holdsSeparator.test(value ?? ''))
-  return isList ? text : arrayText(values)
+  const text = idList(values)
+  const nulls = values.reduce((sum, value) => (value === null ? sum + 1 : sum), 0)
+  // Any further separator is of a value.
+  const isList =
+    !text.startsWith('{') && count(text, unitSeparator) < values.length && count(text, recordSeparator) === nulls
+  return isList && text !== '' ? text : arrayText(values)
+}
+
+/** The same for ids, in which no separator can be. */
+export function idList(ids: readonly (string | null)[]): string {
+  if (ids.length === 0) return emptyArray
+  return (ids.includes(null) ? ids.map((id) => id ?? recordSeparator) : ids).join(unitSeparator)
 }
 
 /**

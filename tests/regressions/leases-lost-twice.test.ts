@@ -1,12 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { CustomerLease, type LeasedReservation } from '../../src/actors/money/customer-lease.ts'
-import {
-  addToLease,
-  endStaleLeases,
-  type LeasedOutcome,
-  reserveLeased,
-  takeLease,
-} from '../../src/db/queries/money/leases.ts'
+import type { LeasedOutcome } from '../../src/db/queries/money/leased-charges.ts'
+import { addToLease, endStaleLeases, reserveLeased, takeLease } from '../../src/db/queries/money/leases.ts'
 import { newId } from '../../src/ids.ts'
 import { createLog } from '../../src/log.ts'
 import { fundedCustomer } from '../support/money/ledger.ts'

@@ -1,4 +1,5 @@
-import type { LeasedOutcome, LeasedReserve } from '../../db/queries/money/leases.ts'
+import type { LeasedOutcome } from '../../db/queries/money/leased-charges.ts'
+import type { LeasedReserve } from '../../db/queries/money/leases.ts'
 import { newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import { Roster } from '../../roster.ts'

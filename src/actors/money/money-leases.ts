@@ -4,16 +4,18 @@ import { type CustomerRow, getCustomer } from '../../db/queries/accounts/account
 import { listenTo } from '../../db/queries/change-feed.ts'
 import { chargesGroupedFrom } from '../../db/queries/money/charged-groups.ts'
 import {
-  addToLease,
-  endStaleLeases,
   type LeasedCharge,
   type LeasedOutcome,
   type LeasedRow,
+  settleLeased,
+} from '../../db/queries/money/leased-charges.ts'
+import {
+  addToLease,
+  endStaleLeases,
   recallChannel,
   recallLeases,
   renewLeases,
   reserveLeased,
-  settleLeased,
   takeLease,
 } from '../../db/queries/money/leases.ts'
 import { waitAtMost, within } from '../../deadline.ts'
@@ -190,7 +192,7 @@ export class MoneyLeases {
     const { db, macs } = this.options
     this.groupedFromMs ??= await groupedFromMs(db)
     const mark = Date.now() < this.groupedFromMs ? null : markOf(macs)
-    return settleLeased(this.statements, group, { number: ++this.calls, ttlMs: this.terms.ttlMs, mark })
+    return settleLeased(this.options.sql, group, { number: ++this.calls, ttlMs: this.terms.ttlMs, mark })
   }
 
   private open(customerId: string): CustomerLease {

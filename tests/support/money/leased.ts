@@ -1,6 +1,7 @@
 import { groupSubject } from '../../../src/actors/log/receipt-macs.ts'
 import { type Charge, settlementOf } from '../../../src/actors/money/charge.ts'
-import { type LeasedCharge, settleLeased, takeLease } from '../../../src/db/queries/money/leases.ts'
+import { type LeasedCharge, settleLeased } from '../../../src/db/queries/money/leased-charges.ts'
+import { takeLease } from '../../../src/db/queries/money/leases.ts'
 import { newId } from '../../../src/ids.ts'
 import type { TestDatabase } from '../run/postgres.ts'
 import { chargeFor } from './ledger.ts'
@@ -38,7 +39,7 @@ export function leasedWork(
 export class LeasedCalls {
   private last = 0n
 
-  constructor(private readonly database: Pick<TestDatabase, 'db'>) {}
+  constructor(private readonly database: Pick<TestDatabase, 'sql'>) {}
 
   /** The number of a call that comes later, or not at all. */
   number(): bigint {
@@ -47,6 +48,6 @@ export class LeasedCalls {
 
   /** `grouped` false: receipts are rows. */
   send(charges: readonly LeasedCharge[], { number = this.number(), grouped = true } = {}) {
-    return settleLeased(this.database.db, charges, { number, ttlMs, mark: grouped ? mark : null })
+    return settleLeased(this.database.sql, charges, { number, ttlMs, mark: grouped ? mark : null })
   }
 }

@@ -4,7 +4,7 @@ import type { Database } from '../../../src/db/client.ts'
 import { type Books, readBooks } from '../../../src/db/queries/money/ledger-proof.ts'
 import { newId } from '../../../src/ids.ts'
 import { brokenRules } from '../../../src/machines/rules/books.ts'
-import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
+import { type Receipt, receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import type { TestDatabase } from '../run/postgres.ts'
 
 /** Ends every test that moves money. */
@@ -28,7 +28,7 @@ export async function fundedCustomer({ sql }: Pick<TestDatabase, 'sql'>, wei: bi
 
 export function chargeFor(customerId: string, actualWei: bigint, more: Partial<Charge> = {}): Charge {
   const requestId = newId('req')
-  const text = receiptText({
+  const facts: Receipt = {
     issuer: 'gateway',
     requestId,
     jobId: null,
@@ -42,7 +42,8 @@ export function chargeFor(customerId: string, actualWei: bigint, more: Partial<C
     completionTokens: 7,
     startedAt: '2026-11-20T15:59:59.000Z',
     completedAt: '2026-11-20T16:00:00.000Z',
-  })
-  const receipt = { hash: textHash(text), text, customerId }
+  }
+  const text = receiptText(facts)
+  const receipt = { hash: textHash(text), text, customerId, facts }
   return { actualWei, receipt, nodeId: 'node_1', kind: 'hosted_chat', feeBps: 1_000, ...more }
 }

@@ -54,6 +54,8 @@ const isTexts = (values: readonly ArrayValue[]): values is readonly (string | nu
   values.every((value) => value === null || typeof value === 'string')
 const columnText = (values: readonly ArrayValue[]) => (isTexts(values) ? listText(values) : `{${values.join()}}`)
 
+export const groupColumnCount = columnsOfGroup.length
+
 /** null: it has columns that few have, and is written as a row. */
 export function groupedReceipt(receipt: MarkedReceipt): Grouped | null {
   if (receipt.nodeReceipt !== undefined || (receipt.status ?? 'accepted') !== 'accepted') return null
@@ -65,12 +67,13 @@ export function groupedReceipt(receipt: MarkedReceipt): Grouped | null {
 export function chargedGroup(all: readonly Grouped[], mark: MarkGroup): ChargedGroup {
   const shared: ArrayValue[] = []
   const columns: (string | null)[] = []
+  const [head] = all
   for (const told of columnsOfGroup) {
-    const values = all.map(told)
-    const [first = null] = values
-    const one = values.every((value) => value === first)
+    const first = head === undefined ? null : told(head)
+    // Most columns are the same in all, and then no list is made.
+    const one = all.every((each) => told(each) === first)
     shared.push(one && first !== null ? String(first) : null)
-    columns.push(one ? null : columnText(values))
+    columns.push(one ? null : columnText(all.map(told)))
   }
   const hashes = all.map(({ receipt }) => receipt.hash.slice(hexPrefix)).join('')
   const mac = mark(
