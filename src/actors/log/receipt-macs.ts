@@ -110,17 +110,3 @@ export const groupSubject = (hashes: string, customerIds: readonly string[]): Ma
   const one = customerIds.every((id) => id === first)
   return { hashes, customers: one ? first : customerIds.join('\n'), group: true }
 }
-
-interface Issued {
-  readonly receipt: { readonly hash: string; readonly customerId: string }
-  readonly prices?: MarkedPrices
-}
-
-/** Of a receipt of paid work. */
-export function marksOf(
-  macs: ReceiptMacs,
-  { receipt, prices }: Issued,
-): { readonly mac: string; readonly price?: string } {
-  const mac = macs.of(receiptSubject(receipt))
-  return prices === undefined ? { mac } : { mac, price: macs.priced(receipt.hash, prices) }
-}

@@ -6,7 +6,7 @@ import type { MarkedReceipt, NewReceipt } from '../../db/queries/money/receipts.
 import { newId } from '../../ids.ts'
 import { chargeOf, splitCharge } from '../../machines/rules/pricing.ts'
 import type { WorkKind } from '../../protocol/wire/work-kinds.ts'
-import { type MarkedPrices, marksOf, type ReceiptMacs } from '../log/receipt-macs.ts'
+import { type MarkedPrices, type ReceiptMacs, receiptSubject } from '../log/receipt-macs.ts'
 import type { CustomerLease, LeasedReservation } from './customer-lease.ts'
 import { type Reservation, settleRow } from './reservation.ts'
 
@@ -72,12 +72,26 @@ export interface Settlement {
   readonly completes: IdempotentOutcome | null
 }
 
+/** The receipt with its marks. Its own is made when it is asked for: as one of a group it needs none. */
+function issued({ receipt, prices }: Charge, billed: boolean, macs: ReceiptMacs): MarkedReceipt {
+  let mac: string | null = null
+  return {
+    ...receipt,
+    billed,
+    ...(prices === undefined ? {} : { price: macs.priced(receipt.hash, prices) }),
+    get mac() {
+      mac ??= macs.of(receiptSubject(receipt))
+      return mac
+    },
+  }
+}
+
 export function settlementOf(reservation: Reservation, charge: Charge, macs: ReceiptMacs): Settlement {
   const chargedWei = chargeOf(charge.actualWei, reservation.amountWei)
   const { shareWei, feeWei } = splitCharge(chargedWei, charge.feeBps)
   const billed = chargedWei > 0n
   return {
-    receipt: { ...charge.receipt, billed, ...marksOf(macs, charge) },
+    receipt: issued(charge, billed, macs),
     completes: charge.completes === undefined ? null : { ...charge.completes, receiptHash: charge.receipt.hash },
     row: settleRow(reservation, {
       chargedWei,
