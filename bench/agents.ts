@@ -10,10 +10,11 @@ export interface BenchGateway {
   readonly customerId: string
 }
 
-export async function benchGateway(): Promise<BenchGateway> {
+/** `more`: settings. */
+export async function benchGateway(more: Readonly<Record<string, string>> = {}): Promise<BenchGateway> {
   const folder = temporaryFolder()
   const data = join(folder, 'data')
-  const env = { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8' }
+  const env = { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', ...more }
   const { program, url } = await startGateway(data, join(folder, 'gateway.log'), null, env)
   const admin = adminOf(url, join(data, 'credentials.json'))
   const { customer_id } = await admin<{ readonly customer_id: string }>('POST', '/customers', { display_name: 'bench' })

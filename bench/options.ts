@@ -27,6 +27,7 @@ npm run bench -- fleet [--write]       rules for the choice of a node, in virtua
 npm run bench -- servers [--write]     the same machines as vLLM, SGLang, Ollama and LM Studio against llama.cpp
 npm run bench -- mixture [--write]     what a mixture adds to its slowest expert
 npm run bench -- tunnel [--write]      a node agent over its tunnel against the same agent reached directly
+npm run bench -- copies [--write]      first tokens beside a copy of a model, with its bound and without
 npm run bench -- consoles [--write]    chat with 50 consoles open against none
 npm run bench -- paid [--write]        paid chat against free chat
 npm run bench -- promises [--write]    promises at the ends of paid answers against none
@@ -89,6 +90,7 @@ const benches = [
   'servers',
   'mixture',
   'tunnel',
+  'copies',
   'consoles',
   'paid',
   'promises',

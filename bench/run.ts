@@ -4,6 +4,7 @@ import { benchAimed } from './aimed.ts'
 import { compare } from './compare.ts'
 import { comparePeers } from './compare-peers.ts'
 import { compareConsoles } from './consoles.ts'
+import { benchCopies } from './copies.ts'
 import { benchDecision } from './decision.ts'
 import { compareDialects } from './dialects.ts'
 import { benchDrains } from './drains.ts'
@@ -43,6 +44,7 @@ const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = 
   servers: benchServers,
   mixture: benchMixture,
   tunnel: compareTunnel,
+  copies: benchCopies,
   consoles: compareConsoles,
   paid: comparePaid,
   promises: benchPromises,
