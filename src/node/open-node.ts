@@ -104,7 +104,10 @@ export async function openNode(options: NodeOptions, { folder, models, place, un
     ...(options.sealedKeyTimes === undefined ? {} : { times: options.sealedKeyTimes }),
   })
   const times = options.serverTimes === undefined ? {} : { times: options.serverTimes }
-  const servers = models === null ? null : await startModelServers({ file: models, folder, log, ...times })
+  const servers =
+    models === null
+      ? null
+      : await startModelServers({ file: models, folder, log, toolPath: options.hardware?.path, ...times })
   const builtIn = () => ({
     lexical: lexicalRuntime,
     ...(servers === null ? {} : serverRuntimes(servers, options.runtimeTimes ?? runtimeTimes)),

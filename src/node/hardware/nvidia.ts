@@ -26,3 +26,19 @@ export async function nvidiaGpus(run: Omit<ToolRun, 'command'>): Promise<readonl
   const lines = (text ?? '').split('\n').filter((line) => line.split(',').length >= 6)
   return lines.map(gpuOfLine).filter((gpu) => gpu !== null)
 }
+
+const processCommand = ['nvidia-smi', '--query-compute-apps=pid,used_memory', '--format=csv,noheader,nounits'] as const
+
+/**
+ * What each process has in the memory of NVIDIA's GPUs, MiB, all of them together; empty where their tool is not there. In a container
+ * it tells the numbers that processes have outside, which are nobody's here.
+ */
+export async function nvidiaProcesses(run: Omit<ToolRun, 'command'>): Promise<ReadonlyMap<number, number>> {
+  const text = await toolText({ ...run, command: [...processCommand] })
+  const sums = new Map<number, number>()
+  for (const line of (text ?? '').split('\n')) {
+    const [pid, mb] = line.split(',').map((cell) => numberIn(cell))
+    if (pid !== undefined && mb !== undefined && mb >= 0) sums.set(pid, (sums.get(pid) ?? 0) + mb)
+  }
+  return sums
+}

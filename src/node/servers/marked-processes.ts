@@ -51,12 +51,16 @@ function residentKb(pid: number): number {
   }
 }
 
-/** MiB in memory of the processes whose mark begins with `word`, by their whole mark. What several share counts for each. */
-export function residentByMark(word: string): ReadonlyMap<string, number> {
+/**
+ * MiB in memory of the processes whose mark begins with `word`, by their whole mark. What several share counts for each. `onCards`: what
+ * processes have in the memory of graphics cards, MiB.
+ */
+export function residentByMark(word: string, onCards: ReadonlyMap<number, number>): ReadonlyMap<string, number> {
   const sums = new Map<string, number>()
   for (const pid of markedProcesses(word)) {
     const mark = markOf(pid, word)
-    if (mark !== null) sums.set(mark, (sums.get(mark) ?? 0) + residentKb(pid))
+    const kb = residentKb(pid) + (onCards.get(pid) ?? 0) * 1_024
+    if (mark !== null) sums.set(mark, (sums.get(mark) ?? 0) + kb)
   }
   return new Map([...sums].map(([mark, kb]) => [mark, Math.round(kb / 1_024)]))
 }

@@ -10,6 +10,7 @@ import { type DeviceMb, type MemoryHolder, roomFor } from '../../machines/rules/
 import { modelServerStates } from '../../protocol/wire/nodes/agent.ts'
 import { literals } from '../../protocol/wire/shapes.ts'
 import { isoTime } from '../../time.ts'
+import { nvidiaProcesses } from '../hardware/nvidia.ts'
 import { NodeStartError } from '../membership/enrollment.ts'
 import { lastLines } from './last-lines.ts'
 import { killMarked, residentByMark } from './marked-processes.ts'
@@ -48,6 +49,8 @@ export interface ModelServersOptions {
   readonly folder: PrivateFolder
   readonly log: Log
   readonly times?: Partial<ServerTimes>
+  /** `PATH` for tools that tell of graphics cards; absent: that of the agent. */
+  readonly toolPath?: string | undefined
 }
 
 /**
@@ -109,7 +112,10 @@ export class ModelServers {
     // Saved before the first start, so that the next agent after a crash knows the mark.
     this.write([])
     this.keeper = keepServers(this.word)
-    this.measuring = loop({ pauseMs: options.times?.measureMs ?? serverTimes.measureMs, run: () => this.measure() })
+    this.measuring = loop({
+      pauseMs: options.times?.measureMs ?? serverTimes.measureMs,
+      run: (signal) => this.measure(signal),
+    })
     this.adopt(options.file)
     this.measuring.start()
   }
@@ -287,9 +293,10 @@ export class ModelServers {
     }
   }
 
-  private measure(): void {
-    const running = [...this.list, ...this.leaving].some(({ holder }) => holder.holds !== 'away')
-    this.resident = running ? residentByMark(this.word) : new Map()
+  private async measure(signal: AbortSignal): Promise<void> {
+    const isRunning = () => [...this.list, ...this.leaving].some(({ holder }) => holder.holds !== 'away')
+    const onCards = isRunning() ? await nvidiaProcesses({ path: this.options.toolPath, signal }) : new Map()
+    this.resident = isRunning() ? residentByMark(this.word, onCards) : new Map()
   }
 
   private write(servers: StoredServers['servers']): void {
