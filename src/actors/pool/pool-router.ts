@@ -1,4 +1,5 @@
 import { type ActorRefFrom, createActor, waitFor } from 'xstate'
+import { Alarm } from '../../clock.ts'
 import type { PoolRows } from '../../db/queries/pool/pool.ts'
 import type { CustomerId, NodeId, ProfileId } from '../../ids.ts'
 import type { NodeSnapshot } from '../../machines/charts/node.ts'
@@ -28,6 +29,9 @@ import { type Catalogue, cacheOf, catalogueOf, type Profile, publicIdOf } from '
 import { createSlotQueue, type SlotQueue, type SlotWait, type Ticket } from './slot-queue.ts'
 import { TableBuilder } from './table-builder.ts'
 
+/** While all nodes answer for the first time, their changes make one table in this time and not one each, ms. */
+const gatherMs = 50
+
 /** The whole pool, for its owner and for the admin routes. */
 export class PoolRouter implements Router {
   private readonly actor: ActorRefFrom<typeof routerMachine>
@@ -44,6 +48,8 @@ export class PoolRouter implements Router {
   private readonly tables = new TableBuilder()
   private current: RoutingTable = this.tables.build(new Map(), new Map(), 0, Date.now())
   private batching = false
+  /** Set while changes wait for a table. */
+  private readonly gathering = new Alarm(() => this.publishNow())
 
   constructor(private readonly options: RouterOptions) {
     const { config, db, log, placed = () => {} } = options
@@ -73,6 +79,7 @@ export class PoolRouter implements Router {
   }
 
   table(): RoutingTable {
+    if (this.gathering.isSet) this.publishNow()
     return this.current
   }
 
@@ -227,6 +234,7 @@ export class PoolRouter implements Router {
       node.actor.stop()
     }
     this.actor.send({ type: 'stop.asked' })
+    this.gathering.clear()
     await this.measured.stop()
   }
 
@@ -282,6 +290,12 @@ export class PoolRouter implements Router {
 
   private publish(): void {
     if (this.batching) return
+    if (!this.actor.getSnapshot().matches('probing')) return this.publishNow()
+    if (!this.gathering.isSet) this.gathering.set(gatherMs)
+  }
+
+  private publishNow(): void {
+    this.gathering.clear()
     this.current = this.tables.build(this.members, this.catalogue, this.current.version + 1, Date.now())
     for (const listener of this.listeners) listener(this.current)
     this.queue.wake(null)
