@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import type { Browser, Page } from 'playwright-core'
+import { ensureAuditPartitions, insertAccessEvents } from '../../src/db/queries/audit/audit-events.ts'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { newId } from '../../src/ids.ts'
 import type { AuditSummary } from '../../src/protocol/wire/admin/audit-summary.ts'
 import { newToken } from '../../src/secrets.ts'
+import { dayMs } from '../../src/time.ts'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { type ConsolePool, startConsolePool } from '../support/console/console-pool.ts'
 import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
@@ -12,6 +15,23 @@ import { startOllamaNode } from '../support/nodes/ollama-node.ts'
 import { testLimitMs } from '../support/run/limits.ts'
 
 const second = newToken('admin')
+
+const oldEvent = (createdAt: Date) => ({
+  eventId: newId('evt'),
+  actorType: 'admin_token' as const,
+  actorRole: 'admin' as const,
+  actorHashPrefix: null,
+  method: 'GET',
+  pathTemplate: '/v1/admin/nodes',
+  queryKeys: [],
+  statusCode: 200,
+  outcome: 'success' as const,
+  errorCode: null,
+  userAgentHashPrefix: null,
+  ipHashPrefix: null,
+  requestId: newId('req'),
+  createdAt,
+})
 
 interface Approval {
   readonly reason: string | null
@@ -299,4 +319,43 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
     expect(rows.length).toBe((await events('node.drain')).length)
     expect(rows.every((row) => row.includes(',"node.drain",'))).toBe(true)
   })
+
+  test(
+    'old events of the audit are deleted after a look at how many there are, by a typed sentence and a second admin',
+    async () => {
+      const { db } = pool.gateway.database
+      const [oldMs, nowMs] = [Date.now() - 500 * dayMs, Date.now()]
+      await ensureAuditPartitions(db, new Date(oldMs), new Date(nowMs))
+      await insertAccessEvents(db, [oldEvent(new Date(oldMs))])
+      await console.show('Audit')
+      await more('the audit')
+      await page.getByRole('button', { name: 'Delete the audit' }).click()
+      await dialog()
+        .getByText(/^1 event from before /)
+        .waitFor()
+      await dialog().getByLabel('Older than, days').fill('600')
+      await dialog()
+        .getByText(/^No event is older than /)
+        .waitFor()
+      await dialog().getByLabel('Older than, days').fill('400')
+      await dialog()
+        .getByText(/^1 event from before /)
+        .waitFor()
+      expect(await console.violations()).toEqual([])
+      await reason('kept long enough')
+      await approve()
+      expect(await dialog().getByRole('button', { name: 'Delete' }).isDisabled()).toBe(true)
+      await dialog()
+        .getByLabel(/to confirm/)
+        .fill('PURGE AUDIT EVENTS')
+      await press('Delete')
+      await closed()
+      await page.getByText('The old events are deleted.').waitFor()
+      const rows = await pool.gateway.database
+        .sql`select 1 from admin_access_events where created_at < now() - interval '400 days'`
+      expect(rows).toHaveLength(0)
+      expect((await events('audit.retention.purge')).at(0)?.reason).toBe('kept long enough')
+    },
+    testLimitMs,
+  )
 })

@@ -1,4 +1,6 @@
 import type { AuditChain } from '../../../protocol/wire/admin/audit.ts'
+import { ActMenu } from '../../actions/act-menu.tsx'
+import { purgeAudit } from '../../actions/retention-acts.ts'
 import { Check } from '../../parts/check.tsx'
 import { count } from '../../parts/format.ts'
 import { usePlace } from '../../state/place.ts'
@@ -31,6 +33,7 @@ export function Audit() {
       <div class="title-bar">
         <h1>Audit</h1>
         <Check<AuditChain> path="/v1/admin/audit/verify" what="Check the chains" say={chainsSaid} />
+        <ActMenu acts={[purgeAudit()]} on="the audit" />
       </div>
       <nav class="pages" aria-label="Pages of the audit">
         {pages.map(([page, title]) => (
