@@ -62,6 +62,7 @@ export interface EmbeddedCredentials {
   readonly operator_token: string
   readonly viewer_token: string
   readonly customer_id: string
+  readonly customer_token: string
   readonly gateway_key: string
 }
 
