@@ -27,7 +27,7 @@ interface Unfilled {
   readonly told: (filled: string) => void
 }
 
-/** What is signed together: the slots of one turn of the event loop. */
+/** What is signed together: what became durable together. */
 interface Batch {
   readonly answers: Unfilled[]
   /** The gaps of all of them. */
@@ -58,8 +58,8 @@ function filled({ text, gaps }: Unfilled, texts: readonly string[], first: numbe
 }
 
 /**
- * The log's promises at the ends of answers (§36). Those of one turn of the event loop share a signature over the root of their tree: charges
- * become durable in groups, whose answers leave together. One that is alone is signed by itself. Nothing waits for a later turn.
+ * The log's promises at the ends of answers (§36). Those of one callback of the event loop share a signature over the root of their tree: charges
+ * become durable in groups, whose answers leave together. One that is alone is signed by itself. Nothing waits for another callback.
  */
 export class LogPromises {
   private readonly now: () => number
@@ -90,12 +90,13 @@ export class LogPromises {
 
   private begin(): Batch {
     const batch: Batch = { answers: [], promises: 0 }
-    setImmediate(() => this.sign(batch))
+    // At the end of the turn (`setImmediate`) the answers would leave behind the work of all other sockets (decision 33).
+    process.nextTick(() => this.sign(batch))
     return batch
   }
 
   private sign(batch: Batch): void {
-    // A full one was signed before the end of its turn.
+    // A full one was signed before.
     if (this.batch !== batch) return
     this.batch = null
     const texts = this.texts(batch.answers)

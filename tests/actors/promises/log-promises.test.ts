@@ -48,7 +48,7 @@ function expectSound(answers: readonly LogPromise[]): void {
 }
 
 describe('§36: the promises of one process', () => {
-  test('those of one turn share a signature, one that is alone has its own, and none waits for a later turn', async () => {
+  test('those of one callback share a signature, one that is alone has its own, and none waits for a later turn', async () => {
     const { answers, ask, signatures } = rig()
     for (let at = 0; at < 60; at++) ask(at)
     await endOfTurn()
@@ -63,6 +63,14 @@ describe('§36: the promises of one process', () => {
     expect(signatures()).toBe(301)
     expect(answers.slice(60).every(({ batch }) => batch === undefined)).toBe(true)
     expectSound(answers)
+  })
+
+  test('none waits for what other connections do in the same turn', async () => {
+    const { answers, ask } = rig()
+    const toldThen = new Promise<number>((resolve) => setImmediate(() => resolve(answers.length)))
+    ask(1)
+    ask(2)
+    expect(await toldThen).toBe(2)
   })
 
   test('every size of a batch has paths that lead to its root', async () => {
