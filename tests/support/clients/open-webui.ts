@@ -18,10 +18,11 @@ const answers = {
   messages: ['well said', 'end_turn'],
   left: true,
 }
-/** Of Ollama's errors it passes on the sentence, which begins with the field. */
+const tooHot = 'options.temperature must be a number of at most 2; you sent 9.'
+/** Of Ollama's errors it passes on the sentence. */
 export const byConnection = {
   openai: { ...answers, refused: [400, 'invalid_request', 'temperature'] },
-  ollama: { ...answers, refused: [400, 'options.temperature'] },
+  ollama: { ...answers, refused: [400, tooHot] },
 } as const
 export type Connection = keyof typeof byConnection
 
