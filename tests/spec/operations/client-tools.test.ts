@@ -129,3 +129,16 @@ test.each(['web_search_20250305', 'code_execution_20250825', 'computer_20250124'
     expect(message).toContain('tools[0]')
   },
 )
+
+test('§35: whether the inputs of a client’s own tool must fit its schema exactly reaches the node', async () => {
+  answers({ content: 'fine' }, 'stop')
+  const input_schema = { type: 'object', properties: {} } as const
+  const own = [true, false, null, undefined].map((strict, at) => ({ name: `t${at}`, input_schema, strict }))
+  await client.messages.create({ model: 'm', max_tokens: 9, tools: own as Anthropic.Tool[], messages: [asked] })
+  expect(functions().map(({ function: told }) => told)).toEqual([
+    { name: 't0', parameters: input_schema, strict: true },
+    { name: 't1', parameters: input_schema, strict: false },
+    { name: 't2', parameters: input_schema },
+    { name: 't3', parameters: input_schema },
+  ] as never)
+})

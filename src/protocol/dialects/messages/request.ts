@@ -149,7 +149,7 @@ function* chatMessages({ system, messages }: Pick<MessagesRequest, 'system' | 'm
 }
 
 function toolOf(tool: NonNullable<MessagesRequest['tools']>[number], index: number): Json {
-  const { name, type, description, input_schema: parameters } = tool
+  const { name, type, description, input_schema: parameters, strict } = tool
   if (type != null && type !== 'custom') {
     const ofClient = clientTool(type, tool)
     if (ofClient !== null) return ofClient
@@ -157,7 +157,7 @@ function toolOf(tool: NonNullable<MessagesRequest['tools']>[number], index: numb
     throw new Problem('tool_not_supported', { param: `tools[${index}].type`, detail })
   }
   if (parameters === undefined) throw invalid(`tools[${index}].input_schema`, 'a tool has a schema')
-  return { type: 'function', function: { name, ...(description === undefined ? {} : { description }), parameters } }
+  return { type: 'function', function: { name, ...given({ description, parameters, strict }) } }
 }
 
 function toolChoice({ type, name }: NonNullable<MessagesRequest['tool_choice']>): unknown {

@@ -16,6 +16,7 @@ const Tool = Type.Object(
     type: orNull(Type.String({ maxLength: 64 })),
     description: Type.Optional(Type.String()),
     input_schema: Type.Optional(Type.Object({}, open)),
+    strict: orNull(Type.Boolean({ description: 'Whether inputs must fit the schema exactly' })),
   },
   open,
 )
