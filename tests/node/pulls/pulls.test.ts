@@ -145,6 +145,14 @@ test('§39: cut connections go on where they stopped, a hub without ranges begin
   expect(sha256(readFileSync(file))).toBe(sha256(small))
 })
 
+test('§39: a hub that is slow, and never silent for long, is waited for on one connection', async () => {
+  begin({ silenceMs: 2_000 })
+  // Longer altogether than it may be silent.
+  const slow = await pulled('hf:org/repo:Q4_K_M', {}, { drips: { pieces: 10, pauseMs: 250 } })
+  expect([slow.state, slow.failure]).toEqual(['done', null])
+  expect(hub.ranges.slice(1)).toEqual([''])
+})
+
 test('§39: a hub that gives no byte is given up, and the next pull goes on with what there is', async () => {
   begin()
   expect(await pulled('hf:org/repo:Q4_K_M', {}, { cutAfter: 0 })).toMatchObject({

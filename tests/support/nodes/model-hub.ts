@@ -6,6 +6,8 @@ export interface HubFault {
   readonly cutAfter?: number
   /** The next connection says nothing after so many bytes. */
   readonly stallAfter?: number
+  /** It sends so many pieces of a file, one after each pause, ms. */
+  readonly drips?: { readonly pieces: number; readonly pauseMs: number }
   /** One byte of each file is another one than its hash says. */
   readonly spoils?: boolean
   /** It always sends the whole file. */
@@ -51,6 +53,18 @@ export function startModelHub(files: Readonly<Record<string, Uint8Array>>): Mode
     other[other.length - 1] = (other.at(-1) ?? 0) ^ 1
     return other
   }
+  const dripping = (bytes: Uint8Array, { pieces, pauseMs }: NonNullable<HubFault['drips']>) => {
+    const pieceBytes = Math.ceil(bytes.length / pieces)
+    let at = 0
+    return new ReadableStream<Uint8Array>({
+      pull: async (controller) => {
+        await Bun.sleep(pauseMs)
+        controller.enqueue(bytes.subarray(at, at + pieceBytes))
+        at += pieceBytes
+        if (at >= bytes.length) controller.close()
+      },
+    })
+  }
   const body = (bytes: Uint8Array, stallAfter: number | undefined): ReadableStream<Uint8Array> =>
     new ReadableStream({
       start: (controller) => {
@@ -82,7 +96,9 @@ export function startModelHub(files: Readonly<Record<string, Uint8Array>>): Mode
       const { stallAfter: _, ...left } = fault
       hub.fault = left
     }
-    return new Response(body(bytes.subarray(start, cut), stallAfter), {
+    const sent = bytes.subarray(start, cut)
+    const drips = isHead ? undefined : fault.drips
+    return new Response(drips === undefined ? body(sent, stallAfter) : dripping(sent, drips), {
       status: isRange ? 206 : 200,
       headers: isRange ? { 'content-range': `bytes ${start}-${end - 1}/${bytes.length}` } : {},
     })
