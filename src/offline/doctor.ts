@@ -113,8 +113,12 @@ async function portVerdict(settings: Settings, isGateway: Asked['isGateway']): P
   return good(places.map(({ port }) => `Port ${port} is free for the gateway.`).join(' '))
 }
 
-function addressVerdict({ SVC_HOST, SVC_PUBLIC_URL }: Settings): Verdict {
+/** A gateway that runs may have been started with other settings than this command. */
+const isReachable = (url: string) => !isLoopback(new URL(url).hostname)
+
+function addressVerdict({ SVC_HOST, SVC_PUBLIC_URL }: Settings, runsAt: string | null): Verdict {
   if (SVC_PUBLIC_URL !== null) return good('Clients reach the gateway by SVC_PUBLIC_URL.')
+  if (runsAt !== null && isReachable(runsAt)) return good(`Other devices reach the gateway that runs, at ${runsAt}.`)
   if (isLoopback(SVC_HOST)) {
     return note('Only programs on this computer reach the gateway. To let other devices in, set SVC_HOST=0.0.0.0.')
   }
@@ -155,18 +159,21 @@ export interface Asked {
   /** The version of Bun that the checkout names. */
   readonly bunVersion: string
   readonly isGateway: (url: string) => Promise<boolean>
+  /** The gateway that the other commands would talk to. */
+  readonly baseUrl: string
 }
 
 /** All that a start and a node need of this computer. Changes nothing; never rejects for what it looks at. */
-export async function examine({ env, bunVersion, isGateway }: Asked): Promise<readonly Finding[]> {
+export async function examine({ env, bunVersion, isGateway, baseUrl }: Asked): Promise<readonly Finding[]> {
   const settings = readable(env)
+  const addresses = async () => addressVerdict(settings, (await isGateway(baseUrl)) ? baseUrl : null)
   const checks: readonly (readonly [string, () => Verdict | Promise<Verdict>])[] = [
     ['settings', () => settingsVerdict(env)],
     ['program', () => programVerdict(bunVersion)],
     ['storage', () => storageVerdict(settings)],
     ['database', () => databaseVerdict(settings)],
     ['port', () => portVerdict(settings, isGateway)],
-    ['addresses', () => addressVerdict(settings)],
+    ['addresses', addresses],
     ['descriptors', descriptorsVerdict],
     ['servers', () => serversVerdict(settings)],
     ['agent', agentVerdict],

@@ -2,6 +2,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { ownAddresses } from '../../src/host/own-addresses.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { testDatabase } from '../support/run/postgres.ts'
 import { commandLine } from './command-line.ts'
@@ -110,3 +111,16 @@ test('§24: doctor looks at a gateway that runs: its database, and why a node do
     await gateway.stop()
   }
 })
+
+test.skipIf(ownAddresses().length === 0)(
+  '§24: doctor asks nobody to open a gateway that other devices reach already, whatever its own settings are',
+  async () => {
+    const gateway = await startTestGateway({ env: { SVC_HOST: '0.0.0.0' } })
+    const closed = await findings({ SVC_PORT: '0', SVC_BASE_URL: 'http://127.0.0.1:9' })
+    expect(closed.of('addresses')).toMatchObject({ state: 'note', says: expect.stringContaining('SVC_HOST=0.0.0.0') })
+    const url = `http://${ownAddresses()[0]}:${new URL(gateway.url).port}`
+    const open = await findings({ SVC_PORT: '0', SVC_BASE_URL: url })
+    await gateway.stop()
+    expect(open.of('addresses')).toMatchObject({ state: 'good', says: expect.stringContaining(url) })
+  },
+)

@@ -82,6 +82,7 @@ export const doctor: Verb = {
         env: session.env,
         bunVersion: dependencies.bun,
         isGateway: (url: string) => isGateway(session, url),
+        baseUrl: session.connection().baseUrl,
       }
       const findings = [...(await examine(asked)), await gatewayFinding(session)]
       session.show(json, { checks: findings }, ({ checks }) => findingsText(session.terminal, checks))
