@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import type { Explanation } from '../../../src/protocol/wire/admin/explanation.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { type AdapterNode, type AdapterOptions, startAdapterNode } from '../../support/nodes/adapter-node.ts'
 import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
@@ -24,10 +25,12 @@ async function pool(options: AdapterOptions): Promise<{ readonly node: AdapterNo
   return { node, nodeId }
 }
 
-async function ask(model: string, content = 'hi', more: object = {}): Promise<void> {
+/** Resolves with the id of the answered request. */
+async function ask(model: string, content = 'hi', more: object = {}): Promise<string> {
   const response = await gateway.chat(customer.key, { model, messages: [{ role: 'user', content }], ...more })
   const text = await response.text()
   if (response.status !== 200) throw new Error(`${response.status}: ${text}`)
+  return response.headers.get('x-request-id') ?? ''
 }
 
 const listed = async (): Promise<readonly string[]> => {
@@ -98,22 +101,33 @@ test('§37: an agent asks its llama.cpp for the adapter, and says whose it is', 
 })
 
 for (const speaks of ['vllm', 'sglang'] as const) {
-  test(`§37: each data-parallel rank of ${speaks} is a route, and a conversation stays on its rank`, async () => {
+  test(`§37: each data-parallel rank of ${speaks} is a route with a cache of its own, and a request names the one it was placed on`, async () => {
     const { node, nodeId } = await pool({ speaks, base: 'moe', adapters: ['sql'], ranks: 3 })
     const { nodes } = await gateway.admin<{
-      nodes: { node_id: string; runtimes: { queue_depth: number | null; models: { model: string }[] }[] }[]
+      nodes: {
+        node_id: string
+        runtimes: { queue_depth: number | null; models: { model: string; model_profile_id: string }[] }[]
+      }[]
     }>('GET', '/v1/admin/nodes')
     const { runtimes = [] } = nodes.find(({ node_id }) => node_id === nodeId) ?? {}
     expect(runtimes.map(({ queue_depth, models }) => [queue_depth, models.map(({ model }) => model)])).toEqual(
       Array(3).fill([0, ['moe', 'sql']]),
     )
-    const story = (at: number, turns: number) => `${at} `.repeat(2_000) + 'and then '.repeat(turns)
-    for (let turn = 1; turn <= 3; turn++)
-      for (let at = 0; at < 12; at++) await ask('moe', story(at, turn), { stream: true })
-    const ranks = Array.from({ length: 12 }, (_, at) =>
-      node.chats.filter(({ prompt }) => prompt.startsWith(`${at} `)).map(({ rank }) => rank),
-    )
-    for (const [first, ...later] of ranks) expect(later).toEqual([first ?? '', first ?? ''])
-    expect([...new Set(ranks.flat())].toSorted()).toEqual(['0', '1', '2'])
+    const profiles = runtimes.map(({ models: [base] }) => base?.model_profile_id)
+    for (let story = 0; story < 6; story++) {
+      const content = `${story} `.repeat(2_000)
+      await ask('moe', content, { stream: true })
+      const first = Number(node.chats.at(-1)?.rank)
+      const { tries } = await gateway.admin<Explanation>(
+        'GET',
+        `/v1/admin/explain?request_id=${await ask('moe', `${content} and then`, { stream: true })}`,
+      )
+      const shares = new Map(
+        tries[0]?.routes.map(({ model_profile_id: id, cost }) => [id, (cost?.matched_share ?? 0) > 0.9]),
+      )
+      expect(profiles.map((id) => shares.get(id ?? ''))).toEqual([0, 1, 2].map((rank) => rank === first))
+      const chosen = tries[0]?.routes.find(({ verdict }) => verdict === 'chosen')?.model_profile_id
+      expect(profiles.indexOf(chosen)).toBe(Number(node.chats.at(-1)?.rank))
+    }
   })
 }
