@@ -1,5 +1,5 @@
 import { insertStart } from '../db/queries/audit/change-marks.ts'
-import { holdsWithin, within } from '../deadline.ts'
+import { holdsWithin, waitAtMost, within } from '../deadline.ts'
 import { ServerLooks } from '../discovery/server-looks.ts'
 import { failureName, type Log } from '../log.ts'
 import { doorsOf } from '../settings/listen-address.ts'
@@ -95,6 +95,9 @@ async function startActors(actors: Actors): Promise<void> {
   actors.planner.start()
 }
 
+/** How long a start waits for nodes that have not answered by then, ms: some may never. */
+const freshPollsMs = 2_000
+
 /** Discovers the model servers on this computer where this process leads, then asks every node once. */
 async function fillPool({ localNodes, planner, poolFeed, router }: Actors, leads: boolean): Promise<void> {
   if (leads) {
@@ -105,7 +108,7 @@ async function fillPool({ localNodes, planner, poolFeed, router }: Actors, leads
   await router.whenServing()
   // A node that was registered a moment ago was not among the first rows, so it is asked now.
   const fresh = router.nodes().filter(({ state }) => state === 'enrolled')
-  await Promise.all(fresh.map(({ nodeId }) => router.pollNow(nodeId)))
+  await waitAtMost(freshPollsMs, Promise.all(fresh.map(({ nodeId }) => router.pollNow(nodeId))))
 }
 
 async function stopActors(actors: Actors, log: Log): Promise<void> {

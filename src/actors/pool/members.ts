@@ -3,6 +3,7 @@ import type { NodeRow, PoolRows } from '../../db/queries/pool/pool.ts'
 import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import { type NodeSnapshot, nodeMachine } from '../../machines/charts/node.ts'
 import { LoadTimes } from '../../machines/placement/loads.ts'
+import { FirstPolls } from '../../polling/first-polls.ts'
 import type { PollResult } from '../../polling/node-watch.ts'
 import { observeErrors } from '../telemetry/inspect.ts'
 import { connectionTo, watchOver } from './node-connection.ts'
@@ -30,6 +31,7 @@ export class Members {
   readonly profiles = new Map<ProfileId, Profile>()
   /** By the owner of the nodes: another's slow disk says nothing of one's own. */
   private readonly loadTimes = new Map<CustomerId, LoadTimes>()
+  private readonly firstPolls = new FirstPolls()
 
   constructor(
     private readonly options: RouterOptions,
@@ -106,7 +108,7 @@ export class Members {
       this.listener.unreachable(node.row.nodeId)
       return
     }
-    node.watch = watchOver(node, connection.probe, {
+    node.watch = watchOver(node, this.firstPolls.inTurn(connection.probe), {
       ...this.options,
       polled: (result) => this.listener.polled(node, result),
     })
