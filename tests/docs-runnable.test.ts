@@ -150,6 +150,15 @@ test('the documents have examples to run, in each language', () => {
   expect(blocks.length).toBeGreaterThan(10)
 })
 
+test('every recipe has examples in all languages', () => {
+  const recipesOfDocs = documents.filter((file) => file.startsWith('docs/recipes/'))
+  expect(recipesOfDocs.length).toBeGreaterThan(10)
+  for (const file of recipesOfDocs) {
+    const found = blocks.filter(({ place }) => place.startsWith(`${file}:`)).map(({ language }) => language)
+    expect([file, new Set(found)]).toEqual([file, new Set(languages)])
+  }
+})
+
 for (const block of blocks) {
   const absent = block.language === 'python' && python === null && !standsAlone(block)
   const name = `${block.place} (${block.language}) runs${absent ? ' (skipped: no python3 with openai and langchain-openai)' : ''}`

@@ -94,6 +94,26 @@ test('§35: README and guides lead clients to /v1, where every client looks, and
   ])
 })
 
+test('every address that a reader may copy has the one base URL', () => {
+  const ofOther = documents.flatMap((file) =>
+    [...read(file).matchAll(/(?::\d+|\.example|\$\w+)\/v1\/api\b(?!\/private-inference).*/g)].map(([found]) => [
+      file,
+      found,
+    ]),
+  )
+  expect(ofOther.filter(([file = '']) => !ofClauses.test(file))).toEqual([])
+  expect(documents.filter((file) => /:7070\/v1['"/ ]/.test(read(file))).length).toBeGreaterThan(10)
+})
+
+test('the measurements are one page: a table, a drawing, a command', () => {
+  const page = read('bench/RESULTS.md')
+  expect(page.split('\n').length).toBeLessThanOrEqual(80)
+  const [, drawing = ''] = /!\[[^\]]+\]\(([^)]+\.svg)\)/.exec(page) ?? []
+  expect([drawing, existsSync(join(root, 'bench', drawing))]).toEqual([drawing, drawing !== ''])
+  expect(page.match(/^\| *:?-/gm)).toHaveLength(1)
+  expect(page).toContain('npm run bench')
+})
+
 test('the glossary is short, and each of its terms is a word of the code', () => {
   const section = /^## Glossary\n[\s\S]+?(?=^## )/m.exec(read('docs/architecture.md'))?.[0] ?? ''
   const terms = [...section.matchAll(/^\| ([a-z][^|]*) \| /gm)].flatMap(([, term = '']) => term.split(', '))
