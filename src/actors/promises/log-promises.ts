@@ -30,8 +30,10 @@ interface Unfilled {
 /** What is signed together: what became durable together. */
 interface Batch {
   readonly answers: Unfilled[]
-  /** The gaps of all of them. */
-  promises: number
+  /** Of all of their gaps, in that order. */
+  readonly hashes: string[]
+  /** Of the first of them: that of now may have changed since then. */
+  readonly log: string
 }
 
 /** A receipt that is listed twice has one slot; one that the text does not have has none. */
@@ -39,7 +41,8 @@ function gapsIn(text: string, slots: readonly LogPromise[]): readonly Gap[] {
   const gaps: Gap[] = []
   for (const slot of slots) {
     const written = JSON.stringify(slot)
-    const at = text.indexOf(written)
+    // From the end of the text, where it stands, however long the answer is.
+    const at = text.lastIndexOf(written)
     if (at >= 0 && !gaps.some((gap) => gap.at === at)) gaps.push({ at, length: written.length, slot })
   }
   return gaps.length > 1 ? gaps.sort((a, b) => a.at - b.at) : gaps
@@ -80,16 +83,17 @@ export class LogPromises {
   /** Told the text with a promise in the place of each slot. Of a slot that it does not have nothing is promised. */
   fill(text: string, slots: readonly LogPromise[], told: (filled: string) => void): void {
     const gaps = gapsIn(text, slots)
-    if (gaps.length === 0) return told(text)
-    this.batch ??= this.begin()
+    const [first] = gaps
+    if (first === undefined) return told(text)
+    this.batch ??= this.begin(first.slot.log)
     const { batch } = this
     batch.answers.push({ text, gaps, told })
-    batch.promises += gaps.length
-    if (batch.promises >= batchMax) this.sign(batch)
+    for (const { slot } of gaps) batch.hashes.push(slot.hash)
+    if (batch.hashes.length >= batchMax) this.sign(batch)
   }
 
-  private begin(): Batch {
-    const batch: Batch = { answers: [], promises: 0 }
+  private begin(log: string): Batch {
+    const batch: Batch = { answers: [], hashes: [], log }
     // At the end of the turn (`setImmediate`) the answers would leave behind the work of all other sockets (decision 33).
     process.nextTick(() => this.sign(batch))
     return batch
@@ -99,7 +103,7 @@ export class LogPromises {
     // A full one was signed before.
     if (this.batch !== batch) return
     this.batch = null
-    const texts = this.texts(batch.answers)
+    const texts = this.texts(batch)
     let first = 0
     for (const answer of batch.answers) {
       answer.told(filled(answer, texts, first))
@@ -107,17 +111,15 @@ export class LogPromises {
     }
   }
 
-  /** In the order of the answers and their gaps. The last answer may have more than one signature has room for. */
-  private texts(answers: readonly Unfilled[]): readonly string[] {
-    const { key, log } = this.options
-    const slots = answers.flatMap(({ gaps }) => gaps.map(({ slot }) => slot))
-    // The log's name may have changed since the answers were written.
-    const stamp = { log: log() ?? (slots[0] as LogPromise).log, ms: this.now() }
-    const texts: string[] = []
-    for (let at = 0; at < slots.length; at += batchMax) {
-      const hashes = slots.slice(at, at + batchMax).map(({ hash }) => hash)
-      texts.push(...promiseTexts(stamp, hashes, (text) => key.sign(text)))
-    }
-    return texts
+  /** In the order of the hashes. The last answer may have more than one signature has room for. */
+  private texts({ hashes, log }: Batch): readonly string[] {
+    const stamp = { log: this.options.log() ?? log, ms: this.now() }
+    if (hashes.length <= batchMax) return promiseTexts(stamp, hashes, this.signed)
+    const parts: (readonly string[])[] = []
+    for (let at = 0; at < hashes.length; at += batchMax)
+      parts.push(promiseTexts(stamp, hashes.slice(at, at + batchMax), this.signed))
+    return parts.flat()
   }
+
+  private readonly signed = (text: string): string => this.options.key.sign(text)
 }
