@@ -13,7 +13,8 @@ export function rankReports(status: RuntimeStatus): readonly RuntimeReport[] {
   if (ranks === undefined) return [{ label: '', status }]
   return ranks.map(({ running, queueDepth, cacheTokens }, rank) => {
     const models = whole.models.map((model) => ({ ...model, cacheTokens: cacheTokens ?? model.cacheTokens ?? null }))
-    return { label: labelOf(rank), status: { ...whole, models, running, queueDepth, rank } }
+    const load = { ...(running === null ? {} : { running }), queueDepth }
+    return { label: labelOf(rank), status: { ...whole, models, ...load, rank } }
   })
 }
 

@@ -72,24 +72,32 @@ export function believable(models: readonly RuntimeModel[]): readonly RuntimeMod
   return [...byId.values()]
 }
 
-/** Series of one gauge that are read: a server has one for each of its engines. */
-const seriesMax = 64
+/** Series of one gauge that are read: a server has one for each of its engines, some for each of their priorities, too. */
+const seriesMax = 256
+
+interface Series {
+  readonly labels: string
+  readonly value: number
+}
 
 /**
- * The lines of a gauge in the text format of Prometheus, each as its labels and its value. What is no whole number of at
- * least 0 is left out.
+ * The lines of a gauge in the text format of Prometheus. What is no whole number of at least 0 is left out. `whole`: no more
+ * of them are there than are read.
  */
-function* seriesOf(metrics: string, name: string): Generator<{ readonly labels: string; readonly value: number }> {
+function seriesOf(metrics: string, name: string): { readonly series: readonly Series[]; readonly whole: boolean } {
+  const series: Series[] = []
   let at = metrics.startsWith(name) ? 0 : metrics.indexOf(`\n${name}`) + 1
-  for (let read = 0; read < seriesMax && metrics.startsWith(name, at); read++) {
+  for (let read = 0; metrics.startsWith(name, at); read++) {
+    if (read >= seriesMax) return { series, whole: false }
     const end = metrics.indexOf('\n', at)
     const line = metrics.slice(at + name.length, end === -1 ? undefined : end)
     const [, labels = '', value = ''] = /^(?:\{(.*)\})? ([0-9.e+]+)(?: [0-9]+)?\r?$/.exec(line) ?? []
-    if (value !== '' && Number.isSafeInteger(Number(value))) yield { labels, value: Number(value) }
+    if (value !== '' && Number.isSafeInteger(Number(value))) series.push({ labels, value: Number(value) })
     const next = metrics.indexOf(`\n${name}`, at)
-    if (next === -1) return
+    if (next === -1) break
     at = next + 1
   }
+  return { series, whole: true }
 }
 
 /** Ranks above the first of one engine repeat its numbers, and so do the numbers of single priorities. */
@@ -98,15 +106,17 @@ const repeats = /(?:^|,)(?:tp_rank="[1-9]|priority="[^"])/
 /** A gauge, summed over the engines of its server. null: it has none of this name. */
 export function gaugeOf(metrics: string, name: string): number | null {
   let sum: number | null = null
-  for (const { labels, value } of seriesOf(metrics, name)) if (!repeats.test(labels)) sum = (sum ?? 0) + value
+  for (const { labels, value } of seriesOf(metrics, name).series) if (!repeats.test(labels)) sum = (sum ?? 0) + value
   return sum
 }
 
-/** A gauge for each value of one of its labels that is a whole number. */
+/** A gauge for each value of one of its labels that is a whole number; none where it has more series than are read. */
 export function gaugesBy(metrics: string, name: string, label: string): ReadonlyMap<number, number> {
   const sums = new Map<number, number>()
   const value = new RegExp(`(?:^|,)${label}="([0-9]{1,4})"`)
-  for (const { labels, value: of } of seriesOf(metrics, name)) {
+  const { series, whole } = seriesOf(metrics, name)
+  if (!whole) return sums
+  for (const { labels, value: of } of series) {
     const at = value.exec(labels)?.[1]
     if (at !== undefined && !repeats.test(labels)) sums.set(Number(at), (sums.get(Number(at)) ?? 0) + of)
   }
@@ -141,26 +151,36 @@ export function loadIn(
 }
 
 /** Data-parallel ranks of one server that are told apart. */
-const ranksMax = 64
+export const ranksMax = 64
+
+/** Where a server tells of its ranks. */
+interface RankGauges extends LoadGauges {
+  /** Names the rank in these gauges. */
+  readonly label: string
+  /** The tokens that the cache of each rank holds, as far as the metrics say it. */
+  cacheTokensBy(metrics: string): ReadonlyMap<number, number>
+}
 
 /**
  * The data-parallel ranks of a server, by the label that names them in its gauges: they must be 0, 1 and so on, or a request
- * could not name them. Nothing where it has one, or too many.
+ * could not name them. Nothing where it has one, or too many. Without metrics it has those that it had `before`.
  */
 export function ranksIn(
   metrics: string | null,
-  { running, queued }: LoadGauges,
-  label: string,
-  cacheTokens: (metrics: string, rank: number) => number | null,
+  { running, queued, label, cacheTokensBy }: RankGauges,
+  before: RuntimeStatus | null,
 ): Pick<RuntimeStatus, 'ranks'> {
-  if (metrics === null) return {}
+  if (metrics === null) return before?.ranks === undefined ? {} : { ranks: before.ranks.map(withoutLoad) }
   const [busyBy, waitingBy] = [gaugesBy(metrics, running, label), gaugesBy(metrics, queued, label)]
   if (busyBy.size < 2 || busyBy.size > ranksMax) return {}
+  const tokensBy = cacheTokensBy(metrics)
   const ranks: RankLoad[] = []
   for (let rank = 0; rank < busyBy.size; rank++) {
     const [busy, waiting] = [busyBy.get(rank), waitingBy.get(rank)]
     if (busy === undefined || waiting === undefined) return {}
-    ranks.push({ running: busy, queueDepth: waiting, cacheTokens: cacheTokens(metrics, rank) })
+    ranks.push({ running: busy, queueDepth: waiting, cacheTokens: tokensBy.get(rank) ?? null })
   }
   return { ranks }
 }
+
+const withoutLoad = ({ cacheTokens }: RankLoad): RankLoad => ({ running: null, queueDepth: null, cacheTokens })

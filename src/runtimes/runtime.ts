@@ -76,10 +76,10 @@ export interface RuntimeModel {
   readonly ranking?: RankingTraits
 }
 
-/** What a server says of one of its data-parallel ranks. */
+/** What a server says of one of its data-parallel ranks; null: not now. */
 export interface RankLoad {
-  readonly running: number
-  readonly queueDepth: number
+  readonly running: number | null
+  readonly queueDepth: number | null
   /** Tokens of prompts that its cache holds; null: not reported. */
   readonly cacheTokens: number | null
 }

@@ -22,7 +22,7 @@ export const sglang: RuntimeModule = {
   kind: 'sglang',
   ports: [],
   detect: (get) => isOwnedBy('sglang', get),
-  async probe(get) {
+  async probe(get, before = null) {
     // `/health` makes the model generate a token, which takes a second; `/ready` only reports.
     const [health, info] = await Promise.all([
       newerOf(get, '/ready', '/health'),
@@ -31,7 +31,7 @@ export const sglang: RuntimeModule = {
     const status = await probeServing('sglang', 'loading', get, health)
     const models = status.models.flatMap((model) => served(model, fieldsOf(info.body)))
     const metrics = models.length === 0 ? null : await metricsOf(get)
-    const ranks = ranksIn(metrics, gauges, 'dp_rank', rankCacheTokens)
+    const ranks = ranksIn(metrics, { ...gauges, label, cacheTokensBy }, before)
     return { ...status, models: models.map((model) => cached(model, metrics)), ...loadIn(metrics, gauges), ...ranks }
   },
   rerank: sglangDialect,
@@ -50,9 +50,10 @@ function cached(listed: RuntimeModel, metrics: string | null): RuntimeModel {
   return tokens !== null && isCacheSize(tokens) ? { ...model, cacheTokens: tokens } : model
 }
 
-function rankCacheTokens(metrics: string, rank: number): number | null {
-  const tokens = gaugesBy(metrics, cacheGauge, 'dp_rank').get(rank) ?? 0
-  return isCacheSize(tokens) ? tokens : null
+const label = 'dp_rank'
+
+function cacheTokensBy(metrics: string): ReadonlyMap<number, number> {
+  return new Map([...gaugesBy(metrics, cacheGauge, label)].filter(([, tokens]) => isCacheSize(tokens)))
 }
 
 /** What versions without the path `newer` say at `older`. */

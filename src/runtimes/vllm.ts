@@ -1,5 +1,5 @@
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
-import { type Answer, ask, cacheTokensOf, countOf, loadIn, metricsOf, ranksIn } from './answers.ts'
+import { type Answer, ask, cacheTokensOf, countOf, loadIn, metricsOf, ranksIn, ranksMax } from './answers.ts'
 import { vllmDozes, vllmLoads } from './model-loads.ts'
 import { isOwnedBy, probeModelList } from './openai.ts'
 import { jinaDialect, ranks, withoutGuess } from './rerank.ts'
@@ -25,7 +25,8 @@ export const vllm: RuntimeModule = {
       return work === 'rerank' ? ranks(withoutGuess(model), ranking) : { ...withoutGuess(model), modality: work }
     })
     // With `--data-parallel-size`, where this server is asked for all of its engines.
-    return { ...served, models, ...loadIn(metrics, gauges), ...ranksIn(metrics, gauges, 'engine', cacheTokensIn) }
+    const engines = ranksIn(metrics, { ...gauges, label: 'engine', cacheTokensBy }, before)
+    return { ...served, models, ...loadIn(metrics, gauges), ...engines }
   },
   loads: vllmLoads,
   rerank: jinaDialect,
@@ -56,22 +57,37 @@ async function workOf(get: ProbeFetch): Promise<'chat' | 'rerank' | 'embedding' 
 
 const infoName = 'vllm:cache_config_info{'
 
-/** Of this rank, or else of its first engine: each reads its own requests. */
-function cacheTokensIn(metrics: string, rank: number | null = null): number | null {
-  const line = infoLine(metrics, rank === null ? '' : `engine="${rank}"`) ?? infoLine(metrics, '')
-  if (line === null) return null
+/** Of its first engine: each reads its own requests. */
+function cacheTokensIn(metrics: string): number | null {
+  const [first] = infoLines(metrics)
+  return first === undefined ? null : tokensIn(first)
+}
+
+function cacheTokensBy(metrics: string): ReadonlyMap<number, number> {
+  const tokensBy = new Map<number, number>()
+  for (const line of infoLines(metrics)) {
+    const engine = /[{,]engine="([0-9]{1,4})"/.exec(line)?.[1]
+    const tokens = tokensIn(line)
+    if (engine !== undefined && tokens !== null) tokensBy.set(Number(engine), tokens)
+  }
+  return tokensBy
+}
+
+function tokensIn(line: string): number | null {
   const label = (name: string) => countOf(Number(new RegExp(`[{,]${name}="([0-9]{1,12})"`).exec(line)?.[1]))
   return cacheTokensOf(label('num_gpu_blocks'), label('block_size'))
 }
 
-/** The first line of this name that has a text. */
-function infoLine(metrics: string, has: string): string | null {
-  for (let at = metrics.indexOf(infoName); at !== -1; at = metrics.indexOf(infoName, at + 1)) {
-    if (at > 0 && metrics[at - 1] !== '\n') continue
+/** The lines of this name, one for each engine, up to as many as are told apart. */
+function* infoLines(metrics: string): Generator<string> {
+  let at = metrics.startsWith(infoName) ? 0 : metrics.indexOf(`\n${infoName}`) + 1
+  for (let read = 0; read < ranksMax && metrics.startsWith(infoName, at); read++) {
     const [line = ''] = metrics.slice(at, at + infoLengthMax).split('\n', 1)
-    if (line.includes(has)) return line
+    yield line
+    const next = metrics.indexOf(`\n${infoName}`, at)
+    if (next === -1) return
+    at = next + 1
   }
-  return null
 }
 
 /** UTF-16 units of the line that is read. */

@@ -121,7 +121,7 @@ test('§29: a gauge is the sum over the engines of a server, and what is no numb
     [`${name} 1.5`, null],
     [`${name} 1e300`, null],
     [`${name}`, null],
-    [`${name} 1\n`.repeat(1_000), 64],
+    [`${name} 1\n`.repeat(1_000), 256],
   ] as const)
     expect([metrics.slice(0, 99), gaugeOf(metrics, name)]).toEqual([metrics.slice(0, 99), value])
 })

@@ -26,6 +26,8 @@ export interface AdapterOptions {
   readonly adapters?: readonly string[]
   /** Data-parallel ranks; 1: the server has one engine. */
   readonly ranks?: number
+  /** What it answers for its metrics in the place of the usual ones; null: that it cannot now. */
+  readonly metrics?: (usual: string) => string | null
 }
 
 const owners = { vllm: 'vllm', sglang: 'sglang', 'llama.cpp': 'llamacpp' } as const
@@ -54,7 +56,7 @@ function metricsOf(speaks: AdapterOptions['speaks'], ranks: number): string {
  * their `parent`, `/v1/load_lora_adapter` and `/v1/unload_lora_adapter` change them while it runs. SGLang: the same list, and `lora_path` in
  * a request. llama.cpp: `/lora-adapters`, and `lora` in a request. The first two take `X-data-parallel-rank`.
  */
-export function startAdapterNode({ speaks, base, adapters = [], ranks = 1 }: AdapterOptions): AdapterNode {
+export function startAdapterNode({ speaks, base, adapters = [], ranks = 1, metrics }: AdapterOptions): AdapterNode {
   const names = new Set(adapters)
   const chats: AdaptedChat[] = []
   const told: string[] = []
@@ -69,7 +71,11 @@ export function startAdapterNode({ speaks, base, adapters = [], ranks = 1 }: Ada
     if (path === '/health' || path === '/ready') return new Response('')
     if (path === '/v1/models') return Response.json({ object: 'list', data: [listed(base, null), ...lists()] })
     if (path === '/model_info' && speaks === 'sglang') return Response.json({ is_generation: true })
-    if (path === '/metrics' && speaks !== 'llama.cpp') return new Response(metricsOf(speaks, ranks))
+    if (path === '/metrics' && speaks !== 'llama.cpp') {
+      const usual = metricsOf(speaks, ranks)
+      const said = metrics === undefined ? usual : metrics(usual)
+      return new Response(said, { status: said === null ? 503 : 200 })
+    }
     if (path === '/props' && speaks === 'llama.cpp')
       return Response.json({ total_slots: 4, default_generation_settings: { n_ctx: 8_192 } })
     if (path === '/slots' && speaks === 'llama.cpp')
