@@ -27,7 +27,10 @@ interface Unfilled {
   readonly told: (filled: string) => void
 }
 
-/** What is signed together: what became durable together. */
+/** What brings answers together: the commit of their charges, or, where they are free, a turn of the event loop. */
+export type Gathering = 'commit' | 'turn'
+
+/** What is signed together. */
 interface Batch {
   readonly answers: Unfilled[]
   /** Of all of their gaps, in that order. */
@@ -61,12 +64,13 @@ function filled({ text, gaps }: Unfilled, texts: readonly string[], first: numbe
 }
 
 /**
- * The log's promises at the ends of answers (§36). Those of one callback of the event loop share a signature over the root of their tree: charges
- * become durable in groups, whose answers leave together. One that is alone is signed by itself. Nothing waits for another callback.
+ * The log's promises at the ends of answers (§36). Those of one commit share a signature over the root of their tree: charges become
+ * durable in groups, whose answers leave together. Free answers share one with those of their turn of the event loop. One that is alone is signed
+ * by itself.
  */
 export class LogPromises {
   private readonly now: () => number
-  private batch: Batch | null = null
+  private readonly open: Record<Gathering, Batch | null> = { commit: null, turn: null }
   /** No node knows it, so that no answer can hold what it stands for. */
   private readonly secret = randomBytes(16).toString('hex')
 
@@ -81,28 +85,30 @@ export class LogPromises {
   }
 
   /** Told the text with a promise in the place of each slot. Of a slot that it does not have nothing is promised. */
-  fill(text: string, slots: readonly LogPromise[], told: (filled: string) => void): void {
+  fill(text: string, slots: readonly LogPromise[], by: Gathering, told: (filled: string) => void): void {
     const gaps = gapsIn(text, slots)
     const [first] = gaps
     if (first === undefined) return told(text)
-    this.batch ??= this.begin(first.slot.log)
-    const { batch } = this
+    this.open[by] ??= this.begin(first.slot.log, by)
+    const batch = this.open[by]
     batch.answers.push({ text, gaps, told })
     for (const { slot } of gaps) batch.hashes.push(slot.hash)
-    if (batch.hashes.length >= batchMax) this.sign(batch)
+    if (batch.hashes.length >= batchMax) this.sign(batch, by)
   }
 
-  private begin(log: string): Batch {
+  private begin(log: string, by: Gathering): Batch {
     const batch: Batch = { answers: [], hashes: [], log }
-    // At the end of the turn (`setImmediate`) the answers would leave behind the work of all other sockets (decision 33).
-    process.nextTick(() => this.sign(batch))
+    const sign = () => this.sign(batch, by)
+    // At the end of the turn the answers of a commit would leave behind the work of all other sockets (decision 33).
+    if (by === 'commit') process.nextTick(sign)
+    else setImmediate(sign)
     return batch
   }
 
-  private sign(batch: Batch): void {
+  private sign(batch: Batch, by: Gathering): void {
     // A full one was signed before.
-    if (this.batch !== batch) return
-    this.batch = null
+    if (this.open[by] !== batch) return
+    this.open[by] = null
     const texts = this.texts(batch)
     let first = 0
     for (const answer of batch.answers) {

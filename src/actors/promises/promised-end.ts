@@ -29,7 +29,7 @@ export function promisedEnd(
   const slots = receipt === undefined ? receipts : [receipt]
   if (slots.length === 0) return durable === null ? null : durable.then(() => text)
   return new Promise((resolve, reject) => {
-    if (durable === null) promises.fill(text, slots, resolve)
-    else durable.then(() => promises.fill(text, slots, resolve), reject)
+    if (durable === null) promises.fill(text, slots, 'turn', resolve)
+    else durable.then(() => promises.fill(text, slots, 'commit', resolve), reject)
   })
 }

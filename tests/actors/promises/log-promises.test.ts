@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { LogPromises } from '../../../src/actors/promises/log-promises.ts'
+import { type Gathering, LogPromises } from '../../../src/actors/promises/log-promises.ts'
 import { promisedEnd } from '../../../src/actors/promises/promised-end.ts'
 import { batchMax, type LogPromise, readPromise } from '../../../src/protocol/log/promise.ts'
 import { signingKey, verifyKey } from '../../../src/protocol/signing/ed25519.ts'
@@ -19,11 +19,11 @@ function rig(log: () => string | null = () => 'svc-log/test') {
   }
   const promises = new LogPromises({ key: counted, log, now: () => nowMs })
   const answers: LogPromise[] = []
-  const ask = (at: number): void => {
+  const ask = (at: number, by: Gathering = 'commit'): void => {
     const slot = promises.slot(hashAt(at))
     if (slot === null) throw new Error('no promise')
     const text = `{"svc":{"receipt":${JSON.stringify(slot)}}}`
-    promises.fill(text, [slot], (filled) => {
+    promises.fill(text, [slot], by, (filled) => {
       answers.push((JSON.parse(filled) as { svc: { receipt: LogPromise } }).svc.receipt)
     })
   }
@@ -31,7 +31,7 @@ function rig(log: () => string | null = () => 'svc-log/test') {
 }
 
 const filledBy = (promises: LogPromises, text: string, slots: readonly LogPromise[]) =>
-  new Promise<string>((resolve) => promises.fill(text, slots, resolve))
+  new Promise<string>((resolve) => promises.fill(text, slots, 'commit', resolve))
 
 /** What was asked for in this turn is answered: its signature, and what follows from it. */
 async function endOfTurn(): Promise<void> {
@@ -71,6 +71,18 @@ describe('§36: the promises of one process', () => {
     ask(1)
     ask(2)
     expect(await toldThen).toBe(2)
+  })
+
+  test('those of free answers share the signature of their turn, whatever callbacks they came in', async () => {
+    const { answers, ask, signatures } = rig()
+    ask(1, 'turn')
+    await new Promise<void>((resolve) => process.nextTick(resolve))
+    ask(2, 'turn')
+    ask(3)
+    await endOfTurn()
+    expect([answers.length, signatures()]).toEqual([3, 2])
+    expect(answers.map(({ batch }) => batch?.size)).toEqual([undefined, 2, 2])
+    expectSound(answers)
   })
 
   test('every size of a batch has paths that lead to its root', async () => {
