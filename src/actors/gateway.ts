@@ -23,6 +23,13 @@ const startsKeptMax = 1_000
 const lastEventMs = 500
 const endLookMs = 10
 
+/** The same of every gateway that a process starts, and made once. */
+const pages = {
+  consolePage: createPage(builtConsole, bundleConsole),
+  verifyPage: createPage(builtVerifyPage, bundleVerifyPage),
+  manual: createPage(builtManual, bundleManual),
+}
+
 /** Everything below HTTP: made, started, and stopped in the reverse order. */
 export async function startGateway(parts: GatewayParts): Promise<RunningGateway> {
   const actors = createActors(parts, await evmChainOf(parts))
@@ -161,9 +168,7 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     payees: agents.payees,
     nodeAlarms: agents.nodeAlarms,
     statecharts: createStatecharts(),
-    consolePage: createPage(builtConsole, bundleConsole),
-    verifyPage: createPage(builtVerifyPage, bundleVerifyPage),
-    manual: createPage(builtManual, bundleManual),
+    ...pages,
     explain: (requestId) => decisions.explain(requestId),
     leaving: () => listener.leaving,
     doors: () => doorsOf(config, listener.port),
