@@ -84,3 +84,10 @@ export const admin = (context: HttpContext) =>
       },
     })
     .as('scoped')
+
+/**
+ * What routes of operators are mounted on, many on one: an instance of its own for each of them takes more of a gateway's start
+ * than all else that Elysia does.
+ */
+export const operatorDoor = (context: HttpContext) => new Elysia().use(admin(context))
+export type OperatorDoor = ReturnType<typeof operatorDoor>

@@ -1,5 +1,5 @@
 import type { Static, TObject } from '@sinclair/typebox'
-import { type AnyElysia, Elysia } from 'elysia'
+import type { AnyElysia } from 'elysia'
 import { paramsOf } from '../../actions/frame/params.ts'
 import { type AdminAction, adminRoutes } from '../../actions/registry.ts'
 import type { Deed } from '../../actors/audit/audit-context.ts'
@@ -13,7 +13,7 @@ import { countedBody } from '../frame/kept-body.ts'
 import { begun, nextLink } from '../frame/page.ts'
 import { asks } from '../frame/query.ts'
 import { describe } from '../frame/route-table.ts'
-import { admin } from '../plugins/admin.ts'
+import { type OperatorDoor, operatorDoor } from '../plugins/admin.ts'
 
 export interface ReportCsv<B> {
   /** The name of the file: `<name>-<yyyymmdd>.csv`. */
@@ -74,12 +74,18 @@ export function report<const Q extends QueryParameters, S extends TObject>(spec:
   return spec as unknown as AnyReport
 }
 
-/** Mounts one report. */
-export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
+/** A route for each of these reports. */
+export function reportRoutes(context: HttpContext, specs: readonly AnyReport[]): AnyElysia {
+  const door = operatorDoor(context)
+  for (const spec of specs) mount(door, context, spec)
+  return door
+}
+
+function mount(door: OperatorDoor, context: HttpContext, spec: AnyReport): void {
   const { csv, etag } = spec
   const params = paramsOf(adminRoutes[spec.action].path)
   const query: QueryParameters = csv === undefined ? spec.query : { ...spec.query, format: formatParameter }
-  return new Elysia().use(admin(context)).get(
+  door.get(
     adminRoutes[spec.action].path,
     async ({ actor, call, query: values, params: given, request, set }): Promise<never> => {
       const input: ReportInput<QueryParameters> = {
@@ -120,7 +126,7 @@ export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
         ...(etag === undefined ? {} : { etag }),
       }),
     },
-  ) as unknown as AnyElysia
+  )
 }
 
 const isLimited = (url: string) => new URL(url).searchParams.has('limit')

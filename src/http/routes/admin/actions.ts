@@ -1,4 +1,4 @@
-import { type AnyElysia, Elysia } from 'elysia'
+import type { AnyElysia } from 'elysia'
 import type { Action, ActionContext } from '../../../actions/frame/define-action.ts'
 import { type AdminAction, actions } from '../../../actions/registry.ts'
 import type { AuditContext } from '../../../actors/audit/audit-context.ts'
@@ -7,7 +7,7 @@ import type { AdminCall, Asked } from '../../frame/admin-call.ts'
 import type { HttpContext } from '../../frame/context.ts'
 import { readsBy } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
-import { admin } from '../../plugins/admin.ts'
+import { type OperatorDoor, operatorDoor } from '../../plugins/admin.ts'
 import * as adminViews from '../../views/admin.ts'
 import * as alertViews from '../../views/alerts/alerts.ts'
 import * as enrollmentViews from '../../views/enrollment.ts'
@@ -51,12 +51,12 @@ function refuseUnconfirmed(text: string, { confirmation }: AuditContext): void {
   throw new Problem('confirmation_required', { param: 'confirm', detail: `confirm must be exactly ${text}` })
 }
 
-function actionRoute(context: HttpContext, action: Action): AnyElysia {
+function mount(door: OperatorDoor, context: HttpContext, action: Action): void {
   const { method, path, params, body, result, statuses, summary, description, tag, etag } = action
   const [usual = 200] = statuses
   const read =
     body === null ? {} : readsBy(body, ({ call }: Called) => call.body(body, action.mayBeEmpty), !action.mayBeEmpty)
-  return new Elysia().use(admin(context)).route(
+  door.route(
     method,
     path,
     async (asked) => {
@@ -94,9 +94,12 @@ function actionRoute(context: HttpContext, action: Action): AnyElysia {
         ...(etag === undefined ? {} : { etag }),
       }),
     },
-  ) as unknown as AnyElysia
+  )
 }
 
 /** A route for everything that an operator can do. */
-export const actionRoutes = (context: HttpContext): AnyElysia =>
-  actions.reduce<AnyElysia>((app, action) => app.use(actionRoute(context, action)), new Elysia())
+export function actionRoutes(context: HttpContext): AnyElysia {
+  const door = operatorDoor(context)
+  for (const action of actions) mount(door, context, action)
+  return door
+}

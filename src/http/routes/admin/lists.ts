@@ -1,10 +1,10 @@
-import { type AnyElysia, Elysia } from 'elysia'
+import type { AnyElysia } from 'elysia'
 import type { List, ListContext } from '../../../actions/frame/define-list.ts'
 import { type AdminAction, lists } from '../../../actions/registry.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
 import type { CsvCell } from '../../frame/csv.ts'
-import { type AnyReport, report, reportRoute } from '../../reports/report.ts'
+import { type AnyReport, report, reportRoutes } from '../../reports/report.ts'
 import { views } from './actions.ts'
 
 type Row = Readonly<Record<string, CsvCell>>
@@ -42,5 +42,4 @@ function reportOf(list: List): AnyReport {
 }
 
 /** A route for everything that an operator can list. */
-export const listRoutes = (context: HttpContext): AnyElysia =>
-  lists.reduce<AnyElysia>((app, list) => app.use(reportRoute(context, reportOf(list))), new Elysia())
+export const listRoutes = (context: HttpContext): AnyElysia => reportRoutes(context, lists.map(reportOf))

@@ -12,7 +12,7 @@ import { firstTokensReport } from '../../reports/first-tokens.ts'
 import { invoice } from '../../reports/invoice.ts'
 import { ledgerProof } from '../../reports/ledger-proof.ts'
 import { marksReport } from '../../reports/marks.ts'
-import { type AnyReport, reportRoute } from '../../reports/report.ts'
+import { type AnyReport, reportRoutes } from '../../reports/report.ts'
 import { requestReport } from '../../reports/requests.ts'
 import { trafficReport } from '../../reports/traffic.ts'
 import { treasury } from '../../reports/treasury.ts'
@@ -56,8 +56,8 @@ const reports: readonly AnyReport[] = [
 
 /** Everything that operators can read or do. */
 export const operatorRoutes = (context: HttpContext): AnyElysia =>
-  reports
-    .reduce<AnyElysia>((app, spec) => app.use(reportRoute(context, spec)), new Elysia())
+  new Elysia()
+    .use(reportRoutes(context, reports))
     .use(machineRoutes(context))
     .use(inspectRoutes(context))
     .use(listRoutes(context))
