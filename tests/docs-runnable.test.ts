@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
 import type { EnrollmentTokenIssued } from '../src/protocol/wire/nodes/enrollment.ts'
@@ -10,6 +9,7 @@ import { type RecipeNode, startRecipeNode } from './support/nodes/recipe-node.ts
 import { testLimitMs } from './support/run/limits.ts'
 import { installedByNpm } from './support/run/npm-test.ts'
 import { adminCall, nodeReady, startEmbeddedGateway } from './support/run/offline.ts'
+import { openFolder } from './support/run/open-folder.ts'
 
 /**
  * Every block of README and docs that is tagged `runnable` runs as it stands, in a folder like the reader's, against a
@@ -64,7 +64,7 @@ let agent: TestAgent
 let token = ''
 
 beforeAll(async () => {
-  dir = mkdtempSync(join(tmpdir(), 'penstock-docs-'))
+  dir = openFolder('penstock-docs-')
   mkdirSync(inside, { recursive: true })
   symlinkSync(join(root, 'penstock'), join(dir, 'penstock'))
   gateway = await startEmbeddedGateway(join(dir, '.data'), { SVC_DEMO: 'always' })

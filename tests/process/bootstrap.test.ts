@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Credentials } from '../../src/host/data-folder.ts'
 import { start } from '../../src/main.ts'
+import { openFolder } from '../support/run/open-folder.ts'
 import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
 let database: TestDatabase
 let folder: string
 beforeAll(async () => {
   database = await testDatabase()
-  folder = mkdtempSync(join(tmpdir(), 'penstock-bootstrap-'))
+  folder = openFolder('penstock-bootstrap-')
 })
 afterAll(async () => {
   await database.drop()

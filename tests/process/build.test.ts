@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { bundleAgent } from '../../src/actors/agents/agent-bundle.ts'
 import { bundleConsole } from '../../src/actors/console/console-page.ts'
@@ -12,6 +11,7 @@ import { newToken, sha256Hex } from '../../src/secrets.ts'
 import { freePort } from '../support/gateways/free-port.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
+import { openFolder } from '../support/run/open-folder.ts'
 import { emptyDatabase } from '../support/run/postgres.ts'
 
 /** The program in one file, in a folder without anything else and with an environment without anything else. */
@@ -21,7 +21,7 @@ let program = ''
 const children: Bun.Subprocess[] = []
 
 beforeAll(async () => {
-  dir = mkdtempSync(join(tmpdir(), 'penstock-build-'))
+  dir = openFolder('penstock-build-')
   program = join(dir, 'penstock')
   const built = Bun.spawn([process.execPath, join(root, 'scripts/build.ts'), '--out', program], {
     cwd: root,

@@ -1,17 +1,17 @@
 import { afterAll, expect, test } from 'bun:test'
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { freePort } from '../support/gateways/free-port.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
 import { isAlive, isFree, npmStart, processesOf } from '../support/gateways/npm-start.ts'
 import { lasts } from '../support/run/lasts.ts'
 import { npmTest } from '../support/run/npm-test.ts'
+import { openFolder } from '../support/run/open-folder.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const root = resolve(import.meta.dir, '../..')
-const scratch = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-launchers-')))
+const scratch = openFolder('penstock-launchers-')
 const folders: string[] = []
 afterAll(() => {
   for (const folder of folders) {

@@ -1,12 +1,12 @@
 import { expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { connect } from '../../src/db/client.ts'
 import { startEmbedded } from '../../src/db/embedded/embedded.ts'
 import { migrations } from '../../src/db/migrate.ts'
 import { everyRow } from '../support/leaks/every-row.ts'
 import { startEmbeddedGateway } from '../support/run/offline.ts'
+import { openFolder } from '../support/run/open-folder.ts'
 import { testDatabase } from '../support/run/postgres.ts'
 
 const root = resolve(import.meta.dir, '../..')
@@ -74,7 +74,7 @@ test('§25: a database that a newer version has migrated is refused by number, w
 })
 
 test('§25: so is the database in a data folder; the server stops again', async () => {
-  const work = mkdtempSync(join(tmpdir(), 'penstock-newer-'))
+  const work = openFolder('penstock-newer-')
   const dataDir = join(work, 'data')
   try {
     await (await startEmbeddedGateway(dataDir)).stop()

@@ -1,12 +1,12 @@
 import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { freePort } from '../support/gateways/free-port.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
+import { openFolder } from '../support/run/open-folder.ts'
 
 const root = resolve(import.meta.dir, '../..')
-const scratch = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-in-use-')))
+const scratch = openFolder('penstock-in-use-')
 const folders: string[] = []
 const running: Bun.Subprocess[] = []
 afterAll(async () => {

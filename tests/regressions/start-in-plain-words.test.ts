@@ -1,9 +1,9 @@
 import { afterAll, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { unknownSettings } from '../../src/settings/unknown.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
+import { openFolder } from '../support/run/open-folder.ts'
 import { testDatabase } from '../support/run/postgres.ts'
 
 /*
@@ -12,7 +12,7 @@ import { testDatabase } from '../support/run/postgres.ts'
  * a `PostgresError`.
  */
 
-const scratch = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-words-')))
+const scratch = openFolder('penstock-words-')
 afterAll(() => rmSync(scratch, { recursive: true }))
 
 const secrets = {

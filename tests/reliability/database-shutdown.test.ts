@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { openDatabase } from '../../src/db/client.ts'
 import { type EmbeddedDatabase, startEmbedded } from '../../src/db/embedded/embedded.ts'
@@ -9,6 +8,7 @@ import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
 import { testLimitMs } from '../support/run/limits.ts'
+import { openFolder } from '../support/run/open-folder.ts'
 import { turn } from '../support/run/turn.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
@@ -28,7 +28,7 @@ let gateway: TestGateway
 let node: FakeNode
 let payer: { readonly id: string; readonly token: string; readonly key: string }
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'database-shutdown-'))
+  folder = openFolder('database-shutdown-')
   const log = { info: () => {}, warn: () => {} }
   embedded = await startEmbedded({ dataDir: join(folder, 'data'), log, preferNobody: true, connectionsMax: 40 })
   await migrateDatabase(embedded.url)

@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { seededKey } from '../../../src/actors/accounts/seeded-key.ts'
@@ -9,6 +8,7 @@ import { start } from '../../../src/main.ts'
 import { sealOf } from '../../../src/offline/backup-seal.ts'
 import { sha256Hex } from '../../../src/secrets.ts'
 import { type CommandLine, commandLine } from '../../cli/command-line.ts'
+import { openFolder } from './open-folder.ts'
 
 /** A folder of its own and a command line beside it. */
 export interface Bench {
@@ -26,7 +26,7 @@ export interface Bench {
 }
 
 export function openBench(): Bench {
-  const dir = mkdtempSync(join(tmpdir(), 'penstock-offline-'))
+  const dir = openFolder('penstock-offline-')
   const cli = commandLine()
   const whole = (file: string) => gunzipSync(readFileSync(file)).toString()
   const text = (file: string) => whole(file).replace(/(?<=\n)-- svc-backup-v2\n[\s\S]*$/, '')
