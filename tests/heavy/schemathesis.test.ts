@@ -102,6 +102,8 @@ function findings(told: string): readonly string[] {
   return found
 }
 const casesOf = (told: string) => Number(/(\d+) generated/.exec(told)?.[1] ?? 0)
+/** Operations; what the budget of time left out is not among them. */
+const testedOf = (told: string) => Number(/Tested: (\d+)/.exec(told)?.[1] ?? 0)
 
 test.skipIf(python === null)(
   'the doors answer as the document says, whatever the table of fields allows or forbids',
@@ -112,7 +114,9 @@ test.skipIf(python === null)(
       doors,
     ])
     expect(findings(told)).toEqual([])
-    expect(casesOf(told)).toBeGreaterThan(500)
+    expect(testedOf(told)).toBe(7)
+    // A busy machine makes fewer of them in its time.
+    expect(casesOf(told)).toBeGreaterThan(200)
   },
   runMs,
 )
