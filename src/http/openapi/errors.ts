@@ -1,5 +1,6 @@
 import { operations, routeOf } from '../../actors/operations/registry.ts'
 import { tokenEnvelope } from '../../actors/operations/token-paths.ts'
+import { sealedEnvelope } from '../../actors/sealed/sealed-operation.ts'
 import type { Envelope } from '../../protocol/json/problem-response.ts'
 import { AnthropicErrorBody, OpenAiErrorBody, ProblemBody } from '../../protocol/wire/admin/report.ts'
 import { type JsonObject, openApiSchema, ref } from './schema.ts'
@@ -20,14 +21,32 @@ export const errorSchemas = {
   AnthropicError: openApiSchema(AnthropicErrorBody),
 }
 
+const problem = { 'application/problem+json': { schema: ref('Problem') } }
+/** EHBP has its own: no key of the node opens the request. */
+const keyMismatch = {
+  'application/problem+json': {
+    schema: {
+      type: 'object',
+      required: ['type', 'title', 'status', 'request_id'],
+      properties: {
+        type: { type: 'string' },
+        title: { type: 'string' },
+        status: { type: 'integer', description: '422: fetch the keys of the node again' },
+        request_id: { type: 'string' },
+      },
+    },
+  },
+}
+
 /** In the form that the client of this path understands. */
 export function errorResponse(path: string): JsonObject {
-  const name = schemaNames[envelopes.get(path) ?? tokenEnvelope(path) ?? 'ollama']
+  const sealed = sealedEnvelope(path.replaceAll(/\{(\w+)\}/g, ':$1'))
+  const name = schemaNames[envelopes.get(path) ?? tokenEnvelope(path) ?? sealed ?? 'ollama']
   return {
     description: 'The gateway refused the request, or it failed',
     content:
       name === undefined
-        ? { 'application/problem+json': { schema: ref('Problem') } }
-        : { 'application/json': { schema: ref(name) } },
+        ? problem
+        : { 'application/json': { schema: ref(name) }, ...(sealed === null ? {} : keyMismatch) },
   }
 }

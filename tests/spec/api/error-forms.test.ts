@@ -2,6 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { operations, routeOf } from '../../../src/actors/operations/registry.ts'
 import { tokenPaths } from '../../../src/actors/operations/token-paths.ts'
+import { sealedOperations } from '../../../src/actors/sealed/sealed-operation.ts'
+import { bracedPath } from '../../../src/http/frame/route-table.ts'
 import { AnthropicErrorBody, OpenAiErrorBody } from '../../../src/protocol/wire/admin/report.ts'
 import { startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
 
@@ -38,3 +40,18 @@ test.each(asked)('§28: %s describes the errors that it answers with', async (pa
   const schema = { $ref: `#/components/schemas/${name}` }
   if (path !== '/v1/api/chat/completions') expect(described).toMatchObject({ 'application/json': { schema } })
 })
+
+test.each(sealedOperations.map((operation) => [routeOf(operation), operation.envelope] as const))(
+  '§38: %s describes the errors that it answers with, and that of a key that does not fit',
+  async (route, envelope) => {
+    const at = gateway.url + route.replace(':node_id', 'nowhere')
+    const response = await fetch(at, { method: 'POST', headers: { authorization: 'Bearer nonsense' } })
+    const name = envelope === 'anthropic' ? 'AnthropicError' : 'OpenAiError'
+    expect(response.headers.get('content-type')).toStartWith('application/json')
+    expect([...Value.Errors(forms[name], await response.json())]).toEqual([])
+    expect(paths[bracedPath(route)]?.post.responses.default.content).toMatchObject({
+      'application/json': { schema: { $ref: `#/components/schemas/${name}` } },
+      'application/problem+json': { schema: { required: ['type', 'title', 'status', 'request_id'] } },
+    })
+  },
+)
