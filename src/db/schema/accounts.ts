@@ -32,6 +32,8 @@ export const customers = pgTable(
       sql`0 <= ${t.leasedWei} and ${t.reservedWei} + ${t.leasedWei} <= ${t.balanceWei}`,
     ),
     check('customer_balance_is_uint256', sql`${t.balanceWei} < 2::numeric ^ 256`),
+    // The list of customers, newest first.
+    index().on(t.createdAt, t.customerId),
   ],
 )
 
@@ -54,7 +56,8 @@ export const gatewayKeys = pgTable(
     expiresAt: instant(),
     revokedAt: instant(),
   },
-  (t) => [index().on(t.customerId)],
+  // The lists of one customer's keys, and of all, newest first.
+  (t) => [index().on(t.customerId), index().on(t.createdAt, t.keyId)],
 )
 
 /** Role tokens made at the first start with the embedded database; with DATABASE_URL they come from the environment. */

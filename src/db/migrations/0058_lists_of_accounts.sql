@@ -1,0 +1,2 @@
+CREATE INDEX "customers_created_at_customer_id_index" ON "customers" USING btree ("created_at","customer_id");--> statement-breakpoint
+CREATE INDEX "gateway_keys_created_at_key_id_index" ON "gateway_keys" USING btree ("created_at","key_id");
