@@ -67,6 +67,7 @@ describe.skipIf(!hasBrowser)('§23: a form that was opened before somebody else 
         'Name | – | Theirs | not changed',
       ])
       expect(await console.violations()).toEqual([])
+      await console.picture('console-conflict-light')
       expect(await entry()).toEqual([['one', 'two'], '7', null, 'Theirs'])
       await press('Leave it as it is now')
       await closed()

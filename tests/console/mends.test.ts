@@ -40,6 +40,7 @@ describe.skipIf(!hasBrowser)('what is wrong is mended where it is shown', () => 
       const { page } = console
       await console.signIn(gateway.tokens.admin)
       await console.show('Now')
+      await console.picture('console-now-trouble-light')
       const room = page.getByRole('region', { name: 'Room left' }).getByRole('listitem')
       await room.filter({ hasText: /^wanted .*1 node/ }).waitFor()
       const cause = (code: string) => page.getByRole('listitem').filter({ has: page.getByText(code, { exact: true }) })

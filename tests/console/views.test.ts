@@ -130,6 +130,8 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       await picture('plan')
 
       await console.show('Customers')
+      await page.getByRole('row', { name: /workshop/ }).waitFor()
+      await good(console, 'customers', colorScheme)
       await page.getByRole('link', { name: 'workshop' }).click()
       await page.getByRole('heading', { name: 'Keys' }).waitFor()
       await good(console, 'customer', colorScheme)
@@ -226,6 +228,17 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       await page.getByRole('group', { name: 'What was changed, newest first' }).waitFor()
       await good(console, 'audit-approvals', colorScheme)
       await picture('audit-approvals')
+      for (const [title, list] of [
+        ['Calls', 'Calls of the administration, newest first'],
+        ['Commands', 'Commands to nodes, newest first'],
+      ] as const) {
+        await page.getByRole('navigation', { name: 'Pages of the audit' }).getByRole('link', { name: title }).click()
+        await page.getByRole('group', { name: list }).waitFor()
+        await good(console, `audit-${title}`, colorScheme)
+      }
+      await page.getByRole('link', { name: 'People', exact: true }).click()
+      await page.getByRole('heading', { name: 'Named tokens' }).waitFor()
+      await good(console, 'audit-people', colorScheme)
       await page.getByRole('link', { name: 'Policy' }).click()
       await page.getByRole('group', { name: /^Actions/ }).waitFor()
       await good(console, 'audit-policy', colorScheme)

@@ -16,6 +16,7 @@ import {
   stateWords,
 } from '../parts/node-facts.ts'
 import { Id, Pill, useNow } from '../parts/small.tsx'
+import { useCustomerNames } from '../state/account-names.ts'
 import { NodeModels } from './node-models.tsx'
 import { NodePulls } from './node-pulls.tsx'
 
@@ -154,12 +155,14 @@ export function NodeRow({ node, opened }: { node: Node; opened: boolean }) {
 
 function Facts({ node }: { node: Node }) {
   const { calls, at_bound: atBound } = node.usage_claims
+  const owners = useCustomerNames()
   const facts: readonly (readonly [string, string | null])[] = [
     ['Kind', node.kind === 'agent' ? 'agent' : 'model server'],
     ['Reached', node.transport ?? 'not reached'],
     ['Address', node.url],
     ['Visibility', `${node.visibility}, ${node.privacy_class} data`],
     ['Class', node.node_class],
+    ['Owner', node.customer_id == null ? null : (owners.get(node.customer_id) ?? node.customer_id)],
     ['Added by', node.origin],
     ['Identity', node.identity_fingerprint],
     ...hardwareWords(node.hardware),

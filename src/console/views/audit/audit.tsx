@@ -32,8 +32,10 @@ export function Audit() {
     <>
       <div class="title-bar">
         <h1>Audit</h1>
-        <Check<AuditChain> path="/v1/admin/audit/verify" what="Check the chains" say={chainsSaid} />
-        <ActMenu acts={[purgeAudit()]} on="the audit" />
+        <div class="acts">
+          <Check<AuditChain> path="/v1/admin/audit/verify" what="Check the chains" say={chainsSaid} />
+          <ActMenu acts={[purgeAudit()]} on="the audit" />
+        </div>
       </div>
       <nav class="pages" aria-label="Pages of the audit">
         {pages.map(([page, title]) => (

@@ -61,8 +61,8 @@ export function Alerts() {
               </p>
             )}
             <p class="muted">
-              {count(rules.length - unseen.length)} of {count(rules.length)} rules are evaluated here
-              {alerts.length === 0 && ', and none of them finds anything wrong'}.
+              {alerts.length === 0 && 'No alert. '}
+              {count(rules.length - unseen.length)} of {count(rules.length)} rules are evaluated here.
               {silent > 0 && ` ${count(silent)} processes of the gateway did not say what they have counted.`}
               {leftOut > 0 && ` ${count(leftOut)} series of metrics are too many to look at.`}
             </p>
