@@ -62,6 +62,11 @@ test('§27: a body is UTF-8 and says nothing else', async () => {
       expect([odd, await codeOf(() => readJsonText(request, 100))]).toEqual([odd, 'invalid_json'])
     }
   }
+  // One body leaves nothing to the next.
+  const [half, rest] = [bytes('"', [0xf0, 0x9f, 0x98]), bytes([0x80], '"')]
+  expect(await codeOf(() => readJsonText(sent(half), 100))).toBe('invalid_json')
+  expect(await codeOf(() => readJsonText(sent(rest), 100))).toBe('invalid_json')
+  for (let turn = 0; turn < 2; turn++) expect(await readJsonText(sent(bytes([0xef, 0xbb, 0xbf], '{}')), 100)).toBe('{}')
   // The replacement character itself may be sent.
   expect(await readJsonText(sent(bytes('{"a":"\ufffd 😀"}')), 100)).toBe('{"a":"\ufffd 😀"}')
   for (const charset of ['utf-8', 'UTF8', '"utf-8"']) {
