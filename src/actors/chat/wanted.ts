@@ -44,7 +44,7 @@ export function placementRequest(exchange: Exchange, model = exchange.command.bo
     exclude: noProfiles,
     freeOnly: false,
     prompt,
-    matches: port.router.caches.match(routes[0]?.cache.modelId ?? model, prompt),
+    matches: port.router.caches.matchAt(routes, prompt),
     nowMs: Date.now(),
     queueWaitMs: port.config.SVC_QUEUE_WAIT_MS,
     cacheWaitMs: port.config.SVC_QUEUE_WAIT_MS,

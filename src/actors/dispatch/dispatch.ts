@@ -86,9 +86,8 @@ class Search<C extends DispatchCommand> {
     const { wanted, tries } = this
     const { queueWaitMs, cacheWaitMs } = this.waits
     const { contextAbove } = tries
-    const modelId = table.byModel.get(wanted.modelId)?.[0]?.modelId ?? wanted.modelId
     // While it waited, the caches have changed.
-    const matches = this.exchange.port.router.caches.match(modelId, wanted.prompt)
+    const matches = this.exchange.port.router.caches.matchAt(table.byModel.get(wanted.modelId) ?? [], wanted.prompt)
     return { ...wanted, exclude: tries.excluded(), contextAbove, queueWaitMs, cacheWaitMs, matches, nowMs: Date.now() }
   }
 

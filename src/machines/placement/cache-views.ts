@@ -4,6 +4,11 @@ import { CacheView, type Matches, noMatches } from './cache-view.ts'
 /** Models whose caches are known; only those that several routes have need one. */
 const modelsMax = 1_000
 
+/** Where a route has its prompts. */
+interface Cached {
+  readonly cache: { readonly modelId: string; readonly profileId: string }
+}
+
 /** The estimated contents of the caches of all pooled models: one view each. */
 export class CacheViews {
   private readonly views = new Map<string, CacheView>()
@@ -21,6 +26,26 @@ export class CacheViews {
   /** The part of a prompt in each cache. null if the prompt was not hashed. */
   match(modelId: string, prompt: Prompt | null): Matches {
     return prompt === null ? noMatches : this.of(modelId).match(prompt)
+  }
+
+  /**
+   * The part of a prompt in the cache of each of these routes of one model. Mostly they are in one view, but an adapter may have
+   * another base at each server. Where its session was last in several of those, the first of them is named.
+   */
+  matchAt(routes: readonly Cached[], prompt: Prompt | null): Matches {
+    const [first] = routes
+    if (prompt === null || first === undefined) return noMatches
+    const { modelId } = first.cache
+    if (routes.every(({ cache }) => cache.modelId === modelId)) return this.match(modelId, prompt)
+    const byModel = new Map<string, Matches>()
+    const byProfile = new Map<string, Matches>()
+    for (const { cache } of routes) {
+      const matches = byModel.get(cache.modelId) ?? this.known(cache.modelId)?.match(prompt) ?? noMatches
+      byModel.set(cache.modelId, matches)
+      byProfile.set(cache.profileId, matches)
+    }
+    const held = [...byProfile].find(([profileId, { holder }]) => holder === profileId)
+    return { unitsOf: (profileId) => byProfile.get(profileId)?.unitsOf(profileId) ?? 0, holder: held?.[0] ?? null }
   }
 
   /** null before the first request for the model. */

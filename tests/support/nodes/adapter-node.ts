@@ -28,6 +28,8 @@ export interface AdapterOptions {
   readonly ranks?: number
   /** What it answers for its metrics in the place of the usual ones; null: that it cannot now. */
   readonly metrics?: (usual: string) => string | null
+  /** Whether it fails the chat that has come. */
+  readonly fails?: () => boolean
 }
 
 const owners = { vllm: 'vllm', sglang: 'sglang', 'llama.cpp': 'llamacpp' } as const
@@ -56,7 +58,14 @@ function metricsOf(speaks: AdapterOptions['speaks'], ranks: number): string {
  * their `parent`, `/v1/load_lora_adapter` and `/v1/unload_lora_adapter` change them while it runs. SGLang: the same list, and `lora_path` in
  * a request. llama.cpp: `/lora-adapters`, and `lora` in a request. The first two take `X-data-parallel-rank`.
  */
-export function startAdapterNode({ speaks, base, adapters = [], ranks = 1, metrics }: AdapterOptions): AdapterNode {
+export function startAdapterNode({
+  speaks,
+  base,
+  adapters = [],
+  ranks = 1,
+  metrics,
+  fails,
+}: AdapterOptions): AdapterNode {
   const names = new Set(adapters)
   const chats: AdaptedChat[] = []
   const told: string[] = []
@@ -89,7 +98,10 @@ export function startAdapterNode({ speaks, base, adapters = [], ranks = 1, metri
   }
   const change = async (path: string, request: Request): Promise<Response | null> => {
     const body = (await request.json()) as Readonly<Record<string, unknown>>
-    if (path === '/v1/chat/completions') return chat(body, request.headers.get('x-data-parallel-rank'))
+    if (path === '/v1/chat/completions') {
+      if (fails?.() === true) return Response.json({ message: 'failed' }, { status: 500 })
+      return chat(body, request.headers.get('x-data-parallel-rank'))
+    }
     told.push(path)
     const name = String(body.lora_name)
     if (speaks !== 'vllm') return null
