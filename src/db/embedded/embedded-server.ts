@@ -162,7 +162,7 @@ const gone = (place: Place, pid: number, waitMs: number) =>
 export async function stopServer(place: Place): Promise<void> {
   const pid = runningServer(place)
   if (pid === null) return
-  const binaries = findBinaries(place.account, place.copiesFolder)
+  const binaries = () => findBinaries(place.account, place.copiesFolder)
   ownServer.end(pid, 'fast', binaries)
   if (await gone(place, pid, fastStopWaitMs)) return
   ownServer.end(pid, 'immediate', binaries)

@@ -62,8 +62,8 @@ export interface ServerSystem {
   isServer(pid: number, place: Place): boolean
   /** Starts the server with these arguments, on its data. It outlives this process. The child has ended when it did not start. */
   launch(place: Place, binaries: Binaries, args: readonly string[]): ChildProcess
-  /** Asks the server to end. */
-  end(pid: number, how: Ending, binaries: Binaries): void
+  /** Asks the server to end. `binaries`: found when they are needed. Throws what that throws. */
+  end(pid: number, how: Ending, binaries: () => Binaries): void
   /** What the exit code of one of PostgreSQL's programs says by itself; null: nothing. */
   meaning(exitCode: number | null): string | null
   /** `binaries`: found when they are needed. Throws what that throws. */

@@ -79,10 +79,10 @@ function launch(place: Place, binaries: Binaries, args: readonly string[]) {
   })
 }
 
-function end(pid: number, how: Ending, binaries: Binaries): void {
+function end(pid: number, how: Ending, binaries: () => Binaries): void {
   const signal = how === 'fast' ? 'INT' : 'QUIT'
   const options = { env: env(), stdio: 'ignore', windowsHide: true, timeout: controlWaitMs } as const
-  spawnSync(control(binaries), ['kill', signal, String(pid)], options)
+  spawnSync(control(binaries()), ['kill', signal, String(pid)], options)
 }
 
 /** `ping` waits about a second between two of its packets; `timeout` would need a terminal. */
