@@ -102,8 +102,12 @@ async function singleStatus(
     return workOf(model, false, false)
   })
   const adapters = await adaptersOf(get, models[0], before)
-  return { kind, state: 'ready', models: believable([...models, ...adapters]), slotsTotal, ...load }
+  const bases = adapters.length === 0 ? models : models.map((model) => ({ ...model, askedWith: noAdapter }))
+  return { kind, state: 'ready', models: believable([...bases, ...adapters]), slotsTotal, ...load }
 }
+
+/** An adapter is asked for by its own name, by those who may use it. */
+const noAdapter = { lora: undefined }
 
 /**
  * LoRA adapters are given at its start (`--lora`), so they are asked for once, while it is awake: it asks its own work loop. Each

@@ -32,7 +32,9 @@ export const sglang: RuntimeModule = {
     const models = status.models.flatMap((model) => served(model, fieldsOf(info.body)))
     const metrics = models.length === 0 ? null : await metricsOf(get)
     const ranks = ranksIn(metrics, { ...gauges, label, cacheTokensBy }, before)
-    return { ...status, models: models.map((model) => cached(model, metrics)), ...loadIn(metrics, gauges), ...ranks }
+    const hasAdapters = models.some(({ adapts }) => adapts !== undefined)
+    const shown = models.map((model) => cached(hasAdapters ? asked(model) : model, metrics))
+    return { ...status, models: shown, ...loadIn(metrics, gauges), ...ranks }
   },
   rerank: sglangDialect,
   tokenizer: sglangTokenizer,
@@ -43,9 +45,14 @@ const gauges = { running: 'sglang:num_running_reqs', queued: 'sglang:num_queue_r
 
 const cacheGauge = 'sglang:max_total_num_tokens'
 
-/** The size of its cache, where it says it. It reads the name of an adapter in a member of its own. */
-function cached(listed: RuntimeModel, metrics: string | null): RuntimeModel {
-  const model = listed.adapts === undefined ? listed : { ...listed, askedWith: { lora_path: listed.id } }
+/** It reads the name of an adapter in a member of its own, which a request for the base must not bring: policies know names of models. */
+const asked = (model: RuntimeModel): RuntimeModel => ({
+  ...model,
+  askedWith: { lora_path: model.adapts === undefined ? undefined : model.id },
+})
+
+/** The size of its cache, where it says it. */
+function cached(model: RuntimeModel, metrics: string | null): RuntimeModel {
   const tokens = metrics === null ? null : gaugeOf(metrics, cacheGauge)
   return tokens !== null && isCacheSize(tokens) ? { ...model, cacheTokens: tokens } : model
 }
