@@ -159,14 +159,15 @@ export interface Asked {
   /** The version of Bun that the checkout names. */
   readonly bunVersion: string
   readonly isGateway: (url: string) => Promise<boolean>
-  /** The gateway that the other commands would talk to. */
-  readonly baseUrl: string
+  /** The gateway that the other commands would talk to; null: unknown. */
+  readonly baseUrl: string | null
 }
 
 /** All that a start and a node need of this computer. Changes nothing; never rejects for what it looks at. */
 export async function examine({ env, bunVersion, isGateway, baseUrl }: Asked): Promise<readonly Finding[]> {
   const settings = readable(env)
-  const addresses = async () => addressVerdict(settings, (await isGateway(baseUrl)) ? baseUrl : null)
+  const runs = async () => baseUrl !== null && (await isGateway(baseUrl))
+  const addresses = async () => addressVerdict(settings, (await runs()) ? baseUrl : null)
   const checks: readonly (readonly [string, () => Verdict | Promise<Verdict>])[] = [
     ['settings', () => settingsVerdict(env)],
     ['program', () => programVerdict(bunVersion)],

@@ -43,8 +43,28 @@ async function gatewayFinding(session: Session): Promise<Finding> {
 
 const sentence = (text: string) => (/[.?!]$/.test(text) ? text : `${text}.`)
 
-async function isGateway(session: Session, url: string): Promise<boolean> {
-  const client = new GatewayClient({ ...session.connection(), baseUrl: url, adminToken: null, gatewayKey: null })
+/** Whom a gateway does not know. */
+const nobody = {
+  adminToken: null,
+  gatewayKey: null,
+  approverToken: null,
+  customerId: null,
+  customerToken: null,
+  lookedAt: [],
+}
+
+/** null: the credentials do not say it, and why not is said with the gateway. */
+function baseUrlOf(session: Session): string | null {
+  try {
+    return session.connection().baseUrl
+  } catch (error) {
+    if (error instanceof CliFailure) return null
+    throw error
+  }
+}
+
+async function isGateway(url: string): Promise<boolean> {
+  const client = new GatewayClient({ ...nobody, baseUrl: url })
   return client.get<Partial<Health>>('/healthz', false).then(
     ({ body }) => body.status === 'ok',
     () => false,
@@ -81,8 +101,8 @@ export const doctor: Verb = {
       const asked = {
         env: session.env,
         bunVersion: dependencies.bun,
-        isGateway: (url: string) => isGateway(session, url),
-        baseUrl: session.connection().baseUrl,
+        isGateway,
+        baseUrl: baseUrlOf(session),
       }
       const findings = [...(await examine(asked)), await gatewayFinding(session)]
       session.show(json, { checks: findings }, ({ checks }) => findingsText(session.terminal, checks))
