@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { type Browser, chromium } from 'playwright-core'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
-import { testLimitMs } from '../support/run/limits.ts'
+import { testLimitMs, waitLimitMs } from '../support/run/limits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const chromiumPath = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
@@ -52,6 +52,7 @@ withBrowser(
   async () => {
     browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] })
     const page = await browser.newPage()
+    page.setDefaultTimeout(waitLimitMs)
     const faults: string[] = []
     page.on('request', (request) => {
       if (!request.url().startsWith(gateway.url) && !request.url().startsWith('data:')) faults.push(request.url())
