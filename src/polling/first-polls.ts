@@ -1,7 +1,9 @@
+import { Alarm, type Clock, systemClock } from '../clock.ts'
 import type { Probe } from './node-watch.ts'
 
-/** A node that does not answer has its place until it has timed out. */
 export const firstPollsMax = 64
+/** A node that has not answered by then gives this process no more work than a later poll: it keeps nobody waiting who may answer, ms. */
+export const placeMsMax = 250
 
 /**
  * So many nodes are asked for the first time at once. The first poll has the most questions, and all nodes come at one moment, when a
@@ -12,6 +14,8 @@ export class FirstPolls {
   /** One for each node of the pool at most. */
   private readonly waiting: (() => void)[] = []
 
+  constructor(private readonly clock: Clock = systemClock) {}
+
   /** The probe, whose first run waits for its turn. Its time limits count from there. */
   inTurn(probe: Probe): Probe {
     let first = true
@@ -20,14 +24,21 @@ export class FirstPolls {
       first = false
       if (this.running < firstPollsMax) this.running++
       else await new Promise<void>((resolve) => this.waiting.push(resolve))
+      const place = new Alarm(() => this.next(), this.clock)
+      place.set(placeMsMax)
       try {
         return await probe(bounded)
       } finally {
-        // Its place goes to the next one.
-        const next = this.waiting.shift()
-        if (next === undefined) this.running--
-        else next()
+        if (place.isSet) this.next()
+        place.clear()
       }
     }
+  }
+
+  /** A place is free: it goes to the one that has waited longest. */
+  private next(): void {
+    const next = this.waiting.shift()
+    if (next === undefined) this.running--
+    else next()
   }
 }

@@ -1,7 +1,8 @@
 import { expect, test } from 'bun:test'
-import { FirstPolls, firstPollsMax } from '../../src/polling/first-polls.ts'
+import { FirstPolls, firstPollsMax, placeMsMax } from '../../src/polling/first-polls.ts'
 import type { Bounded, Probe } from '../../src/polling/node-watch.ts'
 import { turn } from '../support/run/turn.ts'
+import { VirtualClock } from '../support/run/virtual-clock.ts'
 
 const bounded: Bounded = (work) => work(new AbortController().signal)
 const answered = { kind: 'answered', reports: [] } as const
@@ -31,6 +32,22 @@ test('§8: of many nodes that come at once so many are asked, each in its turn, 
   }
   expect(asked).toEqual(Array.from({ length: nodes }, (_, at) => at))
   expect((await Promise.all(results)).filter((result) => result === 'failed')).toHaveLength(nodes / 3)
+})
+
+test('§8: nodes that say nothing keep no other node waiting for long', async () => {
+  const clock = new VirtualClock()
+  const polls = new FirstPolls(clock)
+  for (let at = 0; at < 2 * firstPollsMax; at++) void polls.inTurn(() => new Promise(() => {}))(bounded)
+  let result: unknown
+  void polls
+    .inTurn(async () => answered)(bounded)
+    .then((answer) => {
+      result = answer
+    })
+  await clock.pass(2 * placeMsMax - 1)
+  expect(result).toBeUndefined()
+  await clock.pass(1)
+  expect(result).toEqual(answered)
 })
 
 test('§8: later polls wait for nobody', async () => {
