@@ -12,7 +12,7 @@ import { ModelLogs } from './loading/model-logs.ts'
 import { ModelWishes } from './loading/model-wishes.ts'
 import { OwnModels } from './loading/own-models.ts'
 import { Rouser } from './loading/rouser.ts'
-import { ToldServers } from './loading/told-servers.ts'
+import { ServerCommands } from './loading/server-commands.ts'
 import { SharedPlacements } from './placement/shared-placements.ts'
 import { ModelDemands } from './planning/model-demands.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
@@ -47,7 +47,7 @@ export function createPool(
   const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
   const agents = createAgents({ config, database, feed, log, access, trail: audit, peppers, routerKeys })
   const random = parts.world?.random ?? Math.random
-  const placements = new SharedPlacements({ ...database, log, heard: (told) => router.placedElsewhere(told) })
+  const placements = new SharedPlacements({ ...database, log, heard: (notice) => router.placedElsewhere(notice) })
   const placed = placements.tell.bind(placements)
   const serverStates = new ServerStates(reported)
   const router: PoolRouter = new PoolRouter({
@@ -65,7 +65,7 @@ export function createPool(
   const waker = new Waker({ router, db, log, sealing, targets: () => packetTargets(config) })
   router.subscribe(({ owners }) => serverStates.keep(owners))
   const poolFeed = createPoolFeed(router, db, feed, log)
-  const servers = new ToldServers({ router, log })
+  const servers = new ServerCommands({ router, log })
   const rouser = new Rouser({ servers, router })
   const demands = new ModelDemands(() => router.table())
   const modelWishes = new ModelWishes({ db, trail: audit, pool, router, servers })

@@ -53,7 +53,7 @@ const reply = new Uint8Array(32 * 1024)
 const replyView = new DataView(reply.buffer)
 
 /** What the messages of one reply say; null: more are to come. */
-function heard(bytes: number): boolean | 'refused' | null {
+function readReply(bytes: number): boolean | 'refused' | null {
   for (let at = 0; at + messageHeadBytes <= bytes; ) {
     const kind = replyView.getUint16(at + 4, true)
     if (kind === sockDiagByFamily) return true
@@ -81,7 +81,7 @@ export function handshakingAt(port: number, family: OwnSocket['family']): boolea
     for (let replies = 0; replies < repliesMax; replies++) {
       const bytes = Number(libc.recv(descriptor, ptr(reply), reply.length, dontWait))
       if (bytes <= 0) return null
-      const says = heard(bytes)
+      const says = readReply(bytes)
       if (says !== null) return says === 'refused' ? null : says
     }
     return null

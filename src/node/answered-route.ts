@@ -10,7 +10,7 @@ import { forPrograms, forTheGateway, withCredentialKind } from './access/needed-
 import { nodeAttestationRoute } from './attestation/attestation-route.ts'
 import { nodeCommandRoute } from './commands/command-routes.ts'
 import { RequestLine } from './request-line.ts'
-import { baseHeaders, clientClosedStatus, toldByAgent } from './rerank/answers.ts'
+import { agentProblems, baseHeaders, clientClosedStatus } from './rerank/answers.ts'
 import { nodeSealedRoute, nodeSealedUsageRoute } from './sealed/sealed-routes.ts'
 
 export const modelRoutes = {
@@ -42,7 +42,7 @@ const forGatewayAlone: ReadonlySet<string> = new Set([
 type Refuse = (problem: Problem, requestId: string) => Response
 export const asOpenAi: Refuse = (problem, requestId) =>
   envelopeResponse('openai', problem, requestId, baseHeaders, null)
-export const asProblem: Refuse = (problem, requestId) => problemResponse(problem, requestId, baseHeaders, toldByAgent)
+export const asProblem: Refuse = (problem, requestId) => problemResponse(problem, requestId, baseHeaders, agentProblems)
 
 /** Runs one route and turns a refusal into the route's form of error. */
 export async function answered(

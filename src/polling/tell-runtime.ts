@@ -9,7 +9,7 @@ export type ModelWishName = 'load' | 'unload'
 const tellTimeoutMs = 600_000
 
 /** True if this kind of server can load and unload models on command. */
-export const canBeTold = (kind: RuntimeStatus['kind']): boolean => modelLoadsOf(kind) !== undefined
+export const isControllable = (kind: RuntimeStatus['kind']): boolean => modelLoadsOf(kind) !== undefined
 
 /** Tells a model server to load or unload a model. False if it refused, null if it has no interface for it. Rejects as the transport does. */
 export async function tellRuntime(

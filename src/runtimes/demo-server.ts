@@ -120,13 +120,13 @@ export function startDemoRuntime(options: DemoRuntimeOptions = {}): DemoRuntime 
   }
 }
 
-interface Asked {
+interface DemoCall {
   readonly body: DemoRequest
   readonly form: Form
 }
 
 /** By path; null: it is no request of its kind. */
-const readers: Readonly<Record<string, (body: unknown) => Asked | null>> = {
+const readers: Readonly<Record<string, (body: unknown) => DemoCall | null>> = {
   '/v1/chat/completions': (body) => (Value.Check(DemoRequest, body) ? { body, form: asChat } : null),
   '/v1/completions': (body) =>
     Value.Check(DemoCompletionRequest, body)

@@ -1,5 +1,5 @@
 import { ask, fieldsOf, listOf, textOf } from './answers.ts'
-import type { ModelLoads, ProbeFetch, ToldServer } from './runtime.ts'
+import type { ControlledServer, ModelLoads, ProbeFetch } from './runtime.ts'
 
 const isDone = (status: number) => status >= 200 && status < 300
 
@@ -39,18 +39,20 @@ export const lmStudioLoads: ModelLoads = {
  * (`VLLM_ALLOW_RUNTIME_LORA_UPDATING`); to put one in, a server must be told where its files are, which the gateway does not know.
  */
 export const vllmLoads: ModelLoads = {
-  load: (server) => vllmTold(server, '/wake_up'),
+  load: (server) => commandVllm(server, '/wake_up'),
   unload: (server, { id, adapts }) =>
-    adapts === undefined ? vllmTold(server, '/sleep?level=1') : adapterRemoved(server, id, '/v1/unload_lora_adapter'),
+    adapts === undefined
+      ? commandVllm(server, '/sleep?level=1')
+      : adapterRemoved(server, id, '/v1/unload_lora_adapter'),
 }
 
 /** null: it was not started for that. */
-async function adapterRemoved(server: ToldServer, id: string, path: string): Promise<boolean | null> {
+async function adapterRemoved(server: ControlledServer, id: string, path: string): Promise<boolean | null> {
   const status = await server.post(path, { lora_name: id })
   return status === 404 ? null : isDone(status)
 }
 
-async function vllmTold(server: ToldServer, path: string): Promise<boolean | null> {
+async function commandVllm(server: ControlledServer, path: string): Promise<boolean | null> {
   if ((await vllmDozes(server.get)) === null) return null
   return isDone(await server.post(path, {}))
 }

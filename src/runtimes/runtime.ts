@@ -105,14 +105,14 @@ export interface RuntimeStatus {
 }
 
 /** Sends a command to a model server: the status of its answer to a POST with this JSON. */
-export interface ToldServer {
+export interface ControlledServer {
   readonly get: ProbeFetch
   post(path: string, body: object): Promise<number>
 }
 
 /** Resolves when the server has done it, which may take as long as a load; false: it would not; null: it has no interface for it. */
 export type ModelWish = (
-  server: ToldServer,
+  server: ControlledServer,
   model: Pick<RuntimeModel, 'id' | 'modality' | 'adapts'>,
 ) => Promise<boolean | null>
 

@@ -35,14 +35,14 @@ export interface Conclusion {
   readonly metadata: ChatMetadata
 }
 
-interface Asked {
+interface ReceiptSource {
   readonly port: Pick<ChatPort, 'timed'>
   readonly command: ChatCommand
   readonly binding: ReceiptBinding | null
 }
 
 function factsOf(
-  { port, command, binding }: Asked,
+  { port, command, binding }: ReceiptSource,
   { route, callId }: Attempt,
   reported: ReportedWork,
   now: number,
@@ -80,7 +80,7 @@ export const saysEstimated = (vouched: ReportedWork['vouched']) =>
  * agent's if it signed a different one (§31). `invalid`: the agent owed a receipt and gave none that agrees.
  */
 export function receiptOf(
-  asked: Asked,
+  asked: ReceiptSource,
   attempt: Attempt,
   reported: ReportedWork,
   latencyMs: number,

@@ -1,9 +1,9 @@
 import { Problem } from '../../errors.ts'
 import {
+  answeringModel,
   leadsToNextModel,
   modelsRefused,
   type RefusedModel,
-  toldModel,
 } from '../../machines/refusals/models-refused.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import { refusal } from '../dispatch/dispatch.ts'
@@ -128,7 +128,7 @@ async function untilOneAnswers<T>(
     }
   }
   const [one, ...more] = tried as [TriedModel, ...TriedModel[]]
-  const told = toldModel([one, ...more])
+  const told = answeringModel([one, ...more])
   exchange.turnTo(told.model, told.attempt)
   throw modelsRefused([one, ...more])
 }

@@ -30,18 +30,18 @@ export interface ReceivedAnswer {
   readonly firstContentMs: number | null
 }
 
-export interface HeardAnswer {
+export interface ReadAnswer {
   readonly completion: WholeAnswer
   /** `performance.now()`; null as in `ReceivedAnswer`. */
   readonly firstContentMs: number | null
 }
 
 /** What came in place of an answer. */
-interface HeardError {
+interface ReadError {
   readonly said: string
 }
 
-export function heardWhole(text: string, { operation, body }: ChatCommand, route: Route): HeardAnswer | HeardError {
+export function readWhole(text: string, { operation, body }: ChatCommand, route: Route): ReadAnswer | ReadError {
   const completion = operation.readWhole(text, body, route)
   return completion === null ? { said: text } : { completion, firstContentMs: null }
 }
@@ -50,11 +50,11 @@ export function heardWhole(text: string, { operation, body }: ChatCommand, route
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 /** The same answer, asked for as a stream. */
-async function heardStream(
+async function readStream(
   exchange: Exchange,
   response: NodeResponse,
   attempt: Attempt,
-): Promise<(HeardAnswer & { readonly long: boolean }) | HeardError> {
+): Promise<(ReadAnswer & { readonly long: boolean }) | ReadError> {
   const answer = new GatheredAnswer((bytes) => exchange.keeps(bytes))
   const { SVC_FINISH_HOLD_MS: usageWaitMs } = exchange.port.config
   const { complete, firstContentMs } = await gather(response, answer, attempt.signal, usageWaitMs)
@@ -77,19 +77,19 @@ export async function receiveWhole(
   const unsent = exchange.isBilled(route) ? await afford(exchange, attempt) : null
   if (unsent !== null) return { failure: unsent }
   let firstByteMs: number
-  let heard: HeardAnswer | HeardError
+  let heard: ReadAnswer | ReadError
   let long = false
   try {
     const response = await callNode(exchange, attempt, upstream)
     if (response.status !== 200) return { failure: await failedAnswer(attempt, response) }
     firstByteMs = performance.now()
     if (upstream.stream) {
-      const streamed = await heardStream(exchange, response, attempt)
+      const streamed = await readStream(exchange, response, attempt)
       heard = streamed
       long = !('said' in streamed) && streamed.long
     } else {
       const text = await countedText(response, exchange, exchange.port.largeWork, answerBytesMax)
-      heard = heardWhole(text, exchange.command, route)
+      heard = readWhole(text, exchange.command, route)
       long = text.length > longBytesMin
     }
   } catch (error) {
@@ -109,7 +109,7 @@ export const lengthAsked = (body: object): number | null => (body as { dimension
 export function concluded(
   exchange: Exchange,
   attempt: Attempt,
-  { completion, firstContentMs }: HeardAnswer,
+  { completion, firstContentMs }: ReadAnswer,
   firstByteMs: number,
 ): ReceivedAnswer {
   const { startedMs, operation, body } = exchange.command

@@ -11,9 +11,9 @@ import { failedAnswer, nodeRequest, wayToNode } from './node-call.ts'
 import {
   answerBytesMax,
   concluded,
-  type HeardAnswer,
-  heardWhole,
+  type ReadAnswer,
   type ReceivedAnswer,
+  readWhole,
   tryReceived,
   type WholeTry,
   writeAnswer,
@@ -101,7 +101,7 @@ class WholeCall extends CountedText implements AnswerReceiver, BodySink {
     else this.conclude(heard, false)
   }
 
-  private conclude(heard: HeardAnswer, long: boolean): void {
+  private conclude(heard: ReadAnswer, long: boolean): void {
     const { exchange, attempt } = this
     try {
       const received = concluded(exchange, attempt, heard, this.firstByteMs)
@@ -144,10 +144,10 @@ class WholeCall extends CountedText implements AnswerReceiver, BodySink {
   }
 
   /** null: it was no answer, and the try is over. */
-  private heard(): HeardAnswer | null {
+  private heard(): ReadAnswer | null {
     const { exchange, attempt } = this
     try {
-      const heard = heardWhole(this.takeText(), exchange.command, attempt.route)
+      const heard = readWhole(this.takeText(), exchange.command, attempt.route)
       if (!('said' in heard)) return heard
       this.end({ failure: attempt.failedByContent(heard.said) })
     } catch (error) {

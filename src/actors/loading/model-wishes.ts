@@ -7,20 +7,20 @@ import { secondMs } from '../../time.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
 import type { PoolReads } from '../pool/pool-admin.ts'
 import type { PoolRouter } from '../pool/pool-router.ts'
-import type { Told, ToldServers } from './told-servers.ts'
+import type { CommandOutcome, ServerCommands } from './server-commands.ts'
 
 export interface ModelWishesOptions {
   readonly db: Database
   readonly trail: AuditTrail
   readonly pool: PoolReads
   readonly router: PoolRouter
-  readonly servers: ToldServers
+  readonly servers: ServerCommands
 }
 
 /** How long the answer waits for a server's refusal. A load goes on behind it. */
 const refusalWaitMs = 2 * secondMs
 
-export const cannotBeTold = () => new Problem('invalid_state', { detail: 'The server of this model cannot be told' })
+export const notControllable = () => new Problem('invalid_state', { detail: 'The server of this model cannot be told' })
 export const wouldNot = () => new Problem('upstream_error', { detail: 'The server of this model would not' })
 
 /** The route of a model on a node, by the node's name of it or a client's. Throws `model_not_found`. */
@@ -45,15 +45,15 @@ export class ModelWishes {
     const { db, trail, pool, router, servers } = this.options
     const row = await pool.node(nodeId)
     const route = routeOn(router, row.nodeId, modelId)
-    if (!servers.canTell(route)) throw cannotBeTold()
+    if (!servers.canTell(route)) throw notControllable()
     // The event stands before the deed: nothing is told without one.
     const metadata = { model: route.upstreamModelId }
     await db.transaction((tx) => trail.record(tx, audit, { targetId: row.nodeId, metadata }))
     // A load that takes its time was not refused.
     const telling = servers.tell(route, wish)
     void telling.then(() => servers.look(route, wish))
-    const told = await within(refusalWaitMs, telling).catch((): Told => 'done')
-    if (told === 'untellable') throw cannotBeTold()
+    const told = await within(refusalWaitMs, telling).catch((): CommandOutcome => 'done')
+    if (told === 'untellable') throw notControllable()
     if (told === 'refused') throw wouldNot()
   }
 }

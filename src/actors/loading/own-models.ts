@@ -3,8 +3,8 @@ import { isAllowed, isOwn, isVisible, type PlacementRequest } from '../../machin
 import { place } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { ModelWishName } from '../../polling/tell-runtime.ts'
-import { cannotBeTold, wouldNot } from './model-wishes.ts'
-import type { Told, ToldServers } from './told-servers.ts'
+import { notControllable, wouldNot } from './model-wishes.ts'
+import type { CommandOutcome, ServerCommands } from './server-commands.ts'
 
 /** A model, as a request for it would be placed now. */
 export interface WantedModel {
@@ -28,7 +28,7 @@ function ownRoutes({ table, request: { modelId, access } }: WantedModel): readon
 
 /** The owner of a node loads and unloads its models, by what Ollama's clients send (§28). */
 export class OwnModels {
-  constructor(private readonly servers: Pick<ToldServers, 'canTell' | 'tell' | 'look'>) {}
+  constructor(private readonly servers: Pick<ServerCommands, 'canTell' | 'tell' | 'look'>) {}
 
   has(wanted: WantedModel): boolean {
     return ownRoutes(wanted).length > 0
@@ -60,13 +60,13 @@ export class OwnModels {
     const there = own.filter(answers)
     if (there.length === 0) throw new Problem('no_route_available')
     const told = await Promise.all(there.map(async (route) => ({ route, told: await this.tell(route, 'unload') })))
-    if (told.every((each) => each.told === 'untellable')) throw cannotBeTold()
+    if (told.every((each) => each.told === 'untellable')) throw notControllable()
     // A server may refuse to let go what it does not hold.
     if (told.some((each) => each.told === 'refused' && each.route.loaded !== false)) throw wouldNot()
   }
 
   /** The caller may ask at once what is in memory. */
-  private async tell(route: Route, wish: ModelWishName): Promise<Told> {
+  private async tell(route: Route, wish: ModelWishName): Promise<CommandOutcome> {
     const told = await this.servers.tell(route, wish)
     if (told === 'done') await this.servers.look(route, wish)
     return told

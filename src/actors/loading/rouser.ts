@@ -1,10 +1,10 @@
 import { loadGivenUp, loadSeen } from '../../machines/placement/loads.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import type { PoolRouter } from '../pool/pool-router.ts'
-import type { ToldServers } from './told-servers.ts'
+import type { ServerCommands } from './server-commands.ts'
 
 export interface RouserOptions {
-  readonly servers: Pick<ToldServers, 'tell'>
+  readonly servers: Pick<ServerCommands, 'tell'>
   readonly router: Pick<PoolRouter, 'pollNow'>
 }
 

@@ -118,14 +118,14 @@ export function createCosigning(options: CosigningOptions): Cosigning {
   }
 
   /** Once more, as the witness's first answer needs it; null: nothing can be said that it would sign. */
-  const askAgain = async (witness: AskedWitness, checkpoint: rows.CheckpointRow, told: number, seen: Seen | null) => {
+  const askAgain = async (witness: AskedWitness, checkpoint: rows.CheckpointRow, size: number, seen: Seen | null) => {
     const now = parseCheckpoint(parseNote(checkpoint.note)?.text ?? '')
     if (seen !== null && now !== null && isEarlier(seen.checkpoint.origin, now.origin)) {
       const shown = await forkFor(db, seen.checkpoint, now)
       if (shown === null) await nameLost({ db, keys }, seen)
-      return shown === null ? null : askOnce(witness, checkpoint, told, shown)
+      return shown === null ? null : askOnce(witness, checkpoint, size, shown)
     }
-    if (told <= checkpoint.size) return askOnce(witness, checkpoint, told)
+    if (size <= checkpoint.size) return askOnce(witness, checkpoint, size)
     await lookAt(seen)
     return null
   }
@@ -134,10 +134,10 @@ export function createCosigning(options: CosigningOptions): Cosigning {
     const name = noteKeyText(witness.key)
     let reply = await askOnce(witness, checkpoint, sizes.get(name) ?? 0)
     if (reply?.status === 409) {
-      const told = Number(reply.text.trim())
-      if (!Number.isSafeInteger(told) || told < 0) return false
-      sizes.set(name, told)
-      reply = await askAgain(witness, checkpoint, told, ownSeen(reply.seen))
+      const size = Number(reply.text.trim())
+      if (!Number.isSafeInteger(size) || size < 0) return false
+      sizes.set(name, size)
+      reply = await askAgain(witness, checkpoint, size, ownSeen(reply.seen))
     }
     if (reply?.status === 422) await lookAt(ownSeen(reply.seen))
     if (reply?.status !== 200) return false

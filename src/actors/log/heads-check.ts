@@ -13,8 +13,8 @@ export async function checkLoggedHeads(tx: Database): Promise<readonly string[]>
   const stones = new Map((await readTombstones(tx)).map((stone) => [stone.writerId, stone]))
   const lost = new Set<string>()
   for await (const page of loggedHeads(tx)) {
-    for (const { writerId, seq: told, hash, mac } of page) {
-      const seq = told === null ? Number.NaN : Number(told)
+    for (const { writerId, seq: claimed, hash, mac } of page) {
+      const seq = claimed === null ? Number.NaN : Number(claimed)
       const [head, stone] = [heads.get(writerId), stones.get(writerId)]
       // Purged events have no row; the tombstone after them stands for the chain, and its own check for the tombstone.
       if (head !== undefined && stone !== undefined && stone.seq > seq && head.seq >= seq) continue

@@ -33,7 +33,7 @@ export class LateReceipts {
   /** The seq up to which those that wait were looked at. */
   private after = 0n
   /** The seq up to which those by another key have waited for too long, with an alarm. */
-  private toldTo = 0n
+  private announcedTo = 0n
 
   constructor(private readonly options: LateOptions) {}
 
@@ -66,8 +66,8 @@ export class LateReceipts {
   private overdue(waiting: WaitingPage['waiting'], written: readonly WrittenReceipts[]): readonly WrittenReceipts[] {
     const since = this.options.now() - rotationMs
     const old = new Set(waiting.flatMap(({ lastSeq, sinceMs }) => (sinceMs <= since ? [lastSeq] : [])))
-    const overdue = written.filter(({ mac, lastSeq }) => mac !== null && lastSeq > this.toldTo && old.has(lastSeq))
-    this.toldTo = overdue.at(-1)?.lastSeq ?? this.toldTo
+    const overdue = written.filter(({ mac, lastSeq }) => mac !== null && lastSeq > this.announcedTo && old.has(lastSeq))
+    this.announcedTo = overdue.at(-1)?.lastSeq ?? this.announcedTo
     return overdue
   }
 }

@@ -46,7 +46,7 @@ const triesMax = 4
  * newer key: it waits for one that can judge it (`late-receipts.ts`). The check of the books names whatever has no entry.
  */
 export class ReceiptGate {
-  private toldTo = 0n
+  private announcedTo = 0n
   private readonly late: LateReceipts
   private kept = 0
 
@@ -98,7 +98,7 @@ export class ReceiptGate {
   private async keepOut(tx: Database, out: readonly WrittenReceipts[]): Promise<readonly bigint[]> {
     const waiting = out.filter((receipts) => this.judge(receipts, 0) === 'waits')
     await insertWaiting(tx, waiting)
-    this.tell(out.filter(({ lastSeq }) => lastSeq > this.toldTo))
+    this.tell(out.filter(({ lastSeq }) => lastSeq > this.announcedTo))
     const alone = out.filter(({ group }) => !group).map(({ lastSeq }) => lastSeq)
     const groups = out.filter(({ group }) => group).map(({ lastSeq }) => lastSeq)
     return [...alone, ...(await seqsOfGroups(tx, groups))]
@@ -112,7 +112,7 @@ export class ReceiptGate {
     const [first] = foreign
     if (first !== undefined)
       this.options.log.warn('receipts_of_another_key', { rows: foreign.length, first_seq: String(first.firstSeq) })
-    this.toldTo = out.reduce((most, { lastSeq }) => (lastSeq > most ? lastSeq : most), this.toldTo)
+    this.announcedTo = out.reduce((most, { lastSeq }) => (lastSeq > most ? lastSeq : most), this.announcedTo)
   }
 
   private alarm(forged: readonly WrittenReceipts[]): void {

@@ -67,8 +67,8 @@ function macKey(text: string): MacKey {
   }
 }
 
-const same = (made: string, told: string): MacVerdict =>
-  timingSafeEqual(Buffer.from(made), Buffer.from(told)) ? 'holds' : 'wrong'
+const same = (made: string, stored: string): MacVerdict =>
+  timingSafeEqual(Buffer.from(made), Buffer.from(stored)) ? 'holds' : 'wrong'
 
 /** `seeds`: SVC_LOG_KEY, newest first. */
 export function createReceiptMacs(seeds: readonly string[], now: () => number = Date.now): ReceiptMacs {
@@ -81,19 +81,19 @@ export function createReceiptMacs(seeds: readonly string[], now: () => number = 
       return `${newest.id}.${ms}.${newest.mac(ms, subject)}`
     },
     judge: (mac, subject) => {
-      const [, id, ms = '', told = ''] = form.exec(mac ?? '') ?? []
+      const [, id, ms = '', stored = ''] = form.exec(mac ?? '') ?? []
       const key = keys.find((one) => one.id === id)
       if (key === undefined) return 'unknown'
-      return same(key.mac(ms, subject), told)
+      return same(key.mac(ms, subject), stored)
     },
     priced: (hash, { promptTokenWei, completionTokenWei }) => {
       const prices = `${promptTokenWei}:${completionTokenWei}`
       return `${prices}.${newest.id}.${newest.price(hash, prices)}`
     },
     judgePrice: (price, hash) => {
-      const [, prices = '', id, told = ''] = priceForm.exec(price) ?? []
+      const [, prices = '', id, stored = ''] = priceForm.exec(price) ?? []
       const key = keys.find((one) => one.id === id)
-      return key === undefined ? 'unknown' : same(key.price(hash, prices), told)
+      return key === undefined ? 'unknown' : same(key.price(hash, prices), stored)
     },
   }
 }

@@ -80,8 +80,8 @@ export async function planDeploy(
       timeout: inclusionMs,
     })
     if (status !== 'success' || contractAddress == null) throw new DeployError(`The transaction ${hash} was reverted.`)
-    const told = await reader.readContract({ address: contractAddress, abi: call.abi, functionName: 'operator' })
-    if (told !== operator) throw new DeployError(`The contract at ${contractAddress} names another operator.`)
+    const onChain = await reader.readContract({ address: contractAddress, abi: call.abi, functionName: 'operator' })
+    if (onChain !== operator) throw new DeployError(`The contract at ${contractAddress} names another operator.`)
     return { contract: contractAddress, transaction: hash, block: blockNumber }
   }
   const telling = <T>(what: string, work: () => Promise<T>) =>

@@ -211,8 +211,8 @@ export class MoneyLeases {
   }
 
   private async listen(): Promise<void> {
-    const heard = (customerId: string) => void this.customers.get(customerId)?.end()
-    this.unlisten = await listenTo(this.options.sql, recallChannel, heard).catch(() => null)
+    const onRecall = (customerId: string) => void this.customers.get(customerId)?.end()
+    this.unlisten = await listenTo(this.options.sql, recallChannel, onRecall).catch(() => null)
   }
 
   private async tick(): Promise<void> {

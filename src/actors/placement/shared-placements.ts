@@ -7,7 +7,7 @@ import { Outage } from '../../host/outage.ts'
 import { ulid } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import type { Prompt } from '../../machines/placement/blocks.ts'
-import { noticesOf, placementsIn, type ToldPlacement } from '../../machines/placement/told-placements.ts'
+import { noticesOf, type PlacementNotice, placementsIn } from '../../machines/placement/placement-notices.ts'
 
 /** Shorter conversations cost little to read again, and the hash of their beginning leads all gateways to one node. */
 const sharedBlocksMin = 8
@@ -24,7 +24,7 @@ export interface SharedPlacementsOptions {
   readonly sql: OpenDatabase['sql']
   readonly log: Log
   /** Another gateway has sent this prompt there. */
-  readonly heard: (placement: ToldPlacement) => void
+  readonly heard: (placement: PlacementNotice) => void
 }
 
 /**
@@ -33,7 +33,7 @@ export interface SharedPlacementsOptions {
  */
 export class SharedPlacements {
   private readonly self = ulid()
-  private waiting: ToldPlacement[] = []
+  private waiting: PlacementNotice[] = []
   private readonly alarm = new Alarm(() => this.send())
   private telling: Promise<void> | null = null
   private unlisten: (() => Promise<void>) | null = null

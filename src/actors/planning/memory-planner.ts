@@ -48,7 +48,7 @@ const pastDays = [1, 2]
 /** A node that would not, or that has not done it, is not told the same again within this time, ms. */
 const refusedMs = horizonS * secondMs
 /** Beyond the load's own time a node that was told is not waited for, ms. */
-const toldSlackMs = 30 * secondMs
+const commandSlackMs = 30 * secondMs
 
 /** Which model belongs where: computed once a minute and on change, and done where the operator wants that (§37). */
 export class MemoryPlanner {
@@ -179,7 +179,7 @@ export class MemoryPlanner {
       const nodeId = problem.hosts[place?.host ?? -1]?.nodeId
       if (place === undefined || nodeId === undefined || busy.has(nodeId) || this.told.has(nodeId)) continue
       if (this.refused.has(`${nodeId} ${place.upstreamModelId}`)) continue
-      this.told.set(nodeId, nowMs + 2 * place.loadMs + toldSlackMs)
+      this.told.set(nodeId, nowMs + 2 * place.loadMs + commandSlackMs)
       await this.do(nodeId as NodeId, move, { problem, moves })
     }
   }

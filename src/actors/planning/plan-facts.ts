@@ -1,7 +1,7 @@
 import { addedDemand, type DemandSpan, type DemandSums, noDemand, rateOf } from '../../machines/plan/demand.ts'
 import type { PlanHost, PlanModel, PlanPlace, PlanProblem } from '../../machines/plan/problem.ts'
 import type { RoutingTable } from '../../machines/rules/routing.ts'
-import { canBeTold } from '../../polling/tell-runtime.ts'
+import { isControllable } from '../../polling/tell-runtime.ts'
 import type { Demands } from '../../protocol/wire/admin/memory-plan.ts'
 import type { ModelView, NodeView, RuntimeView } from '../pool/node-view.ts'
 
@@ -33,7 +33,7 @@ const keyOf = (owner: string, modelId: string) => `${owner} ${modelId}`
 
 /** Its server can be told what to have in memory, and says what it has there. */
 const isPlanned = ({ kind }: RuntimeView, { loaded, placing }: ModelView) =>
-  loaded !== null && (placing.served || canBeTold(kind))
+  loaded !== null && (placing.served || isControllable(kind))
 
 /** What the process watches longest counts: the others began later. */
 function spanOf(demands: readonly Demands[]): DemandSpan {

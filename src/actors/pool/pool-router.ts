@@ -5,7 +5,7 @@ import type { CustomerId, NodeId, ProfileId } from '../../ids.ts'
 import type { NodeSnapshot } from '../../machines/charts/node.ts'
 import { routerMachine } from '../../machines/charts/router.ts'
 import type { CacheViews } from '../../machines/placement/cache-views.ts'
-import type { ToldPlacement } from '../../machines/placement/told-placements.ts'
+import type { PlacementNotice } from '../../machines/placement/placement-notices.ts'
 import { policyNames } from '../../machines/rules/model-policy.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { PollResult } from '../../polling/node-watch.ts'
@@ -113,7 +113,7 @@ export class PoolRouter implements Router {
   }
 
   /** Another gateway has sent this prompt there. */
-  placedElsewhere({ profileId, prompt }: ToldPlacement): void {
+  placedElsewhere({ profileId, prompt }: PlacementNotice): void {
     const profile = this.byProfile.get(profileId as ProfileId)
     if (profile === undefined) return
     const cache = cacheOf(profile, this.catalogue)

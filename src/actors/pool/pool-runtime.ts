@@ -1,7 +1,7 @@
 import type { ProfileRow } from '../../db/queries/pool/pool.ts'
 import type { RuntimeId } from '../../ids.ts'
 import { failedPollsMax } from '../../machines/charts/node-events.ts'
-import { evictionMs, type LoadTimes, loadHeard, loadMsOf, memoryHeard } from '../../machines/placement/loads.ts'
+import { evictionMs, type LoadTimes, loadMsOf, noteLoad, noteMemory } from '../../machines/placement/loads.ts'
 import { loadReported, newReading, type Reading } from '../../machines/placement/reading.ts'
 import type { NodeWake } from '../../machines/placement/wakes.ts'
 import { healthy } from '../../machines/rules/ejection.ts'
@@ -97,8 +97,8 @@ export class PoolRuntime implements RoutedRuntime {
       profile.model = models.get(profile.upstreamModelId) ?? null
       profile.adapts = this.profiles.get(profile.model?.adapts ?? '') ?? null
       if (profile.model !== null) profile.work = workIn(profile.model)
-      memoryHeard(profile.load.reading, profile.model?.loaded ?? null, before, nowMs)
-      this.heardOf(profile, status, nowMs)
+      noteMemory(profile.load.reading, profile.model?.loaded ?? null, before, nowMs)
+      this.noteStatus(profile, status, nowMs)
     }
     const loaded = [...this.profiles.values()].filter(
       ({ model }) => model?.loaded === true && model.adapts === undefined,
@@ -107,11 +107,15 @@ export class PoolRuntime implements RoutedRuntime {
   }
 
   /** What the choice of a route reads of it. Slots and queue are the runtime's: all its models share them. */
-  private heardOf({ load: { reading, inFlight }, model }: Profile, status: RuntimeStatus | null, nowMs: number): void {
+  private noteStatus(
+    { load: { reading, inFlight }, model }: Profile,
+    status: RuntimeStatus | null,
+    nowMs: number,
+  ): void {
     const { slotsTotal, slotsFree, queueDepth, running } = status ?? idleStatus(this.kind, 'down')
     const taken = slotsTotal === null || slotsFree === null ? null : slotsTotal - slotsFree
     loadReported(reading, { busy: running ?? taken, queued: queueDepth }, inFlight)
-    loadHeard(reading, model?.loadingSinceMs, inFlight > 0)
+    noteLoad(reading, model?.loadingSinceMs, inFlight > 0)
     reading.dozing = reading.cold && model?.dozing === true
     reading.sizeBytes = model?.file?.size_bytes ?? model?.memory?.bytes ?? null
     reading.evictedWaitMs = reading.cold && model !== null ? this.evictedWaitMs(model, reading, nowMs) : 0

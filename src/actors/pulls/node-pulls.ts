@@ -13,7 +13,7 @@ import {
 } from '../../protocol/wire/nodes/pulls.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import type { AuditContext, AuditTrail, Deed } from '../audit/audit-context.ts'
-import { type AgentWays, type Asked, agentOf, ask, noAgent, notUnderstood, refused } from './asked-agents.ts'
+import { type AgentRequest, type AgentWays, agentOf, ask, noAgent, notUnderstood, refused } from './agent-requests.ts'
 
 export interface NodePullsOptions extends AgentWays {
   readonly db: Database
@@ -69,7 +69,7 @@ export const orderPull = (transport: NodeTransport, order: AgentPullOrder, malfo
 /** `meant`: what a status means. */
 async function asked<T>(
   transport: NodeTransport,
-  question: Asked,
+  question: AgentRequest,
   check: Check<T>,
   meant: Readonly<Record<number, () => Problem>> = {},
 ): Promise<T> {

@@ -11,7 +11,7 @@ const asksMax = 3
 const againMs = 150
 const usageBytesMax = 16 * 1024
 
-export interface ToldUsage {
+export interface ReportedUsage {
   readonly usage: TokenUsage
   readonly estimated: boolean
   /** With the receipt, unchecked. */
@@ -19,7 +19,7 @@ export interface ToldUsage {
 }
 
 /** What the node says that a call used; null where it says nothing usable in time. */
-export async function askUsage(transport: NodeTransport, callId: string): Promise<ToldUsage | null> {
+export async function askUsage(transport: NodeTransport, callId: string): Promise<ReportedUsage | null> {
   for (let asked = 0; asked < asksMax; asked++) {
     if (asked > 0) await Bun.sleep(againMs)
     const told = await askOnce(transport, callId)
@@ -28,7 +28,7 @@ export async function askUsage(transport: NodeTransport, callId: string): Promis
   return null
 }
 
-async function askOnce(transport: NodeTransport, callId: string): Promise<ToldUsage | null | 'not yet'> {
+async function askOnce(transport: NodeTransport, callId: string): Promise<ReportedUsage | null | 'not yet'> {
   const signal = new CallSignal()
   const late = setTimeout(() => signal.abort(), usageMsMax)
   try {
@@ -43,7 +43,7 @@ async function askOnce(transport: NodeTransport, callId: string): Promise<ToldUs
   }
 }
 
-function readUsage(value: unknown): ToldUsage | null {
+function readUsage(value: unknown): ReportedUsage | null {
   const told = (value ?? {}) as Partial<SealedUsage>
   const { prompt_tokens, completion_tokens } = (told.receipt ?? {}) as Readonly<Record<string, unknown>>
   const [prompt, completion] = [tokenCount(prompt_tokens), tokenCount(completion_tokens)]

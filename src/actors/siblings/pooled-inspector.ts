@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../../clock.ts'
 import { type Loop, loop } from '../../host/loop.ts'
 import type { Transition as Told } from '../../protocol/wire/admin/inspect.ts'
-import { type Loads, Moved, type MovedMachine, runningToldMax } from '../../protocol/wire/admin/processes.ts'
+import { type Loads, Moved, type MovedMachine, runningSentMax } from '../../protocol/wire/admin/processes.ts'
 import { isoTime } from '../../time.ts'
 import type { Inspector, StateCounts } from '../telemetry/inspect.ts'
 import type { Transition } from '../telemetry/transition-ring.ts'
@@ -49,7 +49,7 @@ export function movedSince({ inspector, process, loads, durable }: Own, sinceMs:
 }
 
 const idsOf = (running: StateCounts['running']): [string, string][] =>
-  [...running].slice(0, runningToldMax).map(([{ id }, state]) => [id, state])
+  [...running].slice(0, runningSentMax).map(([{ id }, state]) => [id, state])
 
 function withTheirs(own: StateCounts['running'], theirs: MovedMachine['running'] = []): StateCounts['running'] {
   if (theirs.length === 0) return own

@@ -39,7 +39,7 @@ export interface TokenQuestion extends TokenWish {
 }
 
 /** What a node said, and which. */
-export interface ToldByNode<T> {
+export interface NodeReply<T> {
   readonly told: T
   readonly route: Route
 }
@@ -84,7 +84,7 @@ export class NodeTokens {
   constructor(private readonly port: NodeTokensPort) {}
 
   /** Throws a `Problem` where no node has answered, and an `AbortError` where the client is gone. */
-  async ask<T>(question: TokenQuestion, work: Work<T>): Promise<ToldByNode<T>> {
+  async ask<T>(question: TokenQuestion, work: Work<T>): Promise<NodeReply<T>> {
     const { router } = this.port
     const { modelId } = question
     const routes = tokenRoutes(router.table(), question, (route) => tokenizerAt(route) !== undefined)
@@ -104,7 +104,7 @@ export class NodeTokens {
   }
 
   /** The tokens of a chat as its model would read it; the same failures. */
-  ofChat(question: TokenQuestion, chat: ChatRequest, strings = false): Promise<ToldByNode<Tokens>> {
+  ofChat(question: TokenQuestion, chat: ChatRequest, strings = false): Promise<NodeReply<Tokens>> {
     return this.ask(question, (tokenizer, ask, route) =>
       tokenizer.ofChat(ask, { model: route.upstreamModelId, chat: chatFor(route, chat), strings }),
     )

@@ -15,10 +15,12 @@ export interface PeerDoor {
    * Who asks is known before a byte of the body is read; the passage then checks the body. Throws `route_not_found`
    * where there are no other gateways, `invalid_credentials`, and `node_not_found` without a tunnel here.
    */
-  admit(asked: { readonly proof: string | null; readonly to: string | null; readonly nodeId: string } & Asked): Passage
+  admit(
+    asked: { readonly proof: string | null; readonly to: string | null; readonly nodeId: string } & PeerQuestion,
+  ): Passage
 }
 
-type Asked = Omit<PeerRequest, 'bodyHash' | 'replicaId'>
+type PeerQuestion = Omit<PeerRequest, 'bodyHash' | 'replicaId'>
 
 /** Rejects with `TransportError` and, for another body than was signed, `invalid_credentials`. */
 export type Passage = (body: Uint8Array, signal: CancelSignal) => Promise<NodeResponse>

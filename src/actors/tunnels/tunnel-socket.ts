@@ -33,7 +33,7 @@ export class GatewayTunnel implements TunnelSocket {
   readonly session: TunnelSession
   readonly handler: SocketHandler
   /** The time (`performance.now()`) of the last message. */
-  heardAtMs = performance.now()
+  lastMessageAtMs = performance.now()
   private ws: ServerWebSocket<SocketHandler> | null = null
 
   constructor(events: TunnelEvents) {
@@ -46,7 +46,7 @@ export class GatewayTunnel implements TunnelSocket {
       closed: (end) => events.closed(this, end),
     })
     const alive = () => {
-      this.heardAtMs = performance.now()
+      this.lastMessageAtMs = performance.now()
     }
     this.handler = {
       open: (ws) => {

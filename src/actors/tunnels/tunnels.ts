@@ -150,7 +150,7 @@ export class Tunnels {
   private beat(): void {
     const now = performance.now()
     for (const tunnel of this.all()) {
-      if (now - tunnel.heardAtMs <= (this.options.silentMsMax ?? silentMsMax)) tunnel.sendPing()
+      if (now - tunnel.lastMessageAtMs <= (this.options.silentMsMax ?? silentMsMax)) tunnel.sendPing()
       else {
         tunnel.session.close('silent')
         tunnel.terminate()

@@ -57,7 +57,7 @@ export async function machineJudgeOptions({ measurements, gpuCheck }: MachineOpt
 }
 
 /** Nodes whose verdicts are told at most. */
-const nodesToldMax = 1_000
+const warnedNodesMax = 1_000
 
 function verdictLine(nodeId: string, { valid, subject, checks }: Verdict): string {
   if (valid) return `${nodeId} runs on a computer that your policy allows (${subject}).`
@@ -75,7 +75,7 @@ export async function machineJudge(options: MachineOptions, tell: (line: string)
     ...judging,
     onVerdict: ({ nodeId }, verdict) => {
       const line = verdictLine(nodeId, verdict)
-      if (told.get(nodeId) === line || told.size >= nodesToldMax) return
+      if (told.get(nodeId) === line || told.size >= warnedNodesMax) return
       told.set(nodeId, line)
       tell(line)
     },

@@ -15,14 +15,14 @@ export class GatewayUnreachable extends Error {
 }
 
 /** A failure as the door tells it. */
-export interface ToldFailure {
+export interface ReportedFailure {
   readonly code: string
   readonly message: string
   readonly status: number
 }
 
 /** As the last event of a stream tells it, in the form of OpenAI's envelope that writers of every dialect read. */
-export const errorOf = ({ code, message, status }: ToldFailure): object => ({
+export const errorOf = ({ code, message, status }: ReportedFailure): object => ({
   ...{ message, type: openAiTypeOf(status), param: null, code },
   svc: { code, status },
 })
@@ -40,7 +40,7 @@ export function refusalOf(error: unknown, envelope: Envelope): Response {
   return Response.json(bodies[envelope], { status, headers: doorHeaders })
 }
 
-export function failureOf(error: unknown): ToldFailure {
+export function failureOf(error: unknown): ReportedFailure {
   if (error instanceof SealedError) {
     const { fault, message, refusal, status } = error
     // Only a refusal's status says what is wrong. A gateway that answers 200 with something else has failed.

@@ -18,10 +18,10 @@ import { foreignAnswer, foreignJson } from '../../protocol/json/foreign-json.ts'
 import type { Envelope } from '../../protocol/json/problem-response.ts'
 import { sealedOperationPaths } from '../../protocol/wire/inference/sealed.ts'
 import { isoTime } from '../../time.ts'
+import { clientAnswer } from './client-answer.ts'
 import { answerOllama, ollamaPaths, spokenVersion } from './ollama-door.ts'
 import { doorHeaders, GatewayUnreachable, refusalOf } from './refusals.ts'
 import { answerMixture, asksForMixture } from './sealed-mixture.ts'
-import { toldAnswer } from './told-answer.ts'
 
 export interface SealDoorOptions {
   readonly hostname: string
@@ -144,7 +144,7 @@ class Door {
     const response = await this.sealed(this.gateway + path, { method: 'POST', headers, body, signal })
     const operation = operationAt.get(path.replace(base, ''))
     if (operation === undefined) throw new Problem('route_not_found')
-    return toldAnswer(response, operation, body)
+    return clientAnswer(response, operation, body)
   }
 
   /** The gateway knows its list of models anyway. */

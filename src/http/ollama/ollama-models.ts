@@ -28,7 +28,7 @@ const capabilities: Partial<Record<Model['svc']['modality'], readonly string[]>>
   embedding: ['embedding'],
 }
 
-interface Asked {
+interface ListCall {
   readonly exchange: HttpExchange
   readonly request: Request
 }
@@ -39,7 +39,7 @@ interface Listed {
   readonly routes: readonly Route[]
 }
 
-async function visible(context: HttpContext, { exchange, request }: Asked): Promise<readonly Listed[]> {
+async function visible(context: HttpContext, { exchange, request }: ListCall): Promise<readonly Listed[]> {
   const { router } = context.gateway
   const access = await inferenceAccess(context, request, exchange.address)
   exchange.keyId = access.keyId
@@ -128,7 +128,7 @@ function shown(entry: Listed) {
   }
 }
 
-async function show(context: HttpContext, asked: Asked) {
+async function show(context: HttpContext, asked: ListCall) {
   const models = await visible(context, asked)
   const { request } = asked
   const text = await context.connections.body(request, readJsonText(request, showBytesMax, context.jsonTypes))

@@ -181,13 +181,13 @@ function explained(parameter: JsonObject): JsonObject {
   return { ...parameter, ...sample, description: description ?? pathTexts[name] }
 }
 
-interface Asked {
+interface RouteInputs {
   readonly body: DescribedBody | null
   readonly query: QueryParameters
 }
 
 /** The plugin's description of a route, completed by the route's own under our keys. */
-function finished(path: string, method: string, operation: JsonObject, { body, query }: Asked): JsonObject {
+function finished(path: string, method: string, operation: JsonObject, { body, query }: RouteInputs): JsonObject {
   const {
     [actionKey]: action,
     [csvKey]: csv,

@@ -33,13 +33,13 @@ export function outcomeOf(status: number): AccessEvent['outcome'] {
 }
 
 /** Parts of a request that are read before its answer, because afterwards Bun no longer knows the query (seen). */
-interface Asked {
+interface RequestFacts {
   readonly method: string
   readonly queryKeys: readonly string[]
   readonly userAgent: string | null
 }
 
-const askedOf = ({ method, url, headers: sent }: Request): Asked => ({
+const askedOf = ({ method, url, headers: sent }: Request): RequestFacts => ({
   method: methods.has(method) ? method : otherMethod,
   queryKeys: queryKeys(url),
   userAgent: sent.get('user-agent'),
@@ -55,7 +55,7 @@ interface Answered {
 function accessEvent(
   { gateway }: HttpContext,
   exchange: HttpExchange,
-  asked: Asked,
+  asked: RequestFacts,
   { template, status }: Answered,
 ): AccessEvent {
   const { audit } = gateway

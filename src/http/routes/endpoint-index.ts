@@ -6,7 +6,7 @@ import { describe, type RouteTable } from '../frame/route-table.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
 import { consolePath } from './console.ts'
 
-interface Asked {
+interface RouteCall {
   readonly set: { readonly headers: Record<string, string | number> }
 }
 
@@ -21,7 +21,7 @@ const urls = ({ gateway }: HttpContext) => {
 }
 
 /** Endpoint 4. Programs can read its links, too (RFC 8631). */
-function endpointIndex(context: HttpContext, table: () => RouteTable, set: Asked['set']): EndpointIndex {
+function endpointIndex(context: HttpContext, table: () => RouteTable, set: RouteCall['set']): EndpointIndex {
   const { base, openapi, documentation } = urls(context)
   set.headers['cache-control'] = indexCache
   set.headers.link = `<${openapi}>; rel="service-desc"; type="application/json", <${documentation}>; rel="service-doc"`

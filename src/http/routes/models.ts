@@ -29,7 +29,7 @@ async function authenticate(context: HttpContext, exchange: HttpExchange, token:
   return access
 }
 
-interface Asked {
+interface RouteCall {
   readonly exchange: HttpExchange
   readonly request: Request
   readonly set: { readonly headers: Record<string, string | number> }
@@ -41,7 +41,7 @@ interface Asked {
  */
 async function visible(
   context: HttpContext,
-  { exchange, request, set }: Asked,
+  { exchange, request, set }: RouteCall,
   emptyPublicly: boolean,
 ): Promise<readonly Model[]> {
   const { gateway } = context

@@ -79,7 +79,7 @@ function readStamp(values: {
   return { signedAt, nonce, signature, atMs }
 }
 
-interface Asked {
+interface ReportCall {
   readonly values: QueryValues<typeof query>
   readonly url: string
   readonly nodeId: string
@@ -87,7 +87,7 @@ interface Asked {
 }
 
 /** Refuses unless the node has just signed this report for the first time. */
-async function authenticate({ gateway }: HttpContext, { values, url, nodeId, address }: Asked): Promise<void> {
+async function authenticate({ gateway }: HttpContext, { values, url, nodeId, address }: ReportCall): Promise<void> {
   const { signedAt, nonce, signature, atMs } = readStamp(values)
   if (!nodeIdPattern.test(nodeId)) throw new Problem('signature_malformed', { param: 'node_id' })
   const message = payoutReportMessage({

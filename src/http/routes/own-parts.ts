@@ -9,10 +9,10 @@ import { requestId } from '../plugins/request-id.ts'
 import { ownExplanation, ownMixtures, ownTransitions } from '../views/own.ts'
 import { ownRequests } from '../views/own-requests.ts'
 
-type Asked = Readonly<Record<string, string>>
+type PartQuery = Readonly<Record<string, string>>
 
 /** How this process answers for itself; what it knows comes in the shape that its own caller would see. */
-const partsOf = ({ gateway }: HttpContext): Readonly<Record<OwnPart, (asked: Asked) => unknown>> => ({
+const partsOf = ({ gateway }: HttpContext): Readonly<Record<OwnPart, (asked: PartQuery) => unknown>> => ({
   metrics: async () => ({ index: gateway.siblings.index, text: await gateway.metrics.text() }),
   explain: ({ request_id = '', role }) => ownExplanation(gateway, request_id, role as Role),
   mixtures: ({ limit, role }) => ownMixtures(gateway, Number(limit), role as Role),

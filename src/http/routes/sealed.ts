@@ -29,14 +29,14 @@ const query = {
 const tags = ['Sealed inference (extension)']
 const security = [{ GatewayKey: [] }]
 
-interface Asked {
+interface RouteCall {
   readonly exchange: HttpExchange
   readonly request: Request
   readonly set: { readonly headers: Record<string, string | number> }
 }
 
 /** Who asks. It counts toward the rate of its account, and toward no quota. */
-async function asker(context: HttpContext, { exchange, request, set }: Asked): Promise<Access> {
+async function asker(context: HttpContext, { exchange, request, set }: RouteCall): Promise<Access> {
   const { gateway } = context
   Object.assign(set.headers, namedOrigin(gateway.config.SVC_CORS_ORIGINS, request))
   const access = await inferenceAccess(context, request, exchange.address)

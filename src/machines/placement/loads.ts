@@ -119,7 +119,7 @@ export function loadGivenUp(load: ModelLoad): void {
 }
 
 /** What its server says of a load. null: none is under way; undefined: it does not say. */
-export function loadHeard(load: ModelLoad, sinceMs: number | null | undefined, anyWaits: boolean): void {
+export function noteLoad(load: ModelLoad, sinceMs: number | null | undefined, anyWaits: boolean): void {
   if (!load.cold || sinceMs === undefined) return
   if (sinceMs !== null) load.loadStartedAtMs = sinceMs
   else if (!anyWaits) load.loadStartedAtMs = null
@@ -147,7 +147,7 @@ export function loadSeen(load: ModelLoad, nowMs: number): void {
 }
 
 /** The server reports whether the model is in memory. `before`: its last report; null if it does not report this. */
-export function memoryHeard(load: ModelLoad, loaded: boolean | null, before: boolean | null, nowMs: number): void {
+export function noteMemory(load: ModelLoad, loaded: boolean | null, before: boolean | null, nowMs: number): void {
   if (loaded === true && load.cold) loadSeen(load, nowMs)
   if (loaded === false && before === true) load.unloads++
   load.cold = loaded === false

@@ -139,7 +139,7 @@ export function workPassed(reading: Reading, nowMs: number): void {
 
 /** The call has ended, however. `timed`: as it was placed. */
 export function workEnded(reading: Reading, work: Work, timed: boolean, nowMs: number): void {
-  if (!timed) workHeard(reading, work, nowMs)
+  if (!timed) noteWork(reading, work, nowMs)
   else if (work.readMs === null) workSeen(reading, work, nowMs)
   reading.openCalls--
   reading.openSinceSumMs -= work.atMs
@@ -153,7 +153,7 @@ function workSeen(reading: Reading, work: Work, nowMs: number): void {
 }
 
 /** A call without a first token has ended: its prompt was read at some time, so at most the others' work is left. */
-function workHeard(reading: Reading, work: Work, nowMs: number): void {
+function noteWork(reading: Reading, work: Work, nowMs: number): void {
   reading.unheardMs = Math.max(0, reading.unheardMs - work.ownMs)
   reading.readUntilMs = Math.min(reading.readUntilMs, nowMs + reading.unseenMs + reading.unheardMs)
 }

@@ -32,7 +32,7 @@ const ofOneModel: ReadonlySet<ProblemCode> = new Set([
 export const leadsToNextModel = ({ code }: Problem): boolean => ofOneModel.has(code)
 
 /** The one that the client hears of: the first that may pass by itself, else the first. */
-export function toldModel<T extends RefusedModel>(refused: readonly [T, ...T[]]): T {
+export function answeringModel<T extends RefusedModel>(refused: readonly [T, ...T[]]): T {
   return refused.find(({ problem }) => problemKind(problem.code).shouldRetry === true) ?? refused[0]
 }
 
@@ -40,7 +40,7 @@ const sentence = (text: string) => (text.endsWith('.') ? text : `${text}.`)
 
 /** The refusal where no model of the request can answer now: the code and the wait are those of the one that is told. */
 export function modelsRefused(refused: readonly [RefusedModel, ...RefusedModel[]]): Problem {
-  const { problem } = toldModel(refused)
+  const { problem } = answeringModel(refused)
   if (refused.length === 1) return problem
   const each = refused.map(({ model, problem: { message } }) => sentence(`${model}: ${message}`))
   const detail = [`None of the ${refused.length} models of this request can answer now.`, ...each].join(' ')

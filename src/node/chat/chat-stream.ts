@@ -102,20 +102,20 @@ export class ChatStream {
   }
 
   private ended(): void {
-    if (this.lastHeard()) return
+    if (this.endBody()) return
     this.splitter.end()
     if (this.rewriter.finish !== null) this.complete()
     else this.fail('upstream_error')
   }
 
   private failed(): void {
-    if (this.lastHeard()) return
+    if (this.endBody()) return
     if (this.rewriter.finish !== null) this.complete()
     else this.fail('upstream_error')
   }
 
   /** Called when the runtime has ended. Returns true if nothing else is missing. */
-  private lastHeard(): boolean {
+  private endBody(): boolean {
     this.bodyOver = true
     if (this.lingering !== null) clearTimeout(this.lingering)
     return this.over

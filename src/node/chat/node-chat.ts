@@ -97,7 +97,7 @@ export class NodeChat {
     if (response === undefined) throw new Problem('runtime_unavailable')
     if (response.status !== 200) throw await statusProblem(call, response)
     if (body.stream === true) return this.streamed(call, response)
-    return whole(call, await (upstream.stream ? heardStream(call, response) : heardWhole(call, response)))
+    return whole(call, await (upstream.stream ? readStream(call, response) : readWhole(call, response)))
   }
 
   private streamed(call: ChatCall, response: NodeResponse): Response {
@@ -114,7 +114,7 @@ export class NodeChat {
 
 const noAnswer = (call: ChatCall, said: string) => call.refusal(null, said) ?? new Problem('upstream_error')
 
-async function heardWhole(call: ChatCall, response: NodeResponse): Promise<PublicCompletion> {
+async function readWhole(call: ChatCall, response: NodeResponse): Promise<PublicCompletion> {
   const text = await response.text(answerBytesMax)
   const completion = publicCompletion(text)
   if (completion === null) throw noAnswer(call, text)
@@ -122,7 +122,7 @@ async function heardWhole(call: ChatCall, response: NodeResponse): Promise<Publi
 }
 
 /** Reads the answer as a stream, for runtimes that otherwise notice too late that the caller has left (§27). */
-async function heardStream(call: ChatCall, response: NodeResponse): Promise<PublicCompletion> {
+async function readStream(call: ChatCall, response: NodeResponse): Promise<PublicCompletion> {
   const answer = new GatheredAnswer()
   const { complete } = await gather(response, answer, call.signal, usageWaitMs)
   if (!complete) throw noAnswer(call, answer.errorSaid)

@@ -1,7 +1,7 @@
 import { foreignAnswer } from '../../protocol/json/foreign-json.ts'
 import { nodeAlarmsMessage } from '../../protocol/signing/signatures.ts'
 import { fieldsOf } from '../../protocol/verify/given.ts'
-import { alarmsToldMax, type NodeAlarm } from '../../protocol/wire/nodes/alarms.ts'
+import { alarmsSentMax, type NodeAlarm } from '../../protocol/wire/nodes/alarms.ts'
 import { isoTime } from '../../time.ts'
 import type { Asking } from './payout-report.ts'
 
@@ -13,7 +13,7 @@ const answerBytesMax = 64 * 1024
  * take it; one of a version before has no such route, and is told nothing.
  */
 export async function tellAlarms({ identity, gatewayUrl, nodeId }: Asking, all: readonly NodeAlarm[]): Promise<void> {
-  const alarms = all.slice(-alarmsToldMax)
+  const alarms = all.slice(-alarmsSentMax)
   const signedAt = isoTime(Date.now())
   const signature = identity.sign(nodeAlarmsMessage(nodeId, signedAt, alarms))
   const response = await fetch(`${gatewayUrl}/v1/nodes/${nodeId}/alarms`, {

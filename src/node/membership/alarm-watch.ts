@@ -21,12 +21,12 @@ const everyMs = minuteMs
 
 export function createAlarmWatch({ folder, log, ...asking }: AlarmWatchOptions): AlarmWatch {
   /** Alarms that the gateway knows; after a start it is told again. */
-  let told = 0
+  let reported = 0
   const look = async () => {
     const alarms = readAlarms(folder)
-    if (alarms.length === told) return
+    if (alarms.length === reported) return
     await tellAlarms(asking, alarms)
-    told = alarms.length
+    reported = alarms.length
   }
   const looking = loop({
     pauseMs: everyMs,

@@ -80,7 +80,12 @@ const posted = (body: object): RequestInit => ({
   body: JSON.stringify(body),
 })
 
-async function told<S extends TSchema>(wish: JoinWish, path: string, init: RequestInit, schema: S): Promise<Static<S>> {
+async function askGateway<S extends TSchema>(
+  wish: JoinWish,
+  path: string,
+  init: RequestInit,
+  schema: S,
+): Promise<Static<S>> {
   const { status, body } = await ask(wish, path, init).catch(() => {
     if (wish.signal.aborted) throw givenUp()
     throw new NodeStartError('The gateway does not answer. Check the address in --gateway and the network.')
@@ -111,7 +116,7 @@ class SameWords extends NodeStartError {}
 /** Throws `SameWords` where the gateway says so; before, it has refused the join itself. */
 async function revealed(wish: JoinWish, place: string, nonce: string): Promise<JoinRevealed> {
   try {
-    return await told(wish, place, posted({ nonce }), JoinRevealed)
+    return await askGateway(wish, place, posted({ nonce }), JoinRevealed)
   } catch (error) {
     if (error instanceof JoinRefused && error.status === 409) throw new SameWords(error.message)
     throw error
@@ -142,7 +147,7 @@ async function meet(wish: JoinWish): Promise<Met> {
     timestamp: Math.floor(Date.now() / secondMs),
   }
   const request = { ...unsigned, signature_ed25519: identity.key.sign(joinMessage(unsigned)) }
-  const begun = await told(wish, joinPath, posted(request), JoinBegun)
+  const begun = await askGateway(wish, joinPath, posted(request), JoinBegun)
   const router = verifyKey(begun.public_key_ed25519)
   try {
     if (router === null) throw notUnderstood()
@@ -224,16 +229,16 @@ async function madeMeanwhile(wish: JoinWish, { joinId, router }: Met): Promise<s
 /** Resolves with the enrolment once an operator has confirmed it and the gateway's key has signed it. */
 async function confirmed(wish: JoinWish, { joinId, router }: Met, signal: AbortSignal): Promise<EnrollResponse> {
   const everyMs = wish.askEveryMs ?? askEveryMsDefault
-  let heardMs = performance.now()
+  let lastAnswerMs = performance.now()
   for (;;) {
     const answer = await ask(wish, `${joinPath}/${joinId}`, {}, signal).catch(() => null)
     if (signal.aborted) throw givenUp()
     if (answer !== null && answer.status < 500 && answer.status !== 429) {
-      heardMs = performance.now()
+      lastAnswerMs = performance.now()
       const enrollment = decided(answer, joinId, router)
       if (enrollment !== null) return enrollment
     }
-    if (performance.now() - heardMs > silenceMsMax) {
+    if (performance.now() - lastAnswerMs > silenceMsMax) {
       throw new NodeStartError('The gateway does not answer any more. Start the agent again to join.')
     }
     await sleep(everyMs, signal)

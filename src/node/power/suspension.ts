@@ -9,7 +9,7 @@ export interface SuspensionTimes {
   /** Between two looks whether anything runs. */
   readonly everyMs: number
   /** How long the gateway may take to read that the computer sleeps. */
-  readonly toldMs: number
+  readonly announceMs: number
   /** How long the command may run. */
   readonly commandMs: number
   /** A computer that has not slept by then stays awake. */
@@ -17,7 +17,7 @@ export interface SuspensionTimes {
 }
 export const suspensionTimes: SuspensionTimes = {
   everyMs: secondMs,
-  toldMs: 15 * secondMs,
+  announceMs: 15 * secondMs,
   commandMs: minuteMs,
   sleptMs: minuteMs,
 }
@@ -63,7 +63,7 @@ export class Suspension {
   /** How often the gateway has asked while it falls asleep. */
   private asked = 0
   private activeMs: number
-  private told = Promise.withResolvers<void>()
+  private announced = Promise.withResolvers<void>()
   private risen = Promise.withResolvers<void>()
   private readonly watching: Loop
   private readonly clock: Clock
@@ -90,7 +90,7 @@ export class Suspension {
   read(): void {
     if (this.state !== 'falling') return
     this.asked++
-    if (this.asked >= 2) return this.told.resolve()
+    if (this.asked >= 2) return this.announced.resolve()
     this.clock.after(hintMs, () => this.options.changed(), false)
   }
 
@@ -111,7 +111,7 @@ export class Suspension {
   stop(): void {
     this.stopped = true
     void this.watching.stop()
-    this.told.resolve()
+    this.announced.resolve()
     this.risen.resolve()
   }
 
@@ -124,12 +124,12 @@ export class Suspension {
 
   private async fall(): Promise<void> {
     const { command, isBusy, hasGateway, log, times = suspensionTimes } = this.options
-    this.told = Promise.withResolvers()
+    this.announced = Promise.withResolvers()
     this.risen = Promise.withResolvers()
     const fromMs = this.clock.now()
     this.asked = 0
     this.become('falling')
-    if (hasGateway()) await waitAtMost(times.toldMs, this.told.promise, this.clock)
+    if (hasGateway()) await waitAtMost(times.announceMs, this.announced.promise, this.clock)
     // A request was on its way, or a program here has asked.
     if (this.stopped || isBusy() || this.activeMs > fromMs) return this.rise()
     this.become('asleep')

@@ -193,14 +193,14 @@ export class Pulls {
     this.parts.log.info('pull_ended', { state, ...(failure === null ? {} : { failure }) })
   }
 
-  private told(running: Running, more: Partial<Pull>): void {
+  private report(running: Running, more: Partial<Pull>): void {
     if (!hasEnded(running.pull.state)) running.pull = { ...running.pull, ...more }
   }
 
   private async fetchModel(running: Running, signal: AbortSignal): Promise<void> {
     const { folder, options } = this.parts
     const { order, at, pull } = running
-    this.told(running, { state: 'looking' })
+    this.report(running, { state: 'looking' })
     this.parts.log.info('pull_begun', { hub: at.source.hub.name })
     const { base, get } = this.accessTo(running, signal)
     const { ref, source } = at
@@ -212,7 +212,7 @@ export class Pulls {
     checkFits(folder, pull.model, estimate.memoryMb)
     madeFolder(place)
     await this.checkRoom(found, paths)
-    this.told(running, { state: 'fetching' })
+    this.report(running, { state: 'fetching' })
     await this.fetchFiles(running, found, paths, get, signal)
     signal.throwIfAborted()
     const files = found.files.map(({ sha256 }, at) => ({ path: paths[at] ?? '', sha256 }))
@@ -250,7 +250,7 @@ export class Pulls {
     const estimate = estimateOf(head, total, running.order.context_length ?? null)
     if (estimate === null) throw new PullFault('not_a_model')
     const { memoryMb, contextLength } = estimate
-    this.told(running, { bytes_total: total, memory_mb: memoryMb, context_length: contextLength })
+    this.report(running, { bytes_total: total, memory_mb: memoryMb, context_length: contextLength })
     return estimate
   }
 
@@ -275,7 +275,7 @@ export class Pulls {
     const { times } = options
     let before = 0
     for (const [index, file] of files.entries()) {
-      const progress = (bytes: number) => this.told(running, { bytes_done: before + bytes })
+      const progress = (bytes: number) => this.report(running, { bytes_done: before + bytes })
       const path = paths[index] ?? ''
       await download({ file, path, get, signal, turn, progress, ...(times === undefined ? {} : { times }) })
       before += file.bytes

@@ -70,7 +70,7 @@ class DayFiles implements KeptReceipts {
   private newestMs = 0
   private day = ''
   private dayBytes = 0
-  private isTold = false
+  private isLogged = false
   /** Some were settled since that was written down. */
   private isSettled = false
 
@@ -134,8 +134,8 @@ class DayFiles implements KeptReceipts {
 
   /** Once a start. */
   private notKept(failure: string): void {
-    if (!this.isTold) this.options.log.warn('receipts_not_kept', { failure })
-    this.isTold = true
+    if (!this.isLogged) this.options.log.warn('receipts_not_kept', { failure })
+    this.isLogged = true
   }
 
   private names(): readonly string[] {

@@ -5,4 +5,4 @@ export const baseHeaders = { 'x-content-type-options': 'nosniff', 'cache-control
 /** For the log only: the client has left. */
 export const clientClosedStatus = 499
 /** An agent has no pages of its own. */
-export const toldByAgent = { typeBase: null, challenge: bearerChallenge, helpBase: null } as const
+export const agentProblems = { typeBase: null, challenge: bearerChallenge, helpBase: null } as const

@@ -13,7 +13,7 @@ import {
 } from '../../protocol/wire/inference/rerank.ts'
 import type { LocalCredentials } from '../access/local-credentials.ts'
 import { forPrograms, withCredentialKind } from '../access/needed-credentials.ts'
-import { baseHeaders, clientClosedStatus, toldByAgent } from './answers.ts'
+import { agentProblems, baseHeaders, clientClosedStatus } from './answers.ts'
 import type { Reranker } from './rerank.ts'
 
 export interface RerankParts {
@@ -56,7 +56,7 @@ function refusal(error: unknown, request: Request, requestId: string): { respons
   if (request.signal.aborted) return { response: new Response(null, { status: clientClosedStatus }), code: null }
   const found = error instanceof Problem ? error : new Problem('internal_error')
   const problem = withCredentialKind(found, request.headers, forPrograms)
-  const response = problemResponse(problem, requestId, baseHeaders, toldByAgent)
+  const response = problemResponse(problem, requestId, baseHeaders, agentProblems)
   return { response, code: problem.code }
 }
 

@@ -2,7 +2,7 @@ import { Problem } from '../../errors.ts'
 import type { RuntimeId } from '../../ids.ts'
 import { createNodeWatch, type NodeWatch, type PollResult } from '../../polling/node-watch.ts'
 import { createRuntimeProbe } from '../../polling/runtime-probe.ts'
-import { canBeTold, type ModelWishName, tellRuntime } from '../../polling/tell-runtime.ts'
+import { isControllable, type ModelWishName, tellRuntime } from '../../polling/tell-runtime.ts'
 import { type AgentRuntime, modelsPerRuntimeMax } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import { troubleWords } from '../../protocol/wire/nodes/trouble.ts'
@@ -14,7 +14,7 @@ import { isoTime } from '../../time.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import { createDirectTransport } from '../../transport/http1/direct.ts'
 import { type NodeTransport, TransportError } from '../../transport/transport.ts'
-import { HeardCaches, type KvEndpoints } from '../kv-events/heard-caches.ts'
+import { type KvEndpoints, ReportedCaches } from '../kv-events/reported-caches.ts'
 
 /** A model server beside the agent, or a runtime inside the agent. */
 export interface LocalRuntime {
@@ -125,12 +125,12 @@ export class WatchedRuntime implements LocalRuntime {
   /** Set while its server is woken. */
   private rousing: Promise<boolean> | null = null
   private readonly watch: NodeWatch
-  private readonly caches: HeardCaches
+  private readonly caches: ReportedCaches
 
   constructor(private readonly options: WatchedOptions) {
     const { runtimeId, url, apiKey, times, kvEvents = [] } = options
     this.runtimeId = runtimeId
-    this.caches = new HeardCaches(url, kvEvents)
+    this.caches = new ReportedCaches(url, kvEvents)
     this.transport = createDirectTransport({ url, apiKey, connectTimeoutMs: times.connectTimeoutMs })
     this.watch = createNodeWatch({
       probe: createRuntimeProbe(this.transport, runtimeModules),
@@ -180,7 +180,7 @@ export class WatchedRuntime implements LocalRuntime {
     const model = this.models.find(({ id }) => id === modelId)
     const removable = wish === 'unload' && model?.adapts !== undefined
     const cannot = this.kind === 'vllm' && model?.dozing === undefined && !removable
-    if (model === undefined || this.state === 'down' || cannot || !canBeTold(this.kind)) return false
+    if (model === undefined || this.state === 'down' || cannot || !isControllable(this.kind)) return false
     const looked = () => void this.watch.pollNow()
     tellRuntime(this.transport, this.kind, wish, model).then(looked, looked)
     return true

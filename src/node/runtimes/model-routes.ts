@@ -27,8 +27,9 @@ function having(runtimes: RuntimeSet, id: string, body: string): readonly LocalR
  * its server has no interface for it.
  */
 export function answerModelWish(runtimes: RuntimeSet, wish: ModelWishName, id: string, body: string): Response {
-  const told = having(runtimes, id, body).find((runtime) => runtime.tell?.(wish, id) === true)
-  if (told === undefined) throw new Problem('invalid_state', { detail: 'The server of this model cannot be told' })
+  const controlled = having(runtimes, id, body).find((runtime) => runtime.tell?.(wish, id) === true)
+  if (controlled === undefined)
+    throw new Problem('invalid_state', { detail: 'The server of this model cannot be told' })
   return Response.json({ model: id, status: 'accepted' }, { status: 202, headers: unkept })
 }
 

@@ -9,7 +9,7 @@ import { discoverHere, loopbackUrl } from '../../polling/discover-here.ts'
 import { runtimesMax } from '../../protocol/wire/nodes/agent.ts'
 import type { ScoreKind } from '../../runtimes/ranking.ts'
 import { nodeBaseUrl } from '../../transport/http1/direct.ts'
-import type { KvEndpoints } from '../kv-events/heard-caches.ts'
+import type { KvEndpoints } from '../kv-events/reported-caches.ts'
 import { type LocalRuntime, type RuntimeTimes, runtimeTimes, WatchedRuntime } from './local-runtime.ts'
 
 const runtimesFile = 'runtimes.json'

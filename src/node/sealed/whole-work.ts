@@ -97,7 +97,7 @@ function joined(call: SealedCall, answers: readonly WholeAnswer[]): WholeAnswer 
 async function one(call: SealedCall, text: string, body: InferenceRequest): Promise<WholeAnswer> {
   const upstream = upstreamOf(call, text, body)
   const response = await askRuntime(call, upstream)
-  if (upstream.stream) return heardStream(call, response)
+  if (upstream.stream) return readStream(call, response)
   const said = await response.text(answerBytesMax)
   const answer = call.parts.operation.readWhole(said, body, call.route)
   if (answer === null) throw call.refusal(null, said)
@@ -105,7 +105,7 @@ async function one(call: SealedCall, text: string, body: InferenceRequest): Prom
 }
 
 /** For runtimes that otherwise notice too late that the caller has left (§27). */
-async function heardStream(call: SealedCall, response: NodeResponse): Promise<WholeAnswer> {
+async function readStream(call: SealedCall, response: NodeResponse): Promise<WholeAnswer> {
   const answer = new GatheredAnswer()
   const { complete } = await gather(response, answer, call.parts.signal, usageWaitMs)
   if (!complete) throw call.refusal(null, answer.errorSaid)

@@ -101,7 +101,7 @@ export class ModelServers {
   private readonly measuring: Loop
   private readonly yielding = new Alarm(() => this.look())
   /** What the listeners were told of. */
-  private told = ''
+  private lastListed = ''
   /** The state in the folder; null if the last write failed. */
   private saved: string | null = ''
   /** What is wrong with the file as it is now; null: it was read. */
@@ -278,8 +278,8 @@ export class ModelServers {
       last_lines: failure === null ? [] : lastLines(failure, linesShown),
     }))
     const text = JSON.stringify([servers, this.fault, this.file])
-    if (text !== this.told) {
-      this.told = text
+    if (text !== this.lastListed) {
+      this.lastListed = text
       for (const listener of this.listeners) listener()
     }
     if (text === this.saved) return

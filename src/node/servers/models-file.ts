@@ -5,7 +5,7 @@ import type { DeviceMb } from '../../machines/rules/model-memory.ts'
 import { deviceMemory } from '../../protocol/wire/nodes/agent.ts'
 import { modelFilesMax } from '../../protocol/wire/nodes/pulls.ts'
 import { formed, literals, modelId, slug, strict } from '../../protocol/wire/shapes.ts'
-import { kvEndpointsMax } from '../kv-events/heard-caches.ts'
+import { kvEndpointsMax } from '../kv-events/reported-caches.ts'
 
 export const modelsFile = 'models.json'
 

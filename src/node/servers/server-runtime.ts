@@ -216,7 +216,7 @@ export class ServerRuntime implements LocalRuntime {
         url: `http://127.0.0.1:${server.port}`,
         apiKey: null,
         times,
-        onChange: () => this.heard(),
+        onChange: () => this.onStatus(),
         ...(server.model.kv_events === undefined ? {} : { kvEvents: server.model.kv_events }),
         ...(server.model.modality === 'rerank' ? { ranker: { scoreKind: null } } : {}),
       })
@@ -226,7 +226,7 @@ export class ServerRuntime implements LocalRuntime {
   }
 
   /** Remembered for when it is not in memory. */
-  private heard(): void {
+  private onStatus(): void {
     const { known } = this
     if (known !== null) {
       this.kindBefore = known.kind

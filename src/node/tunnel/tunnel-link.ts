@@ -21,7 +21,7 @@ const drainLookMs = 2
 export class TunnelLink implements TunnelSocket {
   readonly session: TunnelSession
   readonly openedMs = performance.now()
-  private heardAtMs = performance.now()
+  private lastMessageAtMs = performance.now()
 
   constructor(
     private readonly ws: Bun.WebSocket,
@@ -38,7 +38,7 @@ export class TunnelLink implements TunnelSocket {
     })
     ws.binaryType = 'nodebuffer'
     const alive = () => {
-      this.heardAtMs = performance.now()
+      this.lastMessageAtMs = performance.now()
     }
     ws.onmessage = ({ data }) => {
       alive()
@@ -50,7 +50,7 @@ export class TunnelLink implements TunnelSocket {
 
   /** The gateway pings regularly. Without pings it counts as gone, whatever TCP says. */
   endIfSilent(silentMs: number): void {
-    if (performance.now() - this.heardAtMs <= silentMs) return
+    if (performance.now() - this.lastMessageAtMs <= silentMs) return
     this.session.close('silent')
     this.ws.terminate()
   }

@@ -29,7 +29,7 @@ export type WitnessAnswer =
   | { readonly kind: 'unknown' }
 
 /** Beside the request, as the gateway tells it. */
-export interface ToldBeside {
+export interface CosignContext {
   /** The log's keys, as `name+hash+base64`: of those only the ones count that sign beside a known key. */
   readonly keys: readonly string[]
   /** Where the log has another name than before. */
@@ -43,7 +43,7 @@ export interface ToldBeside {
 export interface Witness {
   /** `name+hash+base64`: what verifiers are given. */
   readonly key: string
-  cosign(request: string, told: ToldBeside): WitnessAnswer
+  cosign(request: string, context: CosignContext): WitnessAnswer
 }
 
 export const witnessName = (key: Pick<SigningKey, 'keyId'>) => `${brand}-witness/${key.keyId}`
@@ -72,13 +72,13 @@ export function createWitness(options: {
   const signer = witnessSigner(identity)
 
   /** The known keys that signed, with those that the gateway names and that signed beside one; null: no known key did. */
-  const signers = (note: Note, { keys }: WitnessedLog, origin: string, told: readonly string[]) => {
+  const signers = (note: Note, { keys }: WitnessedLog, origin: string, context: readonly string[]) => {
     const known = keys
       .map(parseNoteKey)
       .filter(isKey)
       .map((key) => renamed(key, origin))
     if ((checkNote(note, known, verifyEd25519)?.length ?? 0) === 0) return null
-    const named = told.slice(0, knownKeysMax).map(parseNoteKey).filter(isKey)
+    const named = context.slice(0, knownKeysMax).map(parseNoteKey).filter(isKey)
     const beside =
       checkNote(
         note,
@@ -95,22 +95,22 @@ export function createWitness(options: {
 
   return {
     key: witnessKeyOf(identity),
-    cosign: (text, told) => {
+    cosign: (text, context) => {
       const request = parseWitnessRequest(text)
       const note = request === null ? null : parseNote(request.note)
       const checkpoint = note === null ? null : parseCheckpoint(note.text)
       if (request === null || note === null || checkpoint === null) return { kind: 'malformed' }
       const known = memory.find(lineageOf(checkpoint.origin))
       if (known === null) return { kind: 'unknown' }
-      const keys = signers(note, known, checkpoint.origin, told.keys)
+      const keys = signers(note, known, checkpoint.origin, context.keys)
       if (keys === null) return { kind: 'unsigned' }
       const before = checkpointOf(known)
       const sameName = checkpoint.origin === before.origin
       // A fork is to be proven from the checkpoint that this witness signed: the log asks for it with this answer.
-      if (request.oldSize !== before.size || (sameName ? checkpoint.size < before.size : told.fork === null)) {
+      if (request.oldSize !== before.size || (sameName ? checkpoint.size < before.size : context.fork === null)) {
         return { kind: 'behind', size: before.size, seen: known.note }
       }
-      if (!leadsOn(before, checkpoint, request, told.fork)) {
+      if (!leadsOn(before, checkpoint, request, context.fork)) {
         log.error('log_split_view', { size: checkpoint.size, seen: before.size })
         return { kind: 'inconsistent', seen: known.note }
       }

@@ -1,4 +1,4 @@
-import { evictionMs, loadAwaited, loadMsOf, loadSeen, memoryHeard } from '../../../src/machines/placement/loads.ts'
+import { evictionMs, loadAwaited, loadMsOf, loadSeen, noteMemory } from '../../../src/machines/placement/loads.ts'
 import { ModelDemand, noDemand, rateOf, watchedSpan } from '../../../src/machines/plan/demand.ts'
 import { planMemory } from '../../../src/machines/plan/memory-plan.ts'
 import type { PlanPlace, PlanProblem } from '../../../src/machines/plan/problem.ts'
@@ -209,7 +209,7 @@ export class LoadingFleet {
   private away(server: Server): void {
     server.state = 'away'
     Object.assign(server.route, { loaded: false })
-    memoryHeard(server.route.load.reading, false, true, this.nowMs)
+    noteMemory(server.route.load.reading, false, true, this.nowMs)
   }
 
   private problem(): PlanProblem {

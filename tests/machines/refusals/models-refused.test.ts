@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { Problem, type ProblemCode, problemKinds } from '../../../src/errors.ts'
-import { leadsToNextModel, modelsRefused, toldModel } from '../../../src/machines/refusals/models-refused.ts'
+import { answeringModel, leadsToNextModel, modelsRefused } from '../../../src/machines/refusals/models-refused.ts'
 
 const refused = (model: string, code: ProblemCode, more = {}) => ({ model, problem: new Problem(code, more) })
 
@@ -20,7 +20,7 @@ test('§28: the first refusal that may pass is told, with its wait and every mod
     refused('b', 'capacity_exhausted', { retryAfterSeconds: 7 }),
     refused('c', 'no_route_available', { retryAfterSeconds: 5, detail: 'It is off.' }),
   ] as const
-  expect(toldModel([...all]).model).toBe('b')
+  expect(answeringModel([...all]).model).toBe('b')
   const { code, options, message } = modelsRefused([...all])
   expect([code, options.retryAfterSeconds]).toEqual(['capacity_exhausted', 7])
   expect(message).toBe(

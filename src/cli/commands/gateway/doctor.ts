@@ -10,7 +10,7 @@ import type { Session } from '../../frame/session.ts'
 import { printable, type Terminal } from '../../frame/terminal.ts'
 
 /** Nodes whose trouble is told; the rest is counted. */
-const nodesToldMax = 10
+const warnedNodesMax = 10
 
 const says = (state: Finding['state'], text: string): Finding => ({ check: 'gateway', state, says: text })
 
@@ -21,9 +21,9 @@ async function nodesOf(gateway: GatewayClient, baseUrl: string): Promise<Finding
     const trouble = troubleOf(node)
     return trouble === null ? [] : [`${node.name}: ${trouble}`]
   })
-  const more = ill.length > nodesToldMax ? [`${ill.length - nodesToldMax} more do not answer.`] : []
+  const more = ill.length > warnedNodesMax ? [`${ill.length - warnedNodesMax} more do not answer.`] : []
   const head = `The gateway at ${baseUrl} is ready, and ${used.length - ill.length} of ${used.length} nodes answer.`
-  return says(ill.length === 0 ? 'good' : 'note', [head, ...ill.slice(0, nodesToldMax), ...more].join(' '))
+  return says(ill.length === 0 ? 'good' : 'note', [head, ...ill.slice(0, warnedNodesMax), ...more].join(' '))
 }
 
 /** The gateway that the other commands would talk to: it may run elsewhere, so its absence is no fault of this computer. */

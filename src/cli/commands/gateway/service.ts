@@ -18,7 +18,7 @@ import {
   installOptions,
   ownUser,
   scopeOf,
-  serviceTold,
+  serviceReport,
   serviceWords,
   systemOption,
   thisPlatform,
@@ -134,7 +134,7 @@ export const service: Verb = {
       about: 'Show what the system says of the service of the gateway. The exit code is 0 only if it runs',
       options: {},
       run: async ({ json }, session) => {
-        const told = await serviceTold(session, 'gateway')
+        const told = await serviceReport(session, 'gateway')
         session.show(json, told, (shown) =>
           fields(session.terminal, [
             ['Service', serviceWords(shown)],

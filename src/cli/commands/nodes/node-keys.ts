@@ -22,11 +22,11 @@ async function keysOf(dir: string | undefined, session: Session): Promise<LocalK
   ])
   const path = dir ?? nodeFolderPath(session.env)
   if (!existsSync(path)) throw new CliFailure(`${path} does not exist. Start the agent first, or name its --data-dir.`)
-  return folderTold(() => localKeys(openPrivateFolder(path)))
+  return withFolderErrors(() => localKeys(openPrivateFolder(path)))
 }
 
 /** Errors of the folder have a text for the operator. */
-export function folderTold<T>(work: () => T): T {
+export function withFolderErrors<T>(work: () => T): T {
   try {
     return work()
   } catch (error) {
@@ -52,7 +52,7 @@ const create = action({
     const name = operands[0] ?? ''
     if (!namePattern.test(name)) throw new UsageFault('NAME must have 1 to 64 characters and no control characters')
     const keys = await keysOf(options['data-dir'], session)
-    const made = folderTold(() => keys.create(name))
+    const made = withFolderErrors(() => keys.create(name))
     if (made === null) throw new CliFailure('The agent has the largest allowed number of live keys. Revoke one first.')
     session.show(
       json,
@@ -68,7 +68,7 @@ const list = action({
   options: dataDirOption,
   run: async ({ options, json }, session) => {
     const keys = await keysOf(options['data-dir'], session)
-    session.show(json, { keys: folderTold(() => keys.list()) }, (body) =>
+    session.show(json, { keys: withFolderErrors(() => keys.list()) }, (body) =>
       table(
         session.terminal,
         ['KEY', 'NAME', 'BEGINS WITH', 'STATE', 'MADE'],
@@ -95,7 +95,7 @@ const revoke = action({
     const keys = await keysOf(options['data-dir'], session)
     if (!(await session.agreed(options.yes, `Revoke ${id}? The agent will refuse every program that uses it.`)))
       return 1
-    const key = folderTold(() => keys.revoke(id))
+    const key = withFolderErrors(() => keys.revoke(id))
     if (key === null) throw new CliFailure(`This agent has no key ${id}.`)
     session.show(json, key, (body) => described(session, body))
     return undefined

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { action } from '../../frame/action.ts'
 import { CliFailure } from '../../frame/failure.ts'
 import { fields } from '../../frame/table.ts'
-import { dataDirOption, folderTold } from './node-keys.ts'
+import { dataDirOption, withFolderErrors } from './node-keys.ts'
 
 /** Signed here, by the node's identity: no operator can say so for it. */
 export const nodePayee = action({
@@ -19,10 +19,10 @@ export const nodePayee = action({
       import('../../../node/membership/payee.ts'),
     ])
     const path = options['data-dir'] ?? main.nodeFolderPath(session.env)
-    const folder = existsSync(path) ? folderTold(() => files.openPrivateFolder(path)) : null
-    const enrollment = folder === null ? null : folderTold(() => enrolments.readEnrollment(folder))
+    const folder = existsSync(path) ? withFolderErrors(() => files.openPrivateFolder(path)) : null
+    const enrollment = folder === null ? null : withFolderErrors(() => enrolments.readEnrollment(folder))
     if (folder === null || enrollment === null) throw new CliFailure(`${path} has no node that a gateway knows.`)
-    const { key } = folderTold(() => identities.loadIdentity(folder))
+    const { key } = withFolderErrors(() => identities.loadIdentity(folder))
     const { gateway_url: gatewayUrl, node_id: nodeId } = enrollment
     const stated = await payees
       .statePayee({ folder, identity: key, gatewayUrl, nodeId, payee: operands[0] ?? '' })

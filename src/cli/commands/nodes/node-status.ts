@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs'
 import { action } from '../../frame/action.ts'
 import { CliFailure } from '../../frame/failure.ts'
 import { fields } from '../../frame/table.ts'
-import { serviceTold, serviceWords } from '../services/services.ts'
-import { dataDirOption, folderTold } from './node-keys.ts'
+import { serviceReport, serviceWords } from '../services/services.ts'
+import { dataDirOption, withFolderErrors } from './node-keys.ts'
 
 /** Who this node is, and what it witnesses: read from the agent's folder, whether or not the agent runs; and what the system says of its service. */
 export const nodeStatus = action({
@@ -26,7 +26,7 @@ export const nodeStatus = action({
     if (!existsSync(`${path}/${identities.identityFile}`)) {
       throw new CliFailure(`${path} has no node yet. Start the agent first, or name its --data-dir.`)
     }
-    const status = folderTold(() => {
+    const status = withFolderErrors(() => {
       const folder = files.openPrivateFolder(path)
       const { key, fingerprint } = identities.loadIdentity(folder)
       const enrollment = enrolments.readEnrollment(folder)
@@ -45,7 +45,7 @@ export const nodeStatus = action({
         })),
       }
     })
-    const service = await serviceTold(session, 'agent')
+    const service = await serviceReport(session, 'agent')
     session.show(json, { ...status, service }, (shown) =>
       fields(session.terminal, [
         ['Node', shown.node_id ?? 'works for this computer alone'],

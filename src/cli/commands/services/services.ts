@@ -206,14 +206,14 @@ export async function uninstall(
   )
 }
 
-export interface ServiceTold extends ServiceState {
+export interface ServiceReport extends ServiceState {
   readonly scope: ServiceScope
   /** The command that shows its log; null: there is no such service. */
   readonly logs: string | null
 }
 
 /** What the system says of a service: of the user's own one or, where that is absent, of the whole computer's. */
-export async function serviceTold(session: Session, kind: ServiceSpec['kind']): Promise<ServiceTold | null> {
+export async function serviceReport(session: Session, kind: ServiceSpec['kind']): Promise<ServiceReport | null> {
   const platform = platformNamed()
   if (platform === null) return null
   const work = workOf(platform, session)
@@ -226,7 +226,7 @@ export async function serviceTold(session: Session, kind: ServiceSpec['kind']): 
 }
 
 /** For a person. */
-export function serviceWords(told: ServiceTold | null): string {
+export function serviceWords(told: ServiceReport | null): string {
   if (told === null || told.state === 'unknown') return 'unknown: this computer’s system does not say'
   if (told.state === 'absent') return 'none'
   const process = told.pid === null ? '' : `, process ${told.pid}`

@@ -38,11 +38,11 @@ export interface SampleInput {
 }
 
 /** JSON has no dates. */
-type Told<T> = { readonly [K in keyof T]: T[K] extends Date ? string : T[K] }
-interface ToldSample<G, R> extends Record<string, unknown> {
+type AsJson<T> = { readonly [K in keyof T]: T[K] extends Date ? string : T[K] }
+interface SampleRow<G, R> extends Record<string, unknown> {
   readonly truncated: boolean
-  readonly groups: readonly Told<G>[]
-  readonly recent: readonly Told<R>[]
+  readonly groups: readonly AsJson<G>[]
+  readonly recent: readonly AsJson<R>[]
 }
 
 /** `recent` are those at `places`. One statement: all parts see the same events, and no event but those leaves the database. */
@@ -51,7 +51,7 @@ export async function sampleAccess(
   { since, limit, recentMax }: SampleInput,
   places: readonly { readonly method: string; readonly pathTemplate: string }[],
 ): Promise<Sample<AccessGroup, RecentAccess>> {
-  const [row] = await db.execute<ToldSample<AccessGroup, RecentAccess>>(sql`
+  const [row] = await db.execute<SampleRow<AccessGroup, RecentAccess>>(sql`
     with newest as materialized (
       select method, path_template, actor_role, status_code, outcome, created_at,
         row_number() over (order by created_at desc, event_id desc) as place
@@ -81,7 +81,7 @@ export async function sampleCommands(
   db: Database,
   { since, limit, recentMax }: SampleInput,
 ): Promise<Sample<CommandGroup, RecentCommand>> {
-  const [row] = await db.execute<ToldSample<CommandGroup, RecentCommand>>(sql`
+  const [row] = await db.execute<SampleRow<CommandGroup, RecentCommand>>(sql`
     with newest as materialized (
       select command_id, action, actor_type, actor_role, reason is not null as reason_present, created_at,
         row_number() over (order by created_at desc, event_id desc) as place
@@ -107,7 +107,7 @@ export async function sampleCommands(
 
 type SampleOf<G, R> = Sample<G & { readonly lastSeenAt: Date }, R & { readonly createdAt: Date }>
 
-function sampleOf<G, R>(row: ToldSample<G, R> | undefined): SampleOf<G, R> {
+function sampleOf<G, R>(row: SampleRow<G, R> | undefined): SampleOf<G, R> {
   if (row === undefined) throw new Error('a sample without its row')
   return {
     truncated: row.truncated,

@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { brand } from '../../../brand.ts'
 import { Problem } from '../../../errors.ts'
-import { NodeAlarms, NodeAlarmsTold } from '../../../protocol/wire/nodes/alarms.ts'
+import { NodeAlarms, NodeAlarmsAccepted } from '../../../protocol/wire/nodes/alarms.ts'
 import type { HttpContext } from '../../frame/context.ts'
 import { readsPlainly } from '../../frame/reads.ts'
 import { refusedLogin } from '../../frame/refused-login.ts'
@@ -25,7 +25,7 @@ export const nodeAlarmRoutes = (context: HttpContext) =>
     },
     {
       params: Type.Object({ node_id: Type.String({ maxLength: 64 }) }),
-      response: { 200: NodeAlarmsTold },
+      response: { 200: NodeAlarmsAccepted },
       ...readsPlainly(context, NodeAlarms),
       detail: {
         ...describe({

@@ -2,7 +2,7 @@ import { Elysia } from 'elysia'
 import { basePaths } from '../../../actors/operations/registry.ts'
 import { readRequestBody, refuseFields, refuseRouting } from '../../../actors/operations/request-body.ts'
 import { tokenPaths } from '../../../actors/operations/token-paths.ts'
-import { hasMedia, type TokenQuestion, type ToldByNode } from '../../../actors/tokens/node-tokens.ts'
+import { hasMedia, type NodeReply, type TokenQuestion } from '../../../actors/tokens/node-tokens.ts'
 import { Problem } from '../../../errors.ts'
 import { fitMessages } from '../../../protocol/chat/fit-messages.ts'
 import type { ChatRequest } from '../../../protocol/wire/inference/chat.ts'
@@ -62,7 +62,7 @@ function tokensOf(
   { gateway }: HttpContext,
   question: TokenQuestion,
   body: TokenizeRequest,
-): Promise<ToldByNode<Tokens>> {
+): Promise<NodeReply<Tokens>> {
   const { prompt: text, messages } = body
   const strings = body.return_token_strs === true
   if (messages !== undefined) return gateway.nodeTokens.ofChat(question, chatOf({ ...body, messages }), strings)
@@ -72,7 +72,7 @@ function tokensOf(
   )
 }
 
-const metadataOf = ({ route }: ToldByNode<unknown>, { requestId: request_id }: TokenQuestion) => ({
+const metadataOf = ({ route }: NodeReply<unknown>, { requestId: request_id }: TokenQuestion) => ({
   request_id,
   runtime_id: route.runtimeId,
   runtime_kind: route.runtimeKind,

@@ -60,8 +60,8 @@ function meant(listed: readonly Listed[], quant: string | undefined, path: strin
   if (names.size === 0) throw new PullFault('not_found')
   if (names.size > 1) throw new PullFault('ambiguous')
   const parts = fitting.toSorted((a, b) => (a.path < b.path ? -1 : 1))
-  const told = Number(partForm.exec(parts[0]?.path ?? '')?.[2] ?? 1)
-  if (parts.length !== told) throw new PullFault('hub_malformed')
+  const total = Number(partForm.exec(parts[0]?.path ?? '')?.[2] ?? 1)
+  if (parts.length !== total) throw new PullFault('hub_malformed')
   return parts
 }
 

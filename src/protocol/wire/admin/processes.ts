@@ -22,13 +22,13 @@ export const Loads = Type.Array(
 export type Loads = Static<typeof Loads>
 
 /** How many instances of one chart a process names. */
-export const runningToldMax = 10_000
+export const runningSentMax = 10_000
 
 const MovedMachine = Type.Composite([
   MachineCounts,
   Type.Object({
     /** Id and state of what works here, where the instances rest as rows; absent: of an earlier version, or they do not. */
-    running: Type.Optional(Type.Array(Type.Tuple([Type.String(), Type.String()]), { maxItems: runningToldMax })),
+    running: Type.Optional(Type.Array(Type.Tuple([Type.String(), Type.String()]), { maxItems: runningSentMax })),
   }),
 ])
 export type MovedMachine = Static<typeof MovedMachine>

@@ -4,7 +4,7 @@ import { formed, id, literals, strict } from '../shapes.ts'
 /** What an agent can find wrong with its gateway (§36). */
 const alarmCodes = ['payee_changed', 'receipt_missing', 'receipt_replaced'] as const
 /** Of one report: the newest. */
-export const alarmsToldMax = 20
+export const alarmsSentMax = 20
 
 const instant = formed(
   '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$',
@@ -27,7 +27,7 @@ export type NodeAlarm = Static<typeof NodeAlarm>
 /** `POST /v1/nodes/{node_id}/alarms`: what the node has found wrong, in its own name. */
 export const NodeAlarms = Type.Object(
   {
-    alarms: Type.Array(NodeAlarm, { minItems: 1, maxItems: alarmsToldMax }),
+    alarms: Type.Array(NodeAlarm, { minItems: 1, maxItems: alarmsSentMax }),
     signed_at: formed(
       '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$',
       'an RFC 3339 time in UTC with milliseconds',
@@ -38,4 +38,4 @@ export const NodeAlarms = Type.Object(
   strict,
 )
 export type NodeAlarms = Static<typeof NodeAlarms>
-export const NodeAlarmsTold = Type.Object({ status: Type.Literal('told'), node_id: id, count: Type.Integer() })
+export const NodeAlarmsAccepted = Type.Object({ status: Type.Literal('told'), node_id: id, count: Type.Integer() })

@@ -1,14 +1,14 @@
 import { failureName, type Log } from '../../log.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { probeBytesMax } from '../../polling/runtime-probe.ts'
-import { canBeTold, type ModelWishName, tellRuntime } from '../../polling/tell-runtime.ts'
+import { isControllable, type ModelWishName, tellRuntime } from '../../polling/tell-runtime.ts'
 import { nodeModelsPath } from '../../protocol/wire/nodes/agent.ts'
 import { secondMs } from '../../time.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import type { PoolRouter } from '../pool/pool-router.ts'
 
 /** `untellable`: the server has no such interface. `refused`: it would not, or did not answer. */
-export type Told = 'done' | 'refused' | 'untellable'
+export type CommandOutcome = 'done' | 'refused' | 'untellable'
 
 /** An agent only takes note of a wish. */
 const agentTimeoutMs = 10 * secondMs
@@ -17,16 +17,16 @@ const looksMax = 10
 const lookMs = 100
 
 /** Tells the servers of models what to have in memory, whether the gateway or an agent reaches them. */
-export class ToldServers {
+export class ServerCommands {
   constructor(private readonly options: { readonly router: PoolRouter; readonly log: Log }) {}
 
   /** False where the server of this route has no such interface. An agent is asked. */
   canTell({ nodeId, agent, runtimeKind }: Route): boolean {
-    return this.options.router.transport(nodeId) !== null && (agent !== null || canBeTold(runtimeKind))
+    return this.options.router.transport(nodeId) !== null && (agent !== null || isControllable(runtimeKind))
   }
 
   /** Resolves when the server says that it has done it; an agent may still be at it. Never rejects. */
-  async tell(route: Route, wish: ModelWishName): Promise<Told> {
+  async tell(route: Route, wish: ModelWishName): Promise<CommandOutcome> {
     const { router, log } = this.options
     const transport = router.transport(route.nodeId)
     if (transport === null || !this.canTell(route)) return 'untellable'
@@ -61,7 +61,7 @@ export class ToldServers {
 /** What an agent answers where none of its servers can be told, or none has the model any more. */
 const untellable: ReadonlySet<number> = new Set([404, 409])
 
-async function tellAgent(transport: NodeTransport, wish: ModelWishName, id: string): Promise<Told> {
+async function tellAgent(transport: NodeTransport, wish: ModelWishName, id: string): Promise<CommandOutcome> {
   const path = `${nodeModelsPath}/${encodeURIComponent(id)}/${wish}`
   const response = await transport.fetch(path, {
     method: 'POST',

@@ -13,12 +13,12 @@ export interface KvEndpoints {
 export const kvEndpointsMax = 16
 
 /** What is in the caches of one server, all its ranks together. */
-export class HeardCaches {
-  private readonly heard: readonly KvEvents[]
+export class ReportedCaches {
+  private readonly ranks: readonly KvEvents[]
 
   /** `url`: the server's. */
   constructor(url: string, endpoints: readonly KvEndpoints[]) {
-    this.heard = endpoints.map(({ port, replay_port: replayPort }) => {
+    this.ranks = endpoints.map(({ port, replay_port: replayPort }) => {
       const hostname = new URL(url).hostname.replace(/^\[(.*)\]$/, '$1')
       const replay = replayPort === undefined ? null : { hostname, port: replayPort }
       return new KvEvents({ events: { hostname, port }, replay })
@@ -27,7 +27,7 @@ export class HeardCaches {
 
   /** Of one model: an adapter has blocks of its own. undefined: nothing is heard, or not everything. */
   of(modelId: string): CacheHeld | undefined {
-    const counts = this.heard.map(({ blocks }) => blocks.count())
+    const counts = this.ranks.map(({ blocks }) => blocks.count())
     const known = counts.filter((count): count is CacheCount => count !== null)
     if (known.length === 0 || known.length < counts.length) return undefined
     const tokensIn = ({ tokens }: CacheCount) => tokens.get(modelId) ?? tokens.get('') ?? 0
@@ -35,6 +35,6 @@ export class HeardCaches {
   }
 
   stop(): void {
-    for (const one of this.heard) one.stop()
+    for (const one of this.ranks) one.stop()
   }
 }

@@ -11,7 +11,7 @@ const passedHeaders = ['content-type', 'retry-after', 'x-request-id', 'request-i
  * An answer as its client may take it for whole: what is no stream is opened to its end before its status goes out, and a stream that
  * breaks ends with an error in the dialect. Rejects as `sealedFetch` and its answers do.
  */
-export async function toldAnswer(response: Response, operation: Operation, sent: string): Promise<Response> {
+export async function clientAnswer(response: Response, operation: Operation, sent: string): Promise<Response> {
   const headers = new Headers(doorHeaders)
   for (const name of passedHeaders) {
     const value = response.headers.get(name)

@@ -4,16 +4,16 @@ import { blocksMax, blockUnits } from '../../../src/machines/placement/blocks.ts
 import {
   noticeBytesMax,
   noticesOf,
+  type PlacementNotice,
   placementsIn,
-  type ToldPlacement,
-} from '../../../src/machines/placement/told-placements.ts'
+} from '../../../src/machines/placement/placement-notices.ts'
 
 const ids = 'ABCDEFGHJKMNPQRSTVWXYZ0123456789'
 const profile = (at: number) => `mp_${ids[at % ids.length]?.repeat(26)}`
 const placement = fc
   .tuple(fc.nat(31), fc.array(fc.maxSafeNat(), { minLength: 1, maxLength: blocksMax }), fc.nat(blockUnits - 1))
   .map(
-    ([at, blocks, tail]): ToldPlacement => ({
+    ([at, blocks, tail]): PlacementNotice => ({
       profileId: profile(at),
       prompt: { blocks, units: blocks.length * blockUnits + tail },
     }),
@@ -34,7 +34,7 @@ describe('§29 what gateways tell each other of their placements', () => {
 
   test('is bounded: what comes last is left out', () => {
     const one = { profileId: profile(1), prompt: { blocks: new Array(400).fill(7), units: 400 * blockUnits } }
-    const notices = noticesOf('me', new Array<ToldPlacement>(20).fill(one), 3)
+    const notices = noticesOf('me', new Array<PlacementNotice>(20).fill(one), 3)
     expect(notices).toHaveLength(3)
     expect(notices.flatMap((notice) => placementsIn(notice, 'another')).length).toBeLessThan(20)
   })

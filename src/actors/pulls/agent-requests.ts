@@ -32,7 +32,7 @@ export async function agentOf({ pool, router }: AgentWays, nodeId: string): Prom
   return { row, transport }
 }
 
-export interface Asked {
+export interface AgentRequest {
   readonly method: 'GET' | 'POST'
   readonly path: string
   readonly body?: object
@@ -41,7 +41,7 @@ export interface Asked {
 /** `signal`: of an answer that may take as long as it does. Refuses with `upstream_error`. */
 export async function send(
   transport: NodeTransport,
-  { method, path, body }: Asked,
+  { method, path, body }: AgentRequest,
   signal: AbortSignal,
 ): Promise<NodeResponse> {
   const headers = { 'content-type': 'application/json' }
@@ -56,7 +56,7 @@ export async function send(
 /** Its status and its whole answer. Refuses with `upstream_error`. */
 export async function ask(
   transport: NodeTransport,
-  asked: Asked,
+  asked: AgentRequest,
   bytesMax: number,
 ): Promise<{ readonly status: number; readonly text: string }> {
   const response = await send(transport, asked, AbortSignal.timeout(agentMs))

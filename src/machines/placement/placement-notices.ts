@@ -2,7 +2,7 @@ import { fromBase64url, toBase64url } from '../../protocol/signing/base64url.ts'
 import { blocksMax, blockUnits, type Prompt } from './blocks.ts'
 
 /** A prompt that a gateway has sent to a profile, as announced to the others: hashes and a length, never its text. */
-export interface ToldPlacement {
+export interface PlacementNotice {
   readonly profileId: string
   readonly prompt: Pick<Prompt, 'blocks' | 'units'>
 }
@@ -38,11 +38,15 @@ function unpacked(text: string): readonly number[] | null {
   return blocks.every((block) => Number.isSafeInteger(block)) ? blocks : null
 }
 
-const lineOf = ({ profileId, prompt }: ToldPlacement) =>
+const lineOf = ({ profileId, prompt }: PlacementNotice) =>
   `${profileId} ${Math.min(prompt.units, unitsMax)} ${packed(prompt.blocks)}`
 
 /** Notices of at most `noticesMax`, each with the sender in its first line; the first placements are the ones that fit. */
-export function noticesOf(sender: string, placements: Iterable<ToldPlacement>, noticesMax: number): readonly string[] {
+export function noticesOf(
+  sender: string,
+  placements: Iterable<PlacementNotice>,
+  noticesMax: number,
+): readonly string[] {
   const notices: string[] = []
   let notice = sender
   let lines = 0
@@ -61,7 +65,7 @@ export function noticesOf(sender: string, placements: Iterable<ToldPlacement>, n
 }
 
 /** The placements in another gateway's notice; malformed lines are skipped. */
-export function placementsIn(notice: string, self: string): readonly ToldPlacement[] {
+export function placementsIn(notice: string, self: string): readonly PlacementNotice[] {
   const [sender, ...lines] = notice.split('\n', placementsMax + 1)
   if (sender === self) return []
   return lines.flatMap((line) => {
