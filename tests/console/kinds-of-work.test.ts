@@ -50,7 +50,7 @@ describe.skipIf(!hasBrowser)('§35: kinds of work on the page', () => {
       expect(await declared()).toEqual({ '*': ['rerank'] })
 
       await page.getByRole('button', { name: server.url.replace('http://', ''), exact: true }).click()
-      await page.getByRole('cell', { name: 'rerank', exact: true }).waitFor()
+      await page.getByRole('rowheader', { name: /^org\/foo rerank/ }).waitFor()
       await page.getByRole('button', { name: 'Declare work org/foo' }).click()
       expect(await work().inputValue()).toBe('')
       await work().fill('chat, embedding')
@@ -58,7 +58,7 @@ describe.skipIf(!hasBrowser)('§35: kinds of work on the page', () => {
       await press('Declare work')
       await closed()
       expect(await declared()).toEqual({ '*': ['rerank'], 'org/foo': ['chat', 'embedding'] })
-      await page.getByRole('cell', { name: 'chat, embedding', exact: true }).waitFor()
+      await page.getByRole('rowheader', { name: /^org\/foo chat, embedding/ }).waitFor()
 
       await page.getByRole('button', { name: 'Undo' }).click()
       await dialog().getByLabel('Reason').fill('it does not')

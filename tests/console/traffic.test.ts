@@ -108,6 +108,10 @@ describe.skipIf(!hasBrowser)('traffic, and a pool of 200 nodes and 1,000 models'
         await console.show(view)
         expect([view, (await page.locator('option').count()) <= nodeCount]).toEqual([view, true])
       }
+      // Typing a name brings it among the choices.
+      await console.show('Requests')
+      await page.getByLabel('Model', { exact: true }).fill(name(999))
+      await page.locator(`#filter-model-offers option[value="${name(999)}"]`).waitFor({ state: 'attached' })
       expect(console.faults).toEqual([])
       await console.close()
     },

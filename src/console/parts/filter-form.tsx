@@ -23,8 +23,8 @@ function localOf(iso: string): string {
   if (iso === '' || Number.isNaN(at.getTime())) return ''
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
 }
-/** A browser offers no more in a way that helps; any other name can be typed. */
-const offersMax = 200
+/** A browser shows fewer at once; typing some letters of a name brings it among them. */
+const offersMax = 40
 const isoOf = (local: string) => (local === '' ? '' : new Date(local).toISOString())
 
 const moment = { kind: 'datetime-local', shown: localOf, meant: isoOf } as const
@@ -41,6 +41,8 @@ export const readFilters = (fields: readonly FilterField[], query: URLSearchPara
 function Field({ field, value }: { field: FilterField; value: string }) {
   const { name, label, kind = 'text', pattern, form, offers, shown } = field
   const id = `filter-${name}`
+  const [typed, setTyped] = useState('')
+  const fitting = offers?.filter((offer) => offer.toLowerCase().includes(typed.toLowerCase()))
   return (
     <div class="field">
       <label for={id}>{label}</label>
@@ -52,14 +54,17 @@ function Field({ field, value }: { field: FilterField; value: string }) {
         list={offers === undefined ? undefined : `${id}-offers`}
         pattern={pattern}
         onInvalid={(event) => form !== undefined && event.currentTarget.setCustomValidity(form)}
-        onInput={(event) => event.currentTarget.setCustomValidity('')}
+        onInput={({ currentTarget }) => {
+          currentTarget.setCustomValidity('')
+          setTyped(currentTarget.value.trim())
+        }}
         min={kind === 'number' ? 0 : undefined}
         autocomplete="off"
         spellcheck={false}
       />
-      {offers !== undefined && (
+      {fitting !== undefined && (
         <datalist id={`${id}-offers`}>
-          {offers.slice(0, offersMax).map((offer) => (
+          {fitting.slice(0, offersMax).map((offer) => (
             <option key={offer} value={offer} />
           ))}
         </datalist>
