@@ -83,12 +83,16 @@ export class KvServer {
   private readonly cached = new Map<bigint, string>()
   private readonly batches: Buffer[] = []
   private readonly pub = listening('PUB', (socket, [frame]) => {
-    if (frame?.[0] === 1) this.pub.peers.add(socket)
+    if (frame?.[0] !== 1) return
+    this.pub.peers.add(socket)
+    this.subscriptions++
   })
   private readonly router = listening('ROUTER', (socket, [, from]) => this.replay(socket, from))
   private lost = 0
   private dropped = 0
   replays = 0
+  /** All that there were, also those that have ended. */
+  subscriptions = 0
 
   constructor(
     private readonly form: KvForm,
