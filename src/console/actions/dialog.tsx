@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Alert } from '../parts/states.tsx'
 import { changed } from '../state/load.ts'
 import { type Act, type ActField, act, acting, lastDone, type Shown } from './act.ts'
@@ -14,7 +14,8 @@ function Opened({ act, opening }: { act: Act; opening: number }) {
   const dialog = useRef<HTMLDialogElement>(null)
   const close = () => dialog.current?.close()
   const form = useForm(act, close)
-  useEffect(() => dialog.current?.showModal(), [])
+  // In the same breath: a key that is pressed before it is open would reach the button behind it, and a field in it takes no focus.
+  useLayoutEffect(() => dialog.current?.showModal(), [])
   // What the answer shows, it shows once: nobody leaves before it. A browser closes at a second Escape without asking.
   const leaving = (event: Event) => {
     if (form.busy) event.preventDefault()
