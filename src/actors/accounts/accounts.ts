@@ -1,5 +1,5 @@
 import type { Database } from '../../db/client.ts'
-import type { CustomerRow, KeyRow } from '../../db/queries/accounts/accounts.ts'
+import type { CustomerRow } from '../../db/queries/accounts/accounts.ts'
 import * as rows from '../../db/queries/accounts/accounts.ts'
 import { retireWebhookSecret } from '../../db/queries/jobs/webhooks.ts'
 import { Problem } from '../../errors.ts'
@@ -10,13 +10,10 @@ import { displayPrefix } from '../../secrets.ts'
 import { dayMs } from '../../time.ts'
 import type { AuditContext, AuditTrail, Deed } from '../audit/audit-context.ts'
 import type { AccountStatus } from './access.ts'
+import { AccountReads, type Customer, type GatewayKey, shownCustomer, shownKey } from './account-reads.ts'
 import { changedGatewayPolicy, changeKey, type KeyChangesInput } from './key-changes.ts'
 import { mintToken, mintWebhookSecret } from './minting.ts'
 import type { Sealing } from './sealing.ts'
-
-/** A customer without hash and secret, as others may see it. */
-export type Customer = Omit<CustomerRow, 'tokenHash' | 'webhookSecretSealed'>
-export type GatewayKey = Omit<KeyRow, 'keyHash'>
 
 export interface NewCustomerInput {
   readonly displayName: string
@@ -74,37 +71,6 @@ const liveKeysMax = 10
 const keyOverlapMsMax = 7 * dayMs
 /** How long a replaced webhook secret signs beside the new one (§11). */
 const webhookSecretOverlapMs = dayMs
-const keysListedMax = 1_000
-
-/** The reads of customers and keys. They refuse with `customer_not_found` and `key_not_found`. */
-class AccountReads {
-  constructor(protected readonly db: Database) {}
-
-  async customer(customerId: string): Promise<Customer> {
-    return shownCustomer(await rows.getCustomer(this.db, customerId))
-  }
-
-  /** Newest first. `before` is the last id of the page before. */
-  async customers(limit: number, before: string | null = null): Promise<readonly Customer[]> {
-    return (await rows.listCustomers(this.db, limit, before)).map(shownCustomer)
-  }
-
-  async key(keyId: string): Promise<GatewayKey> {
-    return shownKey(await rows.getKey(this.db, keyId))
-  }
-
-  /** Newest first, including expired and revoked keys, at most 1 000. */
-  async keys(customerId: string): Promise<readonly GatewayKey[]> {
-    const found = await rows.listKeys(this.db, customerId, keysListedMax)
-    if (found.length === 0) await this.customer(customerId)
-    return found.map(shownKey)
-  }
-
-  /** Of all customers, newest first, including expired and revoked keys. */
-  async allKeys(limit: number): Promise<readonly GatewayKey[]> {
-    return (await rows.listKeys(this.db, null, limit)).map(shownKey)
-  }
-}
 
 export class Accounts extends AccountReads {
   constructor(private readonly options: AccountsOptions) {
@@ -291,16 +257,4 @@ export class AccountVerbs extends AccountReads {
     })
     return { key: shownKey(row), gatewayKey: token }
   }
-}
-
-function shownCustomer(row: CustomerRow | null): Customer {
-  if (row === null) throw new Problem('customer_not_found')
-  const { tokenHash: _, webhookSecretSealed: __, ...shown } = row
-  return shown
-}
-
-function shownKey(row: KeyRow | null): GatewayKey {
-  if (row === null) throw new Problem('key_not_found')
-  const { keyHash: _, ...shown } = row
-  return shown
 }

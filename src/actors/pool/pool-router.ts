@@ -1,5 +1,4 @@
 import { type ActorRefFrom, createActor, waitFor } from 'xstate'
-import { Alarm } from '../../clock.ts'
 import type { PoolRows } from '../../db/queries/pool/pool.ts'
 import type { CustomerId, NodeId, ProfileId } from '../../ids.ts'
 import type { NodeSnapshot } from '../../machines/charts/node.ts'
@@ -22,15 +21,12 @@ import { wayTo } from './node-connection.ts'
 import { type NodeView, viewOf } from './node-view.ts'
 import { countsOf, nodeName, type PoolCounts } from './pool-counts.ts'
 import type { PoolNode } from './pool-node.ts'
+import { PublishedTable } from './published-table.ts'
 import { learnCall, strikeRoute } from './route-learning.ts'
 import type { CallOutcome, FailedCall, InFlightCall, Router } from './router.ts'
 import { probingMaxMs, type RouterOptions } from './router-options.ts'
 import { type Catalogue, cacheOf, catalogueOf, type Profile, publicIdOf } from './routing-table.ts'
 import { createSlotQueue, type SlotQueue, type SlotWait, type Ticket } from './slot-queue.ts'
-import { TableBuilder } from './table-builder.ts'
-
-/** While all nodes answer for the first time, their changes make one table in this time and not one each, ms. */
-const gatherMs = 50
 
 /** The whole pool, for its owner and for the admin routes. */
 export class PoolRouter implements Router {
@@ -41,15 +37,16 @@ export class PoolRouter implements Router {
   private readonly byProfile: ReadonlyMap<ProfileId, Profile>
   private readonly queue: SlotQueue
   private readonly measured: MeasuredCallsWriter
-  private readonly listeners = new Set<(table: RoutingTable) => void>()
   private readonly placed: PlacedCalls
   readonly caches: CacheViews
   private catalogue: Catalogue = new Map()
-  private readonly tables = new TableBuilder()
-  private current: RoutingTable = this.tables.build(new Map(), new Map(), 0, Date.now())
+  private readonly tables = new PublishedTable({
+    nodes: () => this.members,
+    catalogue: () => this.catalogue,
+    gathers: () => this.actor.getSnapshot().matches('probing'),
+    published: () => this.queue.wake(null),
+  })
   private batching = false
-  /** Set while changes wait for a table. */
-  private readonly gathering = new Alarm(() => this.publishNow())
 
   constructor(private readonly options: RouterOptions) {
     const { config, db, log, placed = () => {} } = options
@@ -79,8 +76,7 @@ export class PoolRouter implements Router {
   }
 
   table(): RoutingTable {
-    if (this.gathering.isSet) this.publishNow()
-    return this.current
+    return this.tables.value
   }
 
   transport(nodeId: NodeId): NodeTransport | null {
@@ -140,11 +136,11 @@ export class PoolRouter implements Router {
   }
 
   waitForSlot(modelId: string, ticket: Ticket, waitMs: number, signal: CancelSignal): Promise<SlotWait> {
-    return this.queue.wait(lineOf(this.current, modelId), ticket, waitMs, signal)
+    return this.queue.wait(lineOf(this.tables.value, modelId), ticket, waitMs, signal)
   }
 
   servedFromQueue(modelId: string, ticket: Ticket): void {
-    this.queue.served(lineOf(this.current, modelId), ticket)
+    this.queue.served(lineOf(this.tables.value, modelId), ticket)
   }
 
   /** Takes over the rows of the database. Call it at the start and after each change of nodes or catalogue entries. */
@@ -222,8 +218,7 @@ export class PoolRouter implements Router {
 
   /** Calls the listener with every further table. */
   subscribe(listener: (table: RoutingTable) => void): () => void {
-    this.listeners.add(listener)
-    return () => void this.listeners.delete(listener)
+    return this.tables.subscribe(listener)
   }
 
   /** Ends polls and writes. Calls that still run hear that their node is lost. */
@@ -234,7 +229,7 @@ export class PoolRouter implements Router {
       node.actor.stop()
     }
     this.actor.send({ type: 'stop.asked' })
-    this.gathering.clear()
+    this.tables.stop()
     await this.measured.stop()
   }
 
@@ -252,7 +247,7 @@ export class PoolRouter implements Router {
       const { changed, modelsReady, emptied } = node.heard(result.reports, at)
       this.placed.heard(node.profiles(), emptied, (id) => publicIdOf(this.catalogue, id))
       node.forgetOldError(at)
-      const { version } = this.current
+      const { version } = this.tables
       node.actor.send({
         type: 'poll.answered',
         modelsReady,
@@ -261,7 +256,7 @@ export class PoolRouter implements Router {
         wanted: node.wake.startedAtMs !== null,
       })
       nodeAnswered(node, at, this.options.sleepBook)
-      if ((changed || node.rest !== rest) && this.current.version === version) this.publish()
+      if ((changed || node.rest !== rest) && this.tables.version === version) this.publish()
     } else if (result.code !== 'exhausted') {
       // Silence of a sleeping node is no error.
       if (!node.awaitsFirstDial && node.state !== 'asleep') node.failedWith(result.code, at)
@@ -289,16 +284,7 @@ export class PoolRouter implements Router {
   }
 
   private publish(): void {
-    if (this.batching) return
-    if (!this.actor.getSnapshot().matches('probing')) return this.publishNow()
-    if (!this.gathering.isSet) this.gathering.set(gatherMs)
-  }
-
-  private publishNow(): void {
-    this.gathering.clear()
-    this.current = this.tables.build(this.members, this.catalogue, this.current.version + 1, Date.now())
-    for (const listener of this.listeners) listener(this.current)
-    this.queue.wake(null)
+    if (!this.batching) this.tables.publish()
   }
 }
 

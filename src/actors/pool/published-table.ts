@@ -1,0 +1,63 @@
+import { Alarm } from '../../clock.ts'
+import type { RoutingTable } from '../../machines/rules/routing.ts'
+import type { Catalogue, RoutedNode } from './routing-table.ts'
+import { TableBuilder } from './table-builder.ts'
+
+/** While all nodes answer for the first time, their changes make one table in this time and not one each, ms. */
+const gatherMs = 50
+
+export interface TableSources {
+  readonly nodes: () => ReadonlyMap<string, RoutedNode>
+  readonly catalogue: () => Catalogue
+  /** True while all nodes answer for the first time. */
+  readonly gathers: () => boolean
+  /** Called when all listeners have a new table. */
+  readonly published: () => void
+}
+
+/** The routing table of the pool, one immutable table after the other. */
+export class PublishedTable {
+  private readonly builder = new TableBuilder()
+  private readonly listeners = new Set<(table: RoutingTable) => void>()
+  private current: RoutingTable = this.builder.build(new Map(), new Map(), 0, Date.now())
+  /** Set while changes wait for a table. */
+  private readonly gathering = new Alarm(() => this.publishNow())
+
+  constructor(private readonly sources: TableSources) {}
+
+  /** With every change until now. */
+  get value(): RoutingTable {
+    if (this.gathering.isSet) this.publishNow()
+    return this.current
+  }
+
+  /** Of the last table that listeners have. */
+  get version(): number {
+    return this.current.version
+  }
+
+  /** Calls the listener with every further table. */
+  subscribe(listener: (table: RoutingTable) => void): () => void {
+    this.listeners.add(listener)
+    return () => void this.listeners.delete(listener)
+  }
+
+  /** Something has changed. Listeners have the table when this returns, or `gatherMs` later while all nodes answer for the first time. */
+  publish(): void {
+    if (!this.sources.gathers()) this.publishNow()
+    else if (!this.gathering.isSet) this.gathering.set(gatherMs)
+  }
+
+  /** No table is published any more. */
+  stop(): void {
+    this.gathering.clear()
+  }
+
+  private publishNow(): void {
+    const { nodes, catalogue, published } = this.sources
+    this.gathering.clear()
+    this.current = this.builder.build(nodes(), catalogue(), this.current.version + 1, Date.now())
+    for (const listener of this.listeners) listener(this.current)
+    published()
+  }
+}
