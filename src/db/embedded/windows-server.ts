@@ -56,7 +56,7 @@ let kernel: ReturnType<typeof dlopen<typeof symbols>>['symbols'] | null = null
 
 /**
  * Each process of PostgreSQL has a pipe of this name, by which it is sent its signals, and looks for it itself before it takes the place of a
- * server: https://github.com/postgres/postgres/blob/REL_18_STABLE/src/port/kill.c. Where there is none, the answer comes at once.
+ * server: https://github.com/postgres/postgres/blob/REL_18_STABLE/src/port/kill.c. Without a pipe the answer comes at once.
  */
 function hasSignalPipe(pid: number): boolean {
   const name = Buffer.from(`\\\\.\\pipe\\pgsignal_${pid}\0`, 'utf16le')

@@ -31,7 +31,7 @@ const processCommand = ['nvidia-smi', '--query-compute-apps=pid,used_memory', '-
 
 /**
  * What each process has in the memory of NVIDIA's GPUs, MiB, all of them together; empty where their tool is not there. In a container
- * it tells the numbers that processes have outside, which are nobody's here.
+ * it tells the numbers that processes have outside, which are not those of this system.
  */
 export async function nvidiaProcesses(run: Omit<ToolRun, 'command'>): Promise<ReadonlyMap<number, number>> {
   const text = await toolText({ ...run, command: [...processCommand] })

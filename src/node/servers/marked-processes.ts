@@ -2,6 +2,8 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { product } from '../../brand.ts'
 import { holdsWithin } from '../../deadline.ts'
+import { nvidiaProcesses } from '../hardware/nvidia.ts'
+import type { ToolRun } from '../hardware/tool.ts'
 
 /**
  * The variable by which the processes of a model server are known, whatever group or session they have moved to: every
@@ -52,10 +54,14 @@ function residentKb(pid: number): number {
 }
 
 /**
- * MiB in memory of the processes whose mark begins with `word`, by their whole mark. What several share counts for each. `onCards`: what
- * processes have in the memory of graphics cards, MiB.
+ * MiB in memory of the processes whose mark begins with `word`, by their whole mark, with what they have in the memory of NVIDIA's
+ * cards. What several share counts for each.
  */
-export function residentByMark(word: string, onCards: ReadonlyMap<number, number>): ReadonlyMap<string, number> {
+export async function residentByMark(
+  word: string,
+  tool: Omit<ToolRun, 'command'>,
+): Promise<ReadonlyMap<string, number>> {
+  const onCards = await nvidiaProcesses(tool)
   const sums = new Map<string, number>()
   for (const pid of markedProcesses(word)) {
     const mark = markOf(pid, word)

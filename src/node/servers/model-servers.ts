@@ -10,7 +10,6 @@ import { type DeviceMb, type MemoryHolder, roomFor } from '../../machines/rules/
 import { modelServerStates } from '../../protocol/wire/nodes/agent.ts'
 import { literals } from '../../protocol/wire/shapes.ts'
 import { isoTime } from '../../time.ts'
-import { nvidiaProcesses } from '../hardware/nvidia.ts'
 import { NodeStartError } from '../membership/enrollment.ts'
 import { lastLines } from './last-lines.ts'
 import { killMarked, residentByMark } from './marked-processes.ts'
@@ -294,9 +293,8 @@ export class ModelServers {
   }
 
   private async measure(signal: AbortSignal): Promise<void> {
-    const isRunning = () => [...this.list, ...this.leaving].some(({ holder }) => holder.holds !== 'away')
-    const onCards = isRunning() ? await nvidiaProcesses({ path: this.options.toolPath, signal }) : new Map()
-    this.resident = isRunning() ? residentByMark(this.word, onCards) : new Map()
+    const isRunning = [...this.list, ...this.leaving].some(({ holder }) => holder.holds !== 'away')
+    this.resident = isRunning ? await residentByMark(this.word, { path: this.options.toolPath, signal }) : new Map()
   }
 
   private write(servers: StoredServers['servers']): void {

@@ -142,22 +142,10 @@ class CallColumns {
   }
 }
 
+/** Of the arguments, in the order of the function's: `list` and `column` are texts that `list_of` takes apart, the second within one array. */
 const types = [
-  ...['bigint', 'list', 'list', 'list', 'int[]', 'numeric[]', 'numeric[]', 'numeric[]', 'bigint', 'list', 'bigint[]'],
-  ...[
-    'numeric[]',
-    'numeric[]',
-    'numeric[]',
-    'numeric[]',
-    'bytea',
-    'list',
-    'list',
-    'list',
-    'list',
-    'list',
-    'list',
-    'list',
-  ],
+  ...'bigint list list list int[] numeric[] numeric[] numeric[] bigint list bigint[]'.split(' '),
+  ...'numeric[] numeric[] numeric[] numeric[] bytea list list list list list list list'.split(' '),
   ...['json', 'bytea', 'text[]', ...Array.from({ length: groupColumnCount }, () => 'column'), 'text'],
 ]
 
