@@ -6,7 +6,7 @@ const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
 const ignoredSignalMs = 100
 const parentLookMs = 500
 /** A terminal of Windows tells each of its programs that it is to end; to send a signal to one there ends it at once. */
-const isTold = process.platform === 'win32'
+const signalsReachAll = process.platform === 'win32'
 
 export function fail(message, code = 1) {
   process.stderr.write(`${message}\n`)
@@ -27,7 +27,7 @@ export function run(command, args, { parent = null, ...options }) {
     let ending = false
     const forward = (signal) => {
       ending ||= ends(signal)
-      if (isTold) return
+      if (signalsReachAll) return
       if (child === null) early = signal
       else child.kill(signal)
     }

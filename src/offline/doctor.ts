@@ -100,7 +100,7 @@ function embeddedVerdict(): Verdict {
 }
 
 /** `isGateway`: whether what holds the port answers as a gateway does. It holds its other one, too. */
-async function portVerdict(settings: Settings, isGateway: Asked['isGateway']): Promise<Verdict> {
+async function portVerdict(settings: Settings, isGateway: DoctorInputs['isGateway']): Promise<Verdict> {
   const { SVC_HOST, SVC_PORT } = settings
   const places = placesOf(settings)
   const faults = places.flatMap((place) => faultAt(place) ?? [])
@@ -154,7 +154,7 @@ function agentVerdict(): Verdict {
     : note(`Port ${agentPort} is in use: by a node agent, or choose another port for one with --listen.`)
 }
 
-export interface Asked {
+export interface DoctorInputs {
   readonly env: Environment
   /** The version of Bun that the checkout names. */
   readonly bunVersion: string
@@ -164,7 +164,7 @@ export interface Asked {
 }
 
 /** All that a start and a node need of this computer. Changes nothing; never rejects for what it looks at. */
-export async function examine({ env, bunVersion, isGateway, baseUrl }: Asked): Promise<readonly Finding[]> {
+export async function examine({ env, bunVersion, isGateway, baseUrl }: DoctorInputs): Promise<readonly Finding[]> {
   const settings = readable(env)
   const runs = async () => baseUrl !== null && (await isGateway(baseUrl))
   const addresses = async () => addressVerdict(settings, (await runs()) ? baseUrl : null)

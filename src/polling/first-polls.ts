@@ -2,11 +2,11 @@ import { Alarm, type Clock, systemClock } from '../clock.ts'
 import type { Probe } from './node-watch.ts'
 
 export const firstPollsMax = 64
-/** A node that has not answered by then gives this process no more work than a later poll: it keeps nobody waiting who may answer, ms. */
+/** After this a silent node's place goes to the next node, which may answer, ms. */
 export const placeMsMax = 250
 
 /**
- * So many nodes are asked for the first time at once. The first poll has the most questions, and all nodes come at one moment, when a
+ * At most `firstPollsMax` nodes are asked for the first time at once. The first poll has the most questions, and all nodes come at one moment, when a
  * gateway starts: thousands at once would wait for this process alone, and count as silent.
  */
 export class FirstPolls {

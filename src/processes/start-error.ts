@@ -11,14 +11,14 @@ export class StartError extends Error {
 }
 
 /** Whether the text of an error was written for the operator. */
-export const isTold = (error: unknown): error is Error =>
+const isForOperator = (error: unknown): error is Error =>
   [StartError, DataFolderError, DatabaseNewerError, EmbeddedDatabaseError, SettlementPackagesError].some(
     (kind) => error instanceof kind,
   )
 
 /** What a start that failed says: of an error that was not written for the operator no more than its name. */
 export const startFault = (error: unknown): string =>
-  isTold(error) ? error.message : `${product} could not start (${failureName(error)})`
+  isForOperator(error) ? error.message : `${product} could not start (${failureName(error)})`
 
 const silent = 'Nothing answers at DATABASE_URL. Is PostgreSQL running, and are its host and port right?'
 const refused = 'PostgreSQL refuses the user or the password of DATABASE_URL.'

@@ -125,8 +125,8 @@ export class AuditLog implements AuditTrail {
   /**
    * Writes the approval event of an action that changes no row, in its own transaction and before the action's answer.
    */
-  async note(audit: AuditContext, deed: Deed): Promise<void> {
-    await this.options.db.transaction((tx) => this.record(tx, audit, deed))
+  note(audit: AuditContext, deed: Deed): Promise<void> {
+    return this.options.db.transaction((tx) => this.record(tx, audit, deed))
   }
 
   /** Writes the events of one transaction to the end of this writer's chain. A refusal also undoes the action. */

@@ -10,7 +10,7 @@ export interface CopyPaceOptions {
 
 /** Between two looks at whether requests are answered, ms. */
 const lookMs = 50
-/** A conversation has pauses: so long after a request another is expected, ms. */
+/** A conversation has pauses: within this time after a request another is expected, ms. */
 const quietMs = 1_000
 /** What a copy may be ahead of its time before it is held back: a shorter wait would cost more timers than it saves, ms. */
 const aheadMsMax = 5
@@ -31,7 +31,7 @@ export class CopyPace {
     this.clock = options.clock ?? systemClock
   }
 
-  /** So many bytes have come. Returns how long no more shall come, ms; 0: more may come at once. */
+  /** Counts bytes that have come. Returns the pause before more may come, ms; 0: no pause. */
   passed(bytes: number): number {
     const nowMs = this.clock.now()
     if (!this.isBusy(nowMs)) {

@@ -1,15 +1,15 @@
 import { Alarm, type Clock } from '../../clock.ts'
 import type { BodyFlow } from '../../transport/transport.ts'
 
-/** Between two questions how long it still is, ms. */
+/** Between two looks at the rest of the pause, ms. */
 const sliceMsMax = 250
 
-/** A flow that flows when its reader takes what comes, and it is not held for a time. */
+/** A flow that its reader can pause, and that `hold` pauses for a time as well. */
 export class HeldFlow implements BodyFlow {
   private paused = false
   private readonly alarm: Alarm
 
-  /** `leftMs`: how long it is to be held from now on; that may have become shorter. */
+  /** `leftMs`: the rest of the pause, which may have become shorter. */
   constructor(
     private readonly flow: BodyFlow,
     private readonly leftMs: () => number,
@@ -28,7 +28,7 @@ export class HeldFlow implements BodyFlow {
     if (!this.alarm.isSet) this.flow.resume()
   }
 
-  /** For so long, ms. */
+  /** Pauses the flow for this time, ms. */
   hold(ms: number): void {
     this.alarm.set(Math.min(ms, sliceMsMax))
     this.flow.pause()

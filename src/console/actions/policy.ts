@@ -15,7 +15,7 @@ export async function readPolicy(signal: AbortSignal): Promise<void> {
   rows.value = new Map(actions.map((row) => [row.action, row]))
 }
 
-export interface Asked {
+interface RequiredInputs {
   readonly reason: boolean
   readonly typed: string | null
   readonly approver: boolean
@@ -33,7 +33,7 @@ export const needsApprover = (action: string): boolean =>
   rows.value.get(action)?.current_enforcement.includes('second_approver') ?? false
 
 /** What a person must bring to all calls of an act. */
-export function askedFor({ actions, confirm }: Act): Asked {
+export function askedFor({ actions, confirm }: Act): RequiredInputs {
   const found = rowsOf(actions)
   return {
     reason: found.some((row) => row.reason_required),

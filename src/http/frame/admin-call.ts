@@ -11,7 +11,7 @@ import { preconditionOf } from './precondition.ts'
 import { refusedLogin } from './refused-login.ts'
 
 /** The checked body of a call and its audit context, as an action needs them. */
-export interface Asked<B> {
+export interface AuditedBody<B> {
   readonly body: B
   readonly audit: AuditContext
 }
@@ -22,7 +22,7 @@ export interface Asked<B> {
  */
 export interface AdminCall {
   /** `mayBeEmpty`: a missing body counts as `{}`. */
-  body<S extends TSchema>(schema: S, mayBeEmpty: boolean): Promise<Asked<Static<S>>>
+  body<S extends TSchema>(schema: S, mayBeEmpty: boolean): Promise<AuditedBody<Static<S>>>
   /** For a route without a body, whose reason travels in a header. */
   bare(): AuditContext
   /** The caller's precondition on the row (`If-Match`). `etag`: in the body. */

@@ -26,6 +26,14 @@ export interface HttpExchange {
   actorHash: string | null
 }
 
+/** What a route has of one request, as Elysia passes it. */
+export interface RouteCall {
+  readonly exchange: HttpExchange
+  readonly request: Request
+  /** Headers of the answer. */
+  readonly set: { readonly headers: Record<string, string | number> }
+}
+
 /** What plugins and routes share. It is made once per application. */
 export interface HttpContext {
   readonly gateway: GatewayHandle

@@ -11,7 +11,7 @@ import type { Model } from '../../protocol/wire/inference/models.ts'
 import { OllamaShowRequest } from '../../protocol/wire/inference/ollama.ts'
 import type { ModelFile, ModelMemory } from '../../protocol/wire/nodes/model-facts.ts'
 import { isoTime, secondMs } from '../../time.ts'
-import type { HttpContext, HttpExchange } from '../frame/context.ts'
+import type { HttpContext, RouteCall } from '../frame/context.ts'
 import { inferenceAccess } from '../inference/inference-access.ts'
 import { requestId } from '../plugins/request-id.ts'
 import { callableRoutes, modelsOf } from '../views/visible-models.ts'
@@ -28,18 +28,16 @@ const capabilities: Partial<Record<Model['svc']['modality'], readonly string[]>>
   embedding: ['embedding'],
 }
 
-interface ListCall {
-  readonly exchange: HttpExchange
-  readonly request: Request
-}
-
 /** A model of the list, and the routes that have it. */
 interface Listed {
   readonly model: Model
   readonly routes: readonly Route[]
 }
 
-async function visible(context: HttpContext, { exchange, request }: ListCall): Promise<readonly Listed[]> {
+async function visible(
+  context: HttpContext,
+  { exchange, request }: Pick<RouteCall, 'exchange' | 'request'>,
+): Promise<readonly Listed[]> {
   const { router } = context.gateway
   const access = await inferenceAccess(context, request, exchange.address)
   exchange.keyId = access.keyId
@@ -128,7 +126,7 @@ function shown(entry: Listed) {
   }
 }
 
-async function show(context: HttpContext, asked: ListCall) {
+async function show(context: HttpContext, asked: Pick<RouteCall, 'exchange' | 'request'>) {
   const models = await visible(context, asked)
   const { request } = asked
   const text = await context.connections.body(request, readJsonText(request, showBytesMax, context.jsonTypes))

@@ -1,14 +1,10 @@
 import { Elysia } from 'elysia'
 import { product } from '../../brand.ts'
 import { ApiCatalog, EndpointIndex } from '../../protocol/wire/admin/report.ts'
-import type { HttpContext } from '../frame/context.ts'
+import type { HttpContext, RouteCall } from '../frame/context.ts'
 import { describe, type RouteTable } from '../frame/route-table.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
 import { consolePath } from './console.ts'
-
-interface RouteCall {
-  readonly set: { readonly headers: Record<string, string | number> }
-}
 
 export const openApiPath = '/openapi.json'
 export const documentationPath = '/docs'

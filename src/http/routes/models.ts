@@ -5,7 +5,7 @@ import { tokenPrefixes } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { noSuchModel } from '../../protocol/validation/missing-model.ts'
 import { AnthropicModelList, DescribedModelList, type Model, ModelList } from '../../protocol/wire/inference/models.ts'
-import type { HttpContext, HttpExchange } from '../frame/context.ts'
+import type { HttpContext, HttpExchange, RouteCall } from '../frame/context.ts'
 import { corsHeaders, namedOrigin } from '../frame/cors.ts'
 import { sentKey } from '../frame/credential.ts'
 import { refusedLogin } from '../frame/refused-login.ts'
@@ -27,12 +27,6 @@ async function authenticate(context: HttpContext, exchange: HttpExchange, token:
   exchange.proved = true
   if (access.accountStatus !== 'active') throw new Problem('account_suspended')
   return access
-}
-
-interface RouteCall {
-  readonly exchange: HttpExchange
-  readonly request: Request
-  readonly set: { readonly headers: Record<string, string | number> }
 }
 
 /**

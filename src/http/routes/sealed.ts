@@ -10,7 +10,7 @@ import { SealedNodeList, sealedNodesPath } from '../../protocol/wire/inference/s
 import { tagsMax } from '../../protocol/wire/inference/tags.ts'
 import { filter, text } from '../../protocol/wire/query.ts'
 import { nodeParams } from '../frame/admin-input.ts'
-import type { HttpContext, HttpExchange } from '../frame/context.ts'
+import type { HttpContext, RouteCall } from '../frame/context.ts'
 import { namedOrigin } from '../frame/cors.ts'
 import { asks } from '../frame/query.ts'
 import { describe } from '../frame/route-table.ts'
@@ -28,12 +28,6 @@ const query = {
 }
 const tags = ['Sealed inference (extension)']
 const security = [{ GatewayKey: [] }]
-
-interface RouteCall {
-  readonly exchange: HttpExchange
-  readonly request: Request
-  readonly set: { readonly headers: Record<string, string | number> }
-}
 
 /** Who asks. It counts toward the rate of its account, and toward no quota. */
 async function asker(context: HttpContext, { exchange, request, set }: RouteCall): Promise<Access> {

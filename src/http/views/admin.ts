@@ -1,5 +1,5 @@
 import type { Role } from '../../actors/accounts/access.ts'
-import type { Customer as CustomerRecord, GatewayKey } from '../../actors/accounts/accounts.ts'
+import type { Customer as CustomerRecord, GatewayKey } from '../../actors/accounts/account-reads.ts'
 import { keyRevision } from '../../actors/accounts/key-changes.ts'
 import type { ModelEntry as ModelEntryRecord } from '../../actors/catalogue/model-entries.ts'
 import type { Explanation as ExplanationRecord } from '../../actors/explain/decision-log.ts'

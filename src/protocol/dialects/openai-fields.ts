@@ -144,7 +144,7 @@ const ofResponses = {
     },
   ),
   max_tool_calls: field('OpenAI', { responses: 'dropped' }, whole({ minimum: 1 }), {
-    note: 'it counts calls of the server’s own tools, of which there are none',
+    note: 'it bounds calls of the server’s own tools, and this gateway has no such tools',
   }),
   truncation: field('OpenAI', { responses: 'refused' }, Type.Literal('disabled'), { note: 'all but `disabled`' }),
 }

@@ -43,8 +43,8 @@ async function gatewayFinding(session: Session): Promise<Finding> {
 
 const sentence = (text: string) => (/[.?!]$/.test(text) ? text : `${text}.`)
 
-/** Whom a gateway does not know. */
-const nobody = {
+/** A caller without credentials. */
+const anonymous = {
   adminToken: null,
   gatewayKey: null,
   approverToken: null,
@@ -64,7 +64,7 @@ function baseUrlOf(session: Session): string | null {
 }
 
 async function isGateway(url: string): Promise<boolean> {
-  const client = new GatewayClient({ ...nobody, baseUrl: url })
+  const client = new GatewayClient({ ...anonymous, baseUrl: url })
   return client.get<Partial<Health>>('/healthz', false).then(
     ({ body }) => body.status === 'ok',
     () => false,

@@ -3,7 +3,7 @@ import type { Action, ActionContext } from '../../../actions/frame/define-action
 import { type AdminAction, actions } from '../../../actions/registry.ts'
 import type { AuditContext } from '../../../actors/audit/audit-context.ts'
 import { Problem } from '../../../errors.ts'
-import type { AdminCall, Asked } from '../../frame/admin-call.ts'
+import type { AdminCall, AuditedBody } from '../../frame/admin-call.ts'
 import type { HttpContext } from '../../frame/context.ts'
 import { readsBy } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
@@ -43,7 +43,7 @@ interface Called {
 }
 
 /** A checked body, and on whose word it comes. */
-type Given = Asked<{ readonly etag?: string | null }>
+type Given = AuditedBody<{ readonly etag?: string | null }>
 
 /** What has a dry run, which needs no confirmation, asks by itself. */
 function refuseUnconfirmed(text: string, { confirmation }: AuditContext): void {
