@@ -3,7 +3,7 @@ export const struck = '[…]'
 
 /** A shorter key may be an ordinary word, and is struck only where a text calls it a key. */
 const keyCharsMin = 8
-/** Of a longer one that a text has cut off, so much is struck as well: at least half of it, and no less than this. */
+/** The least part of a cut-off secret that is struck as well: half of it, and no less than this. */
 const cutCharsMin = 12
 /** Longer keys are known by their beginning. */
 const keyCharsMax = 512

@@ -13,7 +13,7 @@ export const etagOf = ({ revision }: { readonly revision: string }): string => `
 
 /**
  * Refuses a change of what the caller has not seen. `row`: as it is now, locked by the transaction that changes it, so that of
- * two who have read the same row one is refused. null: there is none.
+ * two who have read the same row one is refused. null: the request names no version.
  */
 export function checkPrecondition(precondition: Precondition | null, row: { readonly revision: string } | null): void {
   if (precondition === null) return

@@ -22,6 +22,6 @@ export function outageOf(error: unknown): Outage | null {
   return failure === 'ECONNREFUSED' && descriptors.exhausted() ? 'descriptors_exhausted' : 'database_away'
 }
 
-/** What a caller hears of anything that was thrown: 503 where the database is away, 500 for a defect. */
+/** The problem for anything thrown: 503 while the database is away, 500 for a defect. */
 export const problemFor = (error: unknown): Problem =>
   error instanceof Problem ? error : new Problem(outageOf(error) === null ? 'internal_error' : 'service_unavailable')

@@ -10,7 +10,7 @@ export interface ChatCall {
   /** Time the simulated model spends before its first token, ms. */
   readonly prefillMs: number
   readonly serial: number
-  /** Pauses for so long; false when the exchange ended meanwhile. */
+  /** Pauses for this long; false when the exchange ended meanwhile. */
   pause(ms: number): Promise<boolean>
   /** Counts a content chunk that was handed to the kernel. */
   sent(): void

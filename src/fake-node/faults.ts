@@ -22,11 +22,11 @@ export const Fault = t.Union([
   fault('status500', { status: t.Optional(t.Integer({ minimum: 500, maximum: 599 })) }),
   fault('status429', { retryAfterS: t.Optional(t.Integer({ minimum: 0, maximum: 3600 })) }),
   fault('status400', {}),
-  /** Nothing at all for so long, then a normal answer. */
+  /** Silence for this long, then a normal answer. */
   fault('slowHeaders', { ms }),
-  /** Status and headers at once, the first chunk so much later. */
+  /** Status and headers at once, the first chunk after this time. */
   fault('slowFirstToken', { ms }),
-  /** Held for so long, then HTTP 500, an error event under HTTP 200, or a reset. */
+  /** Silence for this long, then HTTP 500, an error event under HTTP 200, or a reset. */
   fault('failAfter', {
     ms,
     as: t.Optional(t.Union([t.Literal('status'), t.Literal('errorEvent'), t.Literal('reset')])),

@@ -10,7 +10,7 @@ export interface Installed {
   readonly models: readonly string[]
   readonly contextLength: number | null
   readonly slots: number
-  /** Requests under way: `/slots` of a llama.cpp shows so many of them busy. */
+  /** Requests under way: `/slots` of a llama.cpp shows this number of slots busy. */
   readonly busy: number
 }
 

@@ -48,7 +48,7 @@ async function sendContent(call: ChatCall, reply: Reply): Promise<boolean> {
   return true
 }
 
-/** Faults that end a stream after so many chunks; a number beyond the end strikes after the last one. */
+/** Faults that end a stream after this number of chunks; a number beyond the end strikes after the last one. */
 async function strikes({ exchange, faults }: ChatCall, sent: number, total: number): Promise<boolean> {
   const due = (entry: { afterChunks?: number } | undefined) =>
     entry !== undefined && sent === Math.min(entry.afterChunks ?? 1, total)

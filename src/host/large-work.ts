@@ -9,7 +9,7 @@ const copiesLeft = 4
 const leftBytesMax = 48 * 1024 * 1024
 /** Between two pieces of work, ms. */
 const restMsMax = 100
-/** Of large bodies so much is read, then the process does other things for some milliseconds. */
+/** The bytes of large bodies that are read at a stretch; then other work gets some milliseconds. */
 const bytesPerTurn = 512 * 1024
 const turnMs = 8
 /** One read of a connection has at most half a mebibyte. */

@@ -3,7 +3,7 @@ import { NoSuchTokenizer, type TokenAsk, TokenizerRefusal } from '../runtimes/to
 import type { CallSignal } from '../transport/call-signal.ts'
 import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from '../transport/transport.ts'
 
-/** One server has so long for all that it is asked about one text, ms: far longer than a tokenizer takes for the longest body. */
+/** Timeout for all questions to one server about one text, ms: far longer than a tokenizer takes for the longest body. */
 export const tokenizerMs = 5_000
 
 /** The way of one question to one server. */

@@ -101,7 +101,7 @@ export class Child {
       this.process.stdin.write(text)
       void this.process.stdin.flush()
     } catch {
-      // It has ended, and its end is heard of by itself.
+      // The process has ended, and its exit handler reports the end.
     }
   }
 

@@ -2,7 +2,7 @@ import type { RunningGateway } from '../actors/gateway-handle.ts'
 import { Closing } from '../listener/closing.ts'
 import type { Cleanup } from './cleanup.ts'
 
-/** The last events of streams may take so long to leave, ms. */
+/** Timeout for sending the last events of streams, ms. */
 const lastBytesMs = 500
 /** A client that keeps a connection busy has sent another request within this, and heard that the connection is over, ms. */
 const heardMs = 1_000
@@ -50,7 +50,7 @@ export class Ending {
     return this.stopping
   }
 
-  /** New requests are answered for so long. */
+  /** The time for which new requests are still answered. */
   private leave(ms: number): Promise<void> {
     this.options.gateway.log.info('stopping')
     this.options.gateway.beginLeave()

@@ -17,7 +17,7 @@ import type { Storage } from './storage.ts'
 const restarts = { firstMs: 250, maxMs: 30 * secondMs }
 /** The wait before the next start, after this many starts in a row that did not last. */
 export const restartWaitMs = (failures: number): number => backoffMs(restarts, failures)
-/** What has served for so long counts as started well. */
+/** A process that has served for this long counts as started well. */
 const lastsMs = 10 * secondMs
 /** Beyond the grace for requests, before a process that does not end is killed. */
 const endMs = 15 * secondMs

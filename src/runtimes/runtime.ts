@@ -54,7 +54,7 @@ export interface RuntimeModel {
   readonly group?: string
   /** Its owner wants it in memory always. */
   readonly pinned?: true
-  /** What its processes were measured to have in memory. Absent: it is not running, or nobody can measure it. */
+  /** What its processes were measured to have in memory. Absent: not running, or not measurable. */
   readonly residentMb?: number
   /** Absent: its server says nothing of its files. */
   readonly file?: ModelFile

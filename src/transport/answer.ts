@@ -5,7 +5,7 @@ import type { BodyFlow, NodeResponse } from './transport.ts'
 interface AnswerCarrier extends BodyFlow {
   /** It has given so far. */
   readonly answers: number
-  /** The reader of the answer behind so many wants no more of it. */
+  /** The reader has closed the body. */
   giveUp(answers: number): void
 }
 

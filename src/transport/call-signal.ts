@@ -1,4 +1,4 @@
-/** What hears of an abort: a function, or an object of a class, which costs its maker no closure. */
+/** A listener for an abort: a function, or an object of a class, which needs no closure. */
 export type AbortListener = (() => void) | { handleEvent(): void }
 
 /** The part of `AbortSignal` that a transport uses. */

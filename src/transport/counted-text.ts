@@ -4,7 +4,7 @@ import type { LargeWork } from '../host/large-work.ts'
 import { textOf } from './body.ts'
 import { type BodySink, type NodeResponse, TransportError, type TransportFailure } from './transport.ts'
 
-/** Beyond so many pieces a body is put together, however small it is: a node may send it byte by byte. */
+/** The number of pieces at which a body is joined, however small it is: a node may send it byte by byte. */
 const piecesMax = 64
 const noBytes = Buffer.alloc(0)
 

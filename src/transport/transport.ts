@@ -39,7 +39,7 @@ export interface NodeRequest {
   readonly isolationKey?: string
 }
 
-/** One text, or its pieces in order: a long text need not be copied to be joined. Or bytes that are no text. */
+/** A text, its pieces in order (a long text is not copied to be joined), or bytes that are no text. */
 export type RequestBody = string | readonly string[] | Uint8Array
 
 /** In one piece, for what hashes or copies it. */

@@ -1,7 +1,7 @@
 /** So long node bytes are worked on in one turn of the event loop; then everybody else has their turn, ms (§27). */
 const turnMsMax = 8
 const microsecondsPerMs = 1_000
-/** The clock is looked at each time so many bytes have come: of most turns never. */
+/** The bytes after which the clock is read: in most turns never. */
 const lookBytes = 16 * 1024
 /** What waits with no more than this is a chunk or two of a stream, and goes first. */
 const shortBytes = 4 * 1024
@@ -25,7 +25,7 @@ class TurnShare {
   private endDue = false
   private waiting: WaitingBytes[] = []
 
-  /** False: so many bytes more have to wait for the next turn. */
+  /** False: these bytes have to wait for the next turn. */
   takes(bytes: number): boolean {
     if (this.spent) return false
     this.bytes += bytes

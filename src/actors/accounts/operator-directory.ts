@@ -102,7 +102,7 @@ export class OperatorDirectory {
     if (adminId !== null) this.adminUses.set(adminId, Math.floor(nowMs / minuteMs) * minuteMs)
   }
 
-  /** True once a caller may certainly do nothing more: its stream ends. While the database is away, nobody is gone. */
+  /** True once a caller has certainly lost every right: its stream ends. Always false while the database is away. */
   isGone({ adminId, sessionId, sourceHash }: Caller): boolean {
     const { mark } = this
     if (mark === null || this.doubtMs() > this.options.outageMs) return false

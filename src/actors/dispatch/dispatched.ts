@@ -20,7 +20,7 @@ export interface Decision {
   readonly placement: Placement
 }
 
-/** Of a client's request, what the search for a route reads. */
+/** The part of a client's request that the search for a route reads. */
 export interface DispatchCommand {
   readonly operation: Pick<Operation, 'envelope'>
   readonly access: Pick<Access, 'customerId' | 'keyId' | 'policy'>
@@ -29,7 +29,7 @@ export interface DispatchCommand {
   readonly startedMs: number
   /** Aborts when the client is gone. */
   readonly signal: AbortSignal
-  /** Its place in the line for a slot; absent until it has to wait. */
+  /** The request's place in the queue for a slot; absent until it waits. */
   ticket?: Ticket | undefined
 }
 
@@ -40,7 +40,7 @@ export interface DispatchPort<C extends DispatchCommand = DispatchCommand> {
   readonly rouser: Pick<Rouser, 'rouse'>
   /** A call of a node failed, or a line of its stream was no JSON (`malformed_line`) and was passed over. */
   readonly failed: (code: string) => void
-  /** `again`: the request was decided on before; `ofModel`: for this model, too. */
+  /** `again`: an earlier decision exists for this request; `ofModel`: also for this model. */
   readonly decided: (command: C, decision: Decision, again: boolean, ofModel?: boolean) => void
 }
 
@@ -53,14 +53,14 @@ export interface Dispatched<C extends DispatchCommand = DispatchCommand> {
   readonly callsUntilMs: number
   /** The estimated work of the next try on its route; null if there was no choice. */
   work: Work | null
-  /** Its wait for slots so far. */
+  /** Time spent waiting for slots, ms. */
   queueMs: number
-  /** And for a model that another request had loaded, or a node to wake. */
+  /** Time spent waiting for a model to load or a node to wake, ms. */
   loadWaitMs: number
-  /** Of these, for nodes to wake: that wait has a clock of its own. */
+  /** The part of it spent waiting for nodes to wake, which has a limit of its own, ms. */
   wakeWaitMs: number
   tryFailed(code: ProblemCode): void
-  /** Why no node is called for it any more, asked after every wait; null: it still runs. */
+  /** Checked after every wait: why no further node is called; null: the request still runs. */
   ended(): AttemptFailure | null
   promptEstimate(): PromptEstimate
 }

@@ -31,7 +31,7 @@ export class UntilTaken {
     })
   }
 
-  /** Waits for what is under way, at most so long. */
+  /** Waits for the attempt under way, at most this long, ms. */
   async settled(waitMs: number): Promise<void> {
     if (this.count === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()

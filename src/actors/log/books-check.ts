@@ -29,7 +29,7 @@ export interface BooksCheck {
   /** Rows that were recomputed. */
   readonly receipts: number
   readonly logEntries: number
-  /** Receipts from before nodes signed all, which the log's cutoff bounds; null: it has none yet. */
+  /** Receipts from before nodes signed all, which the log's cutoff bounds; null: the log has no cutoff yet. */
   readonly unsigned: number | null
   /** At most 1,000. */
   readonly faults: readonly RowFault[]

@@ -77,7 +77,7 @@ export interface ListedWitness {
 
 const withLines = ({ note, cosignatures }: rows.CheckpointRow) => note + cosignatures.join('')
 
-/** A checkpoint without a witness is shown in the place of a cosigned one that is so much older. */
+/** A checkpoint without a witness replaces a cosigned one that is older by this much. */
 const cosignedLagMs = minuteMs
 
 /** Of at least `sizeMin` entries. The newest cosigned one is the largest: where it is too small, so are all. */

@@ -63,14 +63,14 @@ export interface Sequencer {
   forget(): void
 }
 
-/** The ends of the audit's chains enter at most so long after they moved. */
+/** The longest time until a changed end of an audit chain is in the log. */
 const headsEveryMs = minuteMs
 /** Payout batches are looked for so often, though nothing else moved. */
 const idleEveryMs = 10 * secondMs
 const stopWaitMs = 10 * secondMs
 /** A log that is read as a whole after an upgrade takes less. */
 const stalledMs = 5 * minuteMs
-/** Old checkpoints are looked for each time that so many entries have come. */
+/** The number of new entries after which old checkpoints are looked for. */
 const pruneEvery = 4_096
 /** A fence that a slow transaction holds is looked at again after, ms. */
 const fenceWaitMs = 20

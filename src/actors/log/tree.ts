@@ -109,7 +109,7 @@ export async function appendLeaves(tx: Database, size: number, leaves: readonly 
   return foldSubtrees(parts.map((part) => tree.hash(part) ?? (stored.get(part) as TreeHash)))
 }
 
-/** The root that the log had with so many entries; empty where tiles of it are missing. */
+/** The log's root at this number of entries; empty if tiles are missing. */
 export async function rootThen(db: Database, size: number): Promise<TreeHash> {
   try {
     return await rootAt(size, readSubtrees(db))

@@ -14,7 +14,7 @@ export type MixtureOutcome = 'succeeded' | 'degraded' | 'quorum_not_met' | 'refu
 export interface SubCallRecord {
   readonly role: SubCallRole
   readonly model: string
-  /** null: the aggregator has none. */
+  /** null: an aggregator, which has no expert's number. */
   readonly weight: number | null
   readonly status: SubCallStatus
   /** Empty if no node was called. */

@@ -31,9 +31,9 @@ export interface LeaseCalls {
 export interface LeaseTerms {
   /** So many paid requests of a customer at once here, and its money is leased. */
   readonly from: number
-  /** A lease that nobody renews ends after this, ms. */
+  /** An unrenewed lease ends after this, ms. */
   readonly ttlMs: number
-  /** It is given back after so long with fewer requests at once, ms. */
+  /** The lease is given back after this time with fewer requests at once, ms. */
   readonly idleMs: number
 }
 
@@ -81,7 +81,7 @@ export class CustomerLease {
     return this.id === null && this.running === 0 && this.taking === null && this.ending === null
   }
 
-  /** The lease that is to be renewed; null: there is none. */
+  /** The lease to renew; null: no lease is due. */
   get renewable(): string | null {
     return this.ending === null && this.validUntilMs > 0 ? this.id : null
   }
@@ -220,7 +220,7 @@ export class CustomerLease {
     } catch (error) {
       this.log.warn('money_lease_not_taken', { error: failureName(error) })
       this.restUntilMs = this.now() + restMs
-      // The database may have leased what nobody here knows of.
+      // The database may have granted a lease whose answer was lost.
       void this.end()
     }
   }

@@ -39,7 +39,7 @@ export class DeployError extends Error {
 
 const compiled = programFile('contracts/PayoutSettlementV2.json')
 const rpcTimeoutMs = 10 * secondMs
-/** A transaction that no block takes for so long is left to the operator. */
+/** After this time without a block, the operator decides about the transaction. */
 const inclusionMs = 5 * minuteMs
 const pollMs = secondMs
 

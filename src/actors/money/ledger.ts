@@ -43,7 +43,7 @@ export interface LedgerOptions extends DatabaseAccess {
   readonly macs: ReceiptMacs
   /** A reservation without a renewal is released after this time, ms (§13). */
   readonly staleMs?: number
-  /** From so many charges of a customer in a commit on they are one row (`groupFromDefault`). */
+  /** From this number of a customer's charges in a commit on they are one row (`groupFromDefault`). */
   readonly groupFrom?: number
   /** When money is leased (docs/decisions/0051). */
   readonly leases?: Partial<LeaseTerms>

@@ -48,7 +48,7 @@ const sweepEveryMs = 5 * secondMs
 /** Longer than a statement may take: a query may never settle. */
 const answerMsMax = 20 * secondMs
 const endWaitMs = 5 * secondMs
-/** After somebody asked what is reserved, its reservations are rows for so long. */
+/** After a read of what is reserved, the customer's reservations are written as rows for this long. */
 const pauseMs = 2 * secondMs
 /** How long a refusal waits for money that gateways have leased and not reserved, ms. */
 const refusalWaitMs = secondMs

@@ -53,7 +53,7 @@ export interface SettlementOptions {
   /** SVC_PAYOUT_BATCH_AGE_MS, SVC_PAYOUT_BATCH_MIN_WEI. */
   readonly batchAgeMs: number
   readonly batchMinWei: bigint
-  /** SVC_PAYOUT_ANNOUNCE_MS: a batch waits so long after the log has taken it. */
+  /** SVC_PAYOUT_ANNOUNCE_MS: the time between a batch's entry in the log and its settlement. */
   readonly announceMs: number
   readonly inspect?: (event: InspectionEvent) => void
   /** After a crash another gateway continues the batch when this lease ends, ms. */

@@ -101,7 +101,7 @@ export interface OperationParts<B extends InferenceRequest = InferenceRequest> {
 }
 export type PartedOperation = Operation & { readonly parts: OperationParts }
 
-/** Writes one of several answers into a stream; who writes the stream hears of its end. */
+/** Writes one of several answers into a stream and keeps how it ended. */
 export interface CallWriter extends StreamWriter {
   /** null: it has not ended well. */
   readonly end: SettledEnd | null
@@ -168,7 +168,7 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   written?(body: B): string
   /** null: the request has a prompt. Absent: it always has one. */
   idle?(identity: ChunkIdentity, body: B): Idle | null
-  /** Its first field that the table lacks (§35); null: it has none. Absent: its nodes are its own account's, or get what it names alone. */
+  /** Its first field that the table lacks (§35); null: every field is known. Absent: its nodes are its own account's, or get what it names alone. */
   unlisted?(body: B): string | null
   estimate(body: B): PromptEstimate
   /** Tokens that the prompt surely has (§27). */

@@ -41,9 +41,9 @@ export interface PlanNow {
 const everyMs = minuteMs
 /** A change of the pool, or a call that has waited for a load, makes a plan within this time, ms. */
 const changeMs = 5 * secondMs
-/** A plan is as good as new for so long, ms. */
+/** A plan is reused for this long, ms. */
 const freshMs = 2 * secondMs
-/** The same hour of so many days before. */
+/** The number of past days whose same hour counts. */
 const pastDays = [1, 2]
 /** A node that would not, or that has not done it, is not told the same again within this time, ms. */
 const refusedMs = horizonS * secondMs

@@ -4,7 +4,7 @@ import type { Placement } from '../../machines/rules/placement.ts'
 import type { RoutingTable } from '../../machines/rules/routing.ts'
 import type { Demands } from '../../protocol/wire/admin/memory-plan.ts'
 
-/** Models of one owner's nodes that are counted at a time; the one that nobody has asked for longest makes room. */
+/** Models of one owner's nodes that are counted at a time; the model with the oldest last request makes room. */
 const demandsMax = 1_000
 
 /** Refusals for want of room, or of patience with a load. */

@@ -15,7 +15,7 @@ export interface PlanFacts {
   readonly past: ReadonlyMap<string, number> | null
 }
 
-/** A plan looks at so many places, those of the models with the most demand. */
+/** The most places that a plan looks at: those of the models with the most demand. */
 const placesMax = 4_000
 /** Of a call of a model whose calls were not measured. */
 const durationMsAssumed = 5_000

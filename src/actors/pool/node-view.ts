@@ -78,7 +78,7 @@ export interface ModelView {
   readonly loadMsSum: number
   /** As learnt from first tokens; null: none has taught it. */
   readonly promptTokensPerSecond: number | null
-  /** Of what was placed there, so much is thought to be unread, ms. */
+  /** The estimated work placed there that is still to be read, ms. */
   readonly backlogMs: number
   /** Moving share of prompts that was in its cache, 0 to 1, as its answers say; null: none does. */
   readonly cacheMatch: number | null

@@ -59,7 +59,7 @@ export class PoolNode implements RoutedNode {
   identity: VerifyKey | null = null
   sinceMs: number
   lastError: { readonly code: string; readonly atMs: number } | null = null
-  /** As its agent told it last; null: it has none, or tells nothing. */
+  /** The agent's last report; null: no report. */
   hardware: Hardware | null = null
   transport: NodeTransport | null = null
   watch: NodeWatch | null = null

@@ -265,7 +265,7 @@ export class PoolRouter implements Router {
     this.actor.send({ type: 'node.probed', nodeId })
   }
 
-  /** The chart has moved. The table follows in the same tick, before any call hears of it. */
+  /** The chart has moved. The table follows in the same tick, before any listener is called. */
   private follow(node: PoolNode, snapshot: NodeSnapshot): void {
     const before = node.state
     const nowMs = Date.now()

@@ -69,7 +69,7 @@ export class Attempt implements InFlightCall {
   /** What its node was told besides the request. */
   confided = noConfidences
   private released = false
-  /** What the caller hears of a call that was ended for memory. */
+  /** The refusal for a call that was ended for memory. */
   private memoryRefusal: Problem | null = null
   /** Unix ms, where its model was not in memory then. */
   private readonly coldAtMs: number | null

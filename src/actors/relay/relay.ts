@@ -15,7 +15,7 @@ import { TryBody } from './try-body.ts'
 /** A node that has answered in full may take this long to end its body. */
 const lingerMs = 2_000
 
-/** What a stream keeps is counted each time its node has sent so much, not with every chunk. */
+/** What a stream keeps is counted after this many bytes from its node, not with every chunk. */
 const countedBytes = 16 * 1024
 
 const loadingComment = ': svc loading\n\n'

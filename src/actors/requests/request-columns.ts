@@ -134,7 +134,7 @@ export class RequestColumns {
     }
   }
 
-  /** The place of a request. null: it has none. */
+  /** The place of a request; null: the columns do not hold it. */
   find(requestId: string): number | null {
     const at = this.odd.findIndex((odd) => odd?.requestId === requestId)
     if (at !== -1) return at

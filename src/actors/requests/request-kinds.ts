@@ -9,7 +9,7 @@ export interface FinishedRequest {
   readonly keyId: string | null
   readonly operation: string
   readonly stream: boolean
-  /** As one text (`tagSeparator`); null: it has none. */
+  /** Its tags as one text (`tagSeparator`); null: no tags. */
   readonly tags: string | null
   readonly record: ChatRecord
 }

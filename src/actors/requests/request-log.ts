@@ -54,7 +54,7 @@ const batchMax = 1_000
 const maintainEveryMs = hourMs
 /** A gateway that was not asked for days finds its partitions made. */
 const daysAhead = 2
-/** A list waits so long for what this gateway has not written yet. */
+/** The longest time that a list waits for rows which this gateway has not written yet. */
 const flushWaitMs = 1_000
 const nowhere: Span = { fromMs: 0, toMs: 0 }
 const ofAll: TrafficOf = { nodeId: null, model: null }

@@ -14,7 +14,7 @@ export class RequestRing {
   private readonly waits: Uint8Array
   private next = 0
 
-  /** `waitingMax`: so many may wait at a time. */
+  /** `waitingMax`: the most that may wait at a time. */
   constructor(waitingMax: number) {
     const size = requestsKeptMax + waitingMax
     this.columns = new RequestColumns(size)

@@ -36,7 +36,7 @@ export interface Traffic {
   readonly before: readonly NamedMeasure[]
   /** Of both ranges. */
   readonly points: readonly PointMeasure[]
-  /** Had so many requests that only newer ones were read. */
+  /** The range had too many requests: only newer ones were read. */
   readonly unread: readonly Span[]
 }
 
@@ -122,7 +122,7 @@ export interface FirstTokens extends Span {
   readonly stepMs: number
   /** Oldest first; a step without a first token is left out. */
   readonly steps: readonly FirstTokenStep[]
-  /** Had so many requests that only newer ones were read; null: all were. */
+  /** The range had too many requests: only newer ones were read; null: all were. */
   readonly unread: Span | null
 }
 

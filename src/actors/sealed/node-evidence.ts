@@ -9,7 +9,7 @@ import type { NodeTransport } from '../../transport/transport.ts'
 
 /** Of one list, the first nodes are asked what runs on them. */
 const evidenceNodesMax = 8
-/** A node has so long for its evidence, ms: the hardware makes one at a time, and others may wait, too. */
+/** Timeout for a node's evidence, ms. The hardware makes one at a time, so a request may queue. */
 const evidenceMsMax = 20_000
 /** Questions that all clients of this process have at a time; each may bring `attestationBytesMax`. */
 const questionsMax = 64
@@ -21,7 +21,7 @@ export class NodeEvidence {
 
   constructor(private readonly router: { transport(nodeId: NodeId): NodeTransport | null }) {}
 
-  /** The nodes with their evidence; a node that gives none in time has none. Throws `capacity_exhausted`. */
+  /** The nodes with their evidence; a node that misses the timeout has none. Throws `capacity_exhausted`. */
   async added(nodes: readonly SealedNode[], nonce: string, signal: AbortSignal): Promise<SealedNode[]> {
     const asked = Math.min(nodes.length, evidenceNodesMax)
     if (this.running + asked > questionsMax) {

@@ -38,7 +38,7 @@ export class KeyMismatch extends Problem {
   }
 }
 
-/** Failures before the node has said anything: the client's side seals for another node, which nobody here could. */
+/** Failures before the node has said anything: the client's side seals for another node, which the gateway cannot do. */
 const unavailable: ReadonlySet<ProblemCode> = new Set([
   'upstream_error',
   'upstream_timeout',

@@ -35,7 +35,7 @@ function requestFor({ router }: SealedNodesPort, access: Access, modelId: string
   } satisfies PlacementRequest
 }
 
-/** The nodes in the order in which requests would try them; throws the refusal where there is none. */
+/** The nodes in the order in which requests would try them; throws the refusal if no node fits. */
 function nodesInOrder(port: SealedNodesPort, access: Access, name: string): readonly NodeId[] {
   const table = port.router.table()
   const modelId = table.latest.has(name) ? meantModel({ table, access, name, ownOnly: true }) : name

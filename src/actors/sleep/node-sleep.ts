@@ -18,7 +18,7 @@ export interface NodeRest {
   readonly awaited: ReadonlyMap<string, Modality>
 }
 
-/** A computer that is awake again has so long until its model servers answer; what is not ready then is not waited for, ms. */
+/** The time that a computer's model servers get to answer after it woke, ms; requests do not wait for later ones. */
 const risingMs = 120_000
 
 const modalityOf = ({ model, work }: SleepersModel): Modality => model?.modality ?? work.reported ?? 'chat'

@@ -11,7 +11,7 @@ export interface SleepBook {
   fell(nodeId: NodeId, asleep: StoredSleep): void
   /** It was seen awake then (RFC 3339), which ends every sleep before. */
   rose(nodeId: NodeId, at: string): void
-  /** It was woken, which took so long, ms. */
+  /** The node woke after this time, ms. */
   woke(nodeId: NodeId, wakeMs: number): void
   /** An agent says how its computer is woken. */
   told(row: NodeRow, power: NodePower): void

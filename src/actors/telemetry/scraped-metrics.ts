@@ -47,7 +47,7 @@ export interface MetricSources {
 const nodesShownMax = 500
 const otherLabel = 'other'
 
-/** A series of each, also while there is none: an alert needs something to compare. */
+/** Each has a series even at zero: an alert needs a value to compare. */
 const openJobStatuses = ['queued', 'dispatched', 'running'] as const
 
 type Counts = Readonly<Record<string, number>>
@@ -128,7 +128,7 @@ function stored(
   })
 }
 
-/** A series per busy node; while there is none, one without a name, so that a sum is a number at any time. */
+/** A series per busy node; while no node is busy, one series without a name, so that a sum is always a number. */
 function inFlightMetric(registry: Registry, of: Partial<MetricSources>): void {
   new Gauge({
     ...metric(registry, 'requests_in_flight', 'Calls that occupy a slot of a node'),

@@ -12,7 +12,7 @@ import type { NodeTransport } from '../../transport/transport.ts'
 export interface TokenCallPort {
   readonly memory: MemoryBudget
   readonly largeWork: LargeWork
-  /** One node has so long for all that it is asked about one text, ms. */
+  /** Timeout for all questions to one node about one text, ms. */
   readonly nodeMs: number
 }
 

@@ -19,7 +19,7 @@ export type OpenDoor = (gateway: GatewayHandle, key: string) => WarmDoor
 
 /** No request is sent any more after, ms. */
 const askMsMax = 850
-/** All that was opened has so long to close, ms: with `askMsMax` less than a second. */
+/** Timeout for closing all that was opened, ms: with `askMsMax` less than a second. */
 const closeMsMax = 100
 /** More answers would make the first client's request little faster. */
 const answersEnough = 500

@@ -9,7 +9,7 @@ import type { NodeJudge } from '../../client/sealed/sealed-fetch.ts'
 import type { Verdict } from '../../protocol/verify/trust.ts'
 import { UsageFault } from '../frame/failure.ts'
 
-/** A program that judges GPUs may take so long, ms. */
+/** Timeout for a program that judges GPUs, ms. */
 const gpuCheckMs = 30_000
 
 /** What the options of commands say about machines. */

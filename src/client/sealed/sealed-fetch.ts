@@ -43,7 +43,7 @@ const isElsewhere = (status: number) => status === 429 || status === 502 || stat
 /** How long a gateway's list of nodes is used again, ms, and for how many models and keys. */
 const nodesKeptMs = 10_000
 const listsMax = 64
-/** While one node can answer, the others are asked what runs on them so seldom, and each time so long, ms. */
+/** While one node can answer, the others are asked for their models at this interval, ms. */
 const judgedLaterMs = 60_000
 const evidenceMsMax = 30_000
 

@@ -110,7 +110,7 @@ export function instancesOf(
 export interface InstanceFilter {
   /** Empty: any. */
   readonly state: string
-  /** At least, or where negative at most, so long since it moved, ms; 0: any. */
+  /** The least time since it moved, ms; negative: the greatest; 0: any. */
   readonly ageMs: number
   /** A part of the name or id of a node, or of the instance. */
   readonly text: string

@@ -10,7 +10,7 @@ export const Empty = ({ title, children }: { title: string; children?: Component
   </div>
 )
 
-/** Says that a list may go on, so that nobody takes its first part for the whole. `limit`: what was asked for. */
+/** Says that a list may go on, so that its first part is not mistaken for the whole. `limit`: the rows requested. */
 export const Cut = ({ rows, limit, what }: { rows: number; limit: number; what: string }) =>
   rows < limit ? null : (
     <p class="muted" role="status">

@@ -32,7 +32,7 @@ interface HeatMapProps {
 
 /** A log scale has no zero: what came sooner lies at its foot. ms. */
 const footMs = 1
-/** A bucket without an end is drawn so many times as high as it begins. */
+/** A bucket without an upper bound is drawn up to this multiple of its lower bound. */
 const openTimes = 2
 /** One request is to be seen, too. */
 const faintest = 0.16

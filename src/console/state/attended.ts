@@ -1,4 +1,4 @@
-/** A person is there for so long after the last touch of mouse, screen or keyboard, ms. */
+/** A person counts as present for this long after the last touch of mouse, screen or keyboard, ms. */
 const attendedForMs = 60_000
 const signs = ['pointerdown', 'pointermove', 'keydown', 'wheel'] as const
 
@@ -14,5 +14,5 @@ for (const sign of signs) {
   )
 }
 
-/** False where the page asks by itself: that must not keep a session alive which nobody uses. */
+/** False if the page asks by itself: such requests must not keep an unused session alive. */
 export const isAttended = (): boolean => Date.now() - lastMs < attendedForMs

@@ -75,7 +75,7 @@ export interface Answered {
   readonly metadata: ChatMetadata | null
 }
 
-/** Tools that an answer calls, as their parts come; at most so many. */
+/** The calls of tools in an answer, whose parts arrive one by one. The number of calls is bounded. */
 class ToolCalls {
   private readonly calls = new Map<number, string>()
 

@@ -88,7 +88,7 @@ function Trouble({ node, nowMs }: { node: Node; nowMs: number }) {
   )
 }
 
-/** `opened`: the address asks for its details. */
+/** `opened`: the page's address asks for the node's details. */
 export function NodeRow({ node, opened }: { node: Node; opened: boolean }) {
   const [open, setOpen] = useState(opened)
   useEffect(() => setOpen((before) => before || opened), [opened])

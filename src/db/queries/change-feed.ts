@@ -11,8 +11,8 @@ export function versionsQuery(db: Database): () => Promise<readonly { topic: Top
 }
 
 /**
- * Hears a channel on the driver's one connection for all channels; the driver connects again after a loss, and what was
- * sent meanwhile is not heard: have a poll beside it. Returns how to stop.
+ * Listens to a channel on the driver's one connection for all channels. The driver connects again after a loss; notices
+ * sent meanwhile are lost, so callers poll as well. Resolves with the function that stops it.
  */
 export async function listenTo(
   sql: postgres.Sql,

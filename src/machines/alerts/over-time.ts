@@ -1,6 +1,6 @@
 import type { Point } from './history.ts'
 
-/** A range that begins or ends further from its nearest point than so many of their distances is not filled up. */
+/** A range is not extended to an end that is further from its nearest point than this multiple of the points' distance. */
 const nearPoints = 1.1
 
 /**

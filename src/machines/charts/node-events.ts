@@ -17,7 +17,7 @@ export const flappingWindowMs = 600_000
 /** What an agent says of its computer with its status (§39); `null`: nothing, as most nodes. */
 export type PowerState = 'awake' | 'asleep' | 'yielding' | null
 
-/** A computer that was told to sleep may go on answering for so long. One that still answers then did not fall asleep, ms. */
+/** The time that a computer gets to fall asleep, ms. If it still answers afterwards, it did not. */
 export const fallingAsleepMs = 60_000
 
 interface Timed {

@@ -17,7 +17,7 @@ const forbiddenKeys = ['node_id', 'route', 'hostname']
 /** The same bound as for a request's own `model`, characters. */
 const modelLengthMax = 256
 
-/** `path`: inside of the mixture. */
+/** The refusal of a field. `path`: below `svc.mixture`. */
 function invalid(path: string, schema: FieldSchema, value: unknown): Problem {
   const param = path === '' ? root : `${root}.${path}`
   return new Problem('mixture_invalid', { param, detail: fieldSentence(param, schema, value) })

@@ -23,7 +23,7 @@ const capacityFactor = 2
 const capacityTokensAssumed = 262_144
 /** Blocks to which corrections shrink a cache at most. */
 export const capacityBlocksLeast = 32
-/** After so many misses in a row of what was thought cached, a cache is smaller than its runtime says, and than is thought in it. */
+/** After this number of misses in a row, a cache counts as smaller than its runtime says and than was estimated. */
 const missesBelieved = 3
 /** Upper bound of blocks remembered per cache, regardless of the runtime's report and of corrections. */
 const capacityBlocksMax = 16_384
@@ -148,7 +148,7 @@ export class CacheView {
   }
 
   /**
-   * A full cache holds so many tokens, by its server's own events: they take the place of what is said and guessed of its size.
+   * The tokens that a full cache holds, by its server's own events: they replace its reported and its estimated size.
    * null: none are heard, or it is not full.
    */
   holds(profileId: string, tokens: number | null): void {
@@ -161,7 +161,7 @@ export class CacheView {
     this.fit(seat)
   }
 
-  /** A prompt of so many UTF-16 units had so many tokens. */
+  /** Records a prompt's length, in UTF-16 units and in tokens. */
   measured(profileId: string, units: number, tokens: number): void {
     const seat = this.seats.get(profileId)
     if (seat !== undefined && tokens >= tokensMeasuredMin) learnTokenLength(seat, units / tokens)

@@ -61,9 +61,9 @@ const durationMsAssumed = 5_000
  * where none has any.
  */
 const copyShareLeast = 0.5
-/** Routes that are so much dearer are as good: the prompt's beginning decides between them. */
+/** Routes within this difference of cost count as equal: the prompt's beginning decides between them. */
 const equalWithinMs = 5
-/** A session stays with its node unless another one is so much sooner: the client knows of more to come. */
+/** A session stays with its node unless another one answers sooner by this much: more requests of it will come. */
 const sessionWithinMs = 50
 
 /** The means of the known values. */

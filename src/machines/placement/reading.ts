@@ -116,9 +116,9 @@ export function workPlaced(reading: Reading, work: Work, timed: boolean): void {
   reading.openSinceSumMs += work.atMs
 }
 
-/** A call that goes past others adds so much to the doubt of one of them, ms. */
+/** What a call that overtakes others adds to the doubt of one of them, ms. */
 const explorationMsPerCall = 1
-/** And in each second at most so much, ms. */
+/** The most that a second adds to the doubt, ms. */
 const explorationMsPerSecond = 10
 const explorationMsMax = 60_000
 

@@ -2,13 +2,13 @@ import { minuteMs, secondMs } from '../../time.ts'
 
 const stepMs = 15 * secondMs
 const stepsKept = 240
-/** A call of so long ago counts by a factor of e less. */
+/** The age at which a call's weight has fallen by a factor of e. */
 const decayMs = 15 * minuteMs
 /** What happened in the last steps counts alone where chance does not explain that it differs from the mean. */
 const recentSteps = 5
-/** By so many standard deviations of a Poisson process. */
+/** How many standard deviations of a Poisson process count as no chance. */
 const deviations = 3
-/** A rate is of at least so long, or the first call of a process would be a stream of them. */
+/** The shortest span over which a rate is computed: else the first call of a process would count as a steady stream. */
 const spanMsMin = minuteMs
 
 /** What one process has seen of a model. Sums of several processes add up. */

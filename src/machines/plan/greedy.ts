@@ -1,6 +1,6 @@
 import type { Packing } from './packing.ts'
 
-/** Swaps improve on what they find at most so many times over. */
+/** The most rounds of swaps. */
 const passesMax = 4
 /** Less is no gain: ms. */
 const gainMsMin = 1e-6
@@ -54,7 +54,7 @@ function victimsFor(packing: Packing, at: number): readonly number[] | null {
     gone.push(other)
   }
   const fits = packing.fits(at)
-  // Those that need not leave after all stay.
+  // Models whose room is not needed after all stay.
   for (const other of gone.toReversed()) packing.add(other)
   return fits ? gone : null
 }

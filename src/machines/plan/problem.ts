@@ -15,7 +15,7 @@ export interface PlannedDemand {
 export interface PlanModel {
   readonly modelId: string
   readonly demand: PlannedDemand
-  /** Servers of it whose memory nobody plans: they always have it. */
+  /** Its servers outside the plan, whose memory is always taken. */
   readonly fixed: number
   /** Of a call. */
   readonly durationMs: number

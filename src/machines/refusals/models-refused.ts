@@ -31,7 +31,7 @@ const ofOneModel: ReadonlySet<ProblemCode> = new Set([
 /** Another model may serve the request. */
 export const leadsToNextModel = ({ code }: Problem): boolean => ofOneModel.has(code)
 
-/** The one that the client hears of: the first that may pass by itself, else the first. */
+/** The refusal for the client: the first that may pass by itself, else the first. */
 export function answeringModel<T extends RefusedModel>(refused: readonly [T, ...T[]]): T {
   return refused.find(({ problem }) => problemKind(problem.code).shouldRetry === true) ?? refused[0]
 }

@@ -20,7 +20,10 @@ export interface PlacementRequest {
   readonly profileId: string | null
   /** Used by mixtures, whose sub-calls never leave the caller's own nodes. */
   readonly ownOnly: boolean
-  /** The client's name of a field that no table knows; null: there is none. Others may bill for it: only own nodes are sent it (§35). */
+  /**
+   * The name of the first field that no table knows; null: every field is known. Another account's node may bill for such a
+   * field, so only own nodes get it (§35).
+   */
   readonly unlisted: string | null
   /** Profiles this request has already tried. */
   readonly exclude: ReadonlySet<string>

@@ -11,7 +11,7 @@ export class DiskRoom {
 
   constructor(private readonly statfs: Statfs = kernelStatfs) {}
 
-  /** MiB; undefined: nobody can say, or not within the bound. Never rejects. */
+  /** MiB; undefined: unknown, or not known within the bound. Never rejects. */
   async freeMb(folder: string, boundMs: number): Promise<number | undefined> {
     if (this.isAsked) return undefined
     this.isAsked = true

@@ -101,7 +101,7 @@ class PackedReader {
     }
   }
 
-  /** Where the next so many bytes begin. */
+  /** Takes the next bytes; returns the offset of the first. */
   private take(bytes: number): number {
     const from = this.at
     this.at += bytes

@@ -9,7 +9,7 @@ export interface KvEndpoints {
   readonly replay_port?: number
 }
 
-/** Ranks of one server whose events are heard. */
+/** The most ranks of one server whose events are read. */
 export const kvEndpointsMax = 16
 
 /** What is in the caches of one server, all its ranks together. */
@@ -25,7 +25,7 @@ export class ReportedCaches {
     })
   }
 
-  /** Of one model: an adapter has blocks of its own. undefined: nothing is heard, or not everything. */
+  /** Of one model: an adapter has blocks of its own. undefined: no events arrive, or some are missing. */
   of(modelId: string): CacheHeld | undefined {
     const counts = this.ranks.map(({ blocks }) => blocks.count())
     const known = counts.filter((count): count is CacheCount => count !== null)

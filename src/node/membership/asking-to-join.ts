@@ -52,7 +52,7 @@ const answerBytesMax = 64 * 1024
 const askEveryMsDefault = 2_000
 /** How long the gateway may be away while the join waits: its own bound and a little, ms. */
 const silenceMsMax = 60_000
-/** Words that another computer shows, too, are made anew so many times. */
+/** How often the words are drawn again when another computer shows the same ones. */
 const renewalsMax = 3
 
 const notUnderstood = () => new NodeStartError('This version does not understand the gateway’s answer to the join.')

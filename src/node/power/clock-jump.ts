@@ -3,7 +3,7 @@ import { secondMs } from '../../time.ts'
 
 export interface JumpTimes {
   readonly everyMs: number
-  /** A clock that is so much ahead of what a tick takes has slept, and timers with it. */
+  /** A clock that is ahead of a tick's length by this much has slept, and its timers too. */
   readonly jumpMs: number
   /** The same where the computer was just sent to sleep. */
   readonly shortMs: number

@@ -18,7 +18,7 @@ import { YieldedModels } from './yielded-models.ts'
 export interface PowerOptions {
   /** A line for the system's shell that suspends the computer. */
   readonly suspendCommand?: string
-  /** Without work for so long, ms. */
+  /** Idle time before it suspends, ms. */
   readonly suspendAfterMs?: number
   /** In the place of the addresses of its network cards. */
   readonly macs?: readonly string[]

@@ -25,7 +25,7 @@ export const suspensionTimes: SuspensionTimes = {
 export interface SuspensionOptions {
   /** A line for the system's shell, by the owner. */
   readonly command: string
-  /** After so long without work; null: only when the gateway says so. */
+  /** Idle time before it suspends; null: only the gateway's order suspends it. */
   readonly afterMs: number | null
   /** Something runs, is pinned in memory, or a person is at the computer. */
   readonly isBusy: () => boolean

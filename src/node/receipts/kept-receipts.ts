@@ -42,7 +42,7 @@ const dayBytesMax = 64 * 1024 * 1024
 const folderBytesMax = 512 * 1024 * 1024
 /** Of those that are to be looked up; further ones are kept, and not looked up. */
 const waitingMax = 20_000
-/** What could not be looked up for so long is not looked up any more. */
+/** The agent stops looking for a receipt after this time without success. */
 const waitingMsMax = dayMs
 const settledFile = 'receipts.json'
 

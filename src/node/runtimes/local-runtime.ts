@@ -41,9 +41,9 @@ export interface LocalRuntime {
    * Starts to load or unload a model, without waiting for it. False or absent if the server has no interface for it.
    */
   tell?(wish: ModelWishName, modelId: string): boolean
-  /** The last lines that its server has written; null: they stay on this computer. Absent: nobody here hears its server. */
+  /** The last lines that its server has written; null: they stay on this computer. Absent: the agent does not run its server. */
   lastLines?(): readonly string[] | null
-  /** What of a model's prompts is in its server's cache, by the server's events. Absent, or undefined: nobody here knows. */
+  /** What of a model's prompts is in its server's cache, by the server's events. Absent, or undefined: unknown. */
   cacheHeld?(modelId: string): CacheHeld | undefined
   /** How its server is asked for one of its models. Absent: by this name, and with the request as it was sent. */
   askedFor?(modelId: string): AskedServer

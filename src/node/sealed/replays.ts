@@ -9,7 +9,7 @@ export const replaysFile = 'sealed-replays.bin'
 const replayKeptMs = dayMs
 /** Used keys at most; beyond them nothing new is taken, because what is forgotten could come again. */
 const replaysMax = 1_000_000
-/** Unix seconds, and so much of the hash as nobody can find twice. */
+/** Unix seconds, and enough of the hash to exclude collisions. */
 const hashBytes = 16
 const recordBytes = 4 + hashBytes
 

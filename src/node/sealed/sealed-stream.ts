@@ -16,9 +16,9 @@ const usageWaitMs = 2 * secondMs
 const lingerMs = 2 * secondMs
 
 export interface SealedTimes {
-  /** An empty frame follows so much silence, ms. */
+  /** The silence after which an empty frame is sent, ms. */
   readonly keepAliveMs: number
-  /** A stream's head goes out after so long, whether the runtime has said anything or not, ms. */
+  /** A stream's head is sent after this time at the latest, ms, even if the runtime has sent nothing. */
   readonly headMs: number
 }
 export const sealedTimes: SealedTimes = { keepAliveMs: 15 * secondMs, headMs: 10 * secondMs }

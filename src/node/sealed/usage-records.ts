@@ -24,7 +24,7 @@ export class UsageRecords {
     this.kept.set(usage.request_id, { usage, atMs: nowMs })
   }
 
-  /** Once: nobody else needs it. null: the call is not known, or has not ended. */
+  /** Returned once. null: the call is not known, or has not ended. */
   take(requestId: string): SealedUsage | null {
     const found = this.kept.get(requestId)
     this.kept.delete(requestId)

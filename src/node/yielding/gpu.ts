@@ -39,7 +39,7 @@ export const gpu: YieldProbe = {
     if (!(most >= 1 && most <= 99)) return `gpu takes percent from 1 to 99, such as gpu=${percentDefault}.`
     let last = false
     return async (signal) => {
-      // While a request of this agent runs, nobody can tell whose load it is: what was seen before goes on.
+      // While a request of this agent runs, the load may be its own: the last reading stands.
       if (world.isBusy()) return last
       const load = await loadOf(world, signal)
       if (!world.isBusy()) last = load > most

@@ -25,7 +25,7 @@ const list = (folder: string): readonly string[] => {
   }
 }
 
-/** Of the hottest sensor of Linux; null: it has none. */
+/** Temperature of Linux's hottest sensor; null: no sensor. */
 export function hottest(sysRoot: string): number | null {
   const thermal = join(sysRoot, 'class/thermal')
   const zones = list(thermal)

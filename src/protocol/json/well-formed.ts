@@ -9,5 +9,5 @@ export function isWellFormed(value: unknown): boolean {
   return Object.entries(value).every(([name, item]) => name.isWellFormed() && isWellFormed(item))
 }
 
-/** How the text of a JSON value may say one; a text without it has none. */
+/** Whether the text of a JSON value may hold half of a pair, by its escapes. */
 export const mayHoldHalves = (text: string): boolean => /\\u[dD][89a-fA-F]/.test(text)

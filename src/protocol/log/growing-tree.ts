@@ -11,7 +11,7 @@ export class GrowingTree {
     return new GrowingTree(0, [])
   }
 
-  /** null unless a tree of this size has so many subtrees. */
+  /** null unless a tree of this size has this number of subtrees. */
   static of(size: number, subtrees: readonly TreeHash[]): GrowingTree | null {
     if (!Number.isSafeInteger(size) || size < 0 || subtreesOf(0, size).length !== subtrees.length) return null
     return subtrees.every(({ length }) => length === treeHashBytes) ? new GrowingTree(size, [...subtrees]) : null

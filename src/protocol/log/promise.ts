@@ -34,7 +34,7 @@ export interface Promised {
 export const promisedWithinMs = 60 * secondMs
 /** Promises below one signature. */
 export const batchMax = 256
-/** The hashes of a path in a tree of so many leaves. */
+/** The number of hashes of a path in a tree of this size. */
 const pathMax = Math.log2(batchMax)
 
 const encoder = new TextEncoder()

@@ -13,7 +13,7 @@ export interface TilePlace {
 export interface TileName extends TilePlace {
   /** `entries`: the entries themselves, a bundle for each tile of level 0. */
   readonly kind: 'hashes' | 'entries'
-  /** 1 to 255: so many from the start; null: all 256. */
+  /** 1 to 255: the first hashes; null: all 256. */
   readonly partial: number | null
 }
 
@@ -58,7 +58,7 @@ export function parseTilePath(path: string): TileName | null {
   return known ? name : null
 }
 
-/** How many hashes the tile holds in a tree of so many entries; 0: it is not there. */
+/** The number of hashes that the tile holds in a tree of this size; 0: no such tile. */
 export function tileHashes({ level, index }: TilePlace, size: number): number {
   const onLevel = Math.floor(size / tileWidth ** level)
   return Math.max(0, Math.min(tileWidth, onLevel - index * tileWidth))

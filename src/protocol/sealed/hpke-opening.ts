@@ -9,7 +9,7 @@ export interface OpenedBody extends SharedSecret {
   readonly pieces: readonly Uint8Array[]
 }
 
-/** null: not sealed for this key, or changed on its way. Which of both is not told, to nobody. */
+/** null: not sealed for this key, or changed on its way; callers cannot tell which. */
 export async function openBody(
   secretKey: Uint8Array,
   enc: Uint8Array,

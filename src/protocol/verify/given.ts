@@ -19,7 +19,7 @@ const allFinite = (value: unknown): boolean => {
   if (Array.isArray(value)) return value.every(allFinite)
   return typeof value !== 'object' || value === null || Object.values(value).every(allFinite)
 }
-/** Without so many digits or an exponent no number is too large. */
+/** A number with fewer digits and without an exponent is never too large. */
 const mayBeHuge = /\d{300}|\d[eE]\+?\d/
 
 /** The value of a JSON text whose numbers all have a canonical form; undefined: another text. */

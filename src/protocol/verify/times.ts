@@ -5,7 +5,7 @@ import { receiptVersions } from '../receipts/receipt.ts'
 import { type Fields, textOf } from './given.ts'
 import { type Check, check } from './trust.ts'
 
-/** A receipt is in the log seconds after its answer. A reader hears of one that came later than this, ms. */
+/** A receipt is in the log seconds after its answer. The verifier reports one that came later than this, ms. */
 const lateMsMax = 10 * minuteMs
 
 const day = '[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])'

@@ -27,7 +27,7 @@ export interface CallPort {
 }
 
 /**
- * One request on its way, and who waits for its answer. It is itself what hears of an abort: with thousands of open streams
+ * A request under way and its waiting caller. It is itself the listener for an abort: with thousands of open streams
  * each closure would be there thousands of times.
  */
 export class Call {

@@ -262,7 +262,7 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     if (this.answers === ordinal) this.destroy()
   }
 
-  /** The node, or this side, ended the connection: the request that waits hears of it, once. */
+  /** The node, or this side, ended the connection: the waiting request is rejected, once. */
   private lost(failure: TransportFailure): void {
     if (failure === 'closed' && this.parser.close()) return
     const { call } = this

@@ -26,7 +26,7 @@ const touchedPx = 720
 export const columnsOf = (nodes: number, widthPx: number, { width }: TileSize): number =>
   Math.max(1, Math.min(nodes, Math.floor((widthPx + tileGapPx) / (width + tileGapPx))))
 
-/** How high groups of so many nodes are together: groups that fit beside each other share a line, px. */
+/** The total height of groups with these numbers of nodes, px. Groups that fit beside each other share a line. */
 export function heightOf(groups: readonly number[], widthPx: number, size: TileSize): number {
   let [height, line, left] = [0, 0, 0]
   for (const nodes of groups) {

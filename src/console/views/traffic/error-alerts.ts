@@ -6,7 +6,7 @@ export interface Minute {
   readonly failed: number
 }
 
-/** As `PenstockErrors` of ops/alerts.yaml has it: so large a share, of so many minutes, for so many minutes. */
+/** `PenstockErrors` of ops/alerts.yaml: the share of errors, over this range of minutes, for this number of minutes. */
 export const errorShare = 0.05
 export const windowMinutes = 5
 export const forMinutes = 5

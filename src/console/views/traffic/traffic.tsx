@@ -19,7 +19,7 @@ const ranges = [
   ['365d', '365 days', 365 * dayMs],
 ] as const
 
-/** A mark is at least so long: what is shown has minutes. */
+/** The shortest mark: the plot's smallest unit is a minute. */
 const markedMsMin = 5 * 60_000
 const minuteMs = 60_000
 const againEveryMs = 60_000

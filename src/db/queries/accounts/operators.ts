@@ -80,7 +80,7 @@ export async function prefixesOfName(db: Database, name: string, limit: number):
 
 const open = (now: Date) => and(isNull(consoleSessions.endedAt), gt(consoleSessions.expiresAt, now))
 
-/** Those that nobody has ended and whose time is not over. How long they were idle is for the caller to say. */
+/** Sessions that were not ended and have not expired. The caller judges their idle time. */
 export async function openSessions(db: Database, now: Date): Promise<readonly SessionRow[]> {
   return db.select().from(consoleSessions).where(open(now))
 }

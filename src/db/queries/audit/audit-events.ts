@@ -55,7 +55,7 @@ function conditions(table: EventTable, { actors, ...filter }: Filters): SQL | un
   return and(...equal, or(...either))
 }
 
-/** Rows that are looked through, newest first, before the indexes of the filters are asked: at least so many. */
+/** The least number of rows that are searched, newest first, before the filters' indexes are used. */
 const newestRowsMin = 5_000
 const newestRowsPerWanted = 10
 

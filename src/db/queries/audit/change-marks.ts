@@ -35,7 +35,7 @@ export interface MarksOf {
   readonly model: string | null
 }
 
-/** Of the newest changes of the catalogue so many are compared with the one before. */
+/** The number of the catalogue's newest changes that are compared with the one before. */
 const catalogueChangesMax = 2_000
 
 async function nodeChanges(db: Database, { from, to, nodeId, model }: MarksOf, limit: number): Promise<ChangeMark[]> {

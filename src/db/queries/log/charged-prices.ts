@@ -58,7 +58,7 @@ export interface PricedReceipt {
   readonly mac: string | null
 }
 
-/** In the order of their seq, about so many at once. */
+/** In the order of their seq, about this number at once. */
 export async function* pricedReceipts(db: Database, atOnce: number): AsyncGenerator<readonly PricedReceipt[]> {
   for (let from = 0n; ; ) {
     const to = await receiptStep(db, from, atOnce)

@@ -10,7 +10,7 @@ export interface ForkRow {
   readonly lostNote: string
 }
 
-/** Of one log, so many are read and no more are written. */
+/** The most forks of one log that are read or written. */
 export const forksMax = 64
 
 export async function insertFork(tx: Database, entryIndex: number, lostNote: string): Promise<void> {

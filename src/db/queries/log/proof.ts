@@ -22,7 +22,7 @@ interface FaultyRow {
   readonly subject: string
 }
 
-/** Of each rule at most so many rows are named. */
+/** The most rows that are named for one rule. */
 const faultsMax = 100
 
 const [debit, refund] = [kindText('debit'), kindText('refund')]
@@ -179,7 +179,7 @@ export async function holdForAudit(tx: Database): Promise<void> {
   await tx.execute(sql`set local statement_timeout = '10min'`)
 }
 
-/** All receipts, in the order of their seq, about so many at once. */
+/** All receipts, in the order of their seq, about this number at once. */
 export async function* allReceipts(db: Database, atOnce: number) {
   for (let from = 0n; ; ) {
     const to = await receiptStep(db, from, atOnce)

@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
 import { receiptStep } from '../money/receipt-ranges.ts'
 
-/** Receipts of one run: so many are counted, half of them on average, to know the place of one. */
+/** Receipts of one run. To find the place of one, half of them are counted on average. */
 const runMax = 256
 
 /** What receipts became in the log. */

@@ -106,7 +106,7 @@ export async function ledgerPart(
   return { toSeq: BigInt(row.last), entries: row.entries, hash: `0x${row.hash}` }
 }
 
-/** The last of the next so many entries; null: there is none. */
+/** The last of the next `entries` entries; null: no entry is left. */
 export async function ledgerSeqWithin(db: Database, from: bigint, to: bigint, entries: number): Promise<bigint | null> {
   const [row] = await db.execute<{ last: string | null }>(sql`
     select max(seq)::text as last from (

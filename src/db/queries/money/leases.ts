@@ -89,7 +89,7 @@ export async function recallLeases(db: Executor, customerId: string, pauseMs: nu
   return (answer as unknown as readonly { count: number }[])[0]?.count ?? 0
 }
 
-/** Ends leases that nobody renewed and resolves with their number. */
+/** Ends unrenewed leases and resolves with their number. */
 export async function endStaleLeases(db: Executor): Promise<number> {
   const answer = await db.execute(sql`select money_leases_end(null) as count`)
   return (answer as unknown as readonly { count: number }[])[0]?.count ?? 0

@@ -12,7 +12,7 @@ import { type MarkedReceipt, receiptColumns } from './receipts.ts'
 
 export type LedgerEntry = typeof ledgerRows.$inferSelect
 
-/** From so many charges of one customer in a commit on they are one row: fewer are as cheap as rows, and dearer to read in groups. */
+/** From this number of one customer's charges in a commit on they are one row: fewer are as cheap as rows, and dearer to read in groups. */
 export const groupFromDefault = 4
 
 export interface ReserveRow {

@@ -75,7 +75,7 @@ export interface FeeRow {
   readonly createdAt: Date
 }
 
-/** The newest so many groups that have a fee have as many fees: nothing of before the oldest of these is read. */
+/** The newest groups with a fee, one per fee needed: nothing older than the oldest of them is read. */
 const sinceGroup = (limit: number): SQL =>
   sql`coalesce((select min(g.created_at) from (select created_at from charge_groups where fees_total > 0
     order by created_at desc limit ${limit}) g having count(*) >= ${limit}), '-infinity')`

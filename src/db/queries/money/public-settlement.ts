@@ -19,7 +19,7 @@ export interface PublicReceipt {
   readonly batchId: string | null
 }
 
-/** The newest so many billed receipts are of this moment or later: so many rows are, or the groups that have so many together. */
+/** The moment from which the newest billed receipts date: as rows, or as the groups that have as many together. */
 const sinceBilled = (limit: number) => sql`coalesce(greatest(
   (select created_at from receipt_rows where billed order by created_at desc offset ${limit - 1} limit 1),
   (select created_at from (
@@ -46,7 +46,7 @@ export async function publicReceipts(db: Database, limit: number): Promise<reado
     .limit(limit)
 }
 
-/** There may be a million: so many are taken over in one piece. */
+/** Receipts per piece: there may be a million. */
 const hashesAtOnce = 10_000
 
 /** Of accepted, unbatched, billed receipts, in their order. Needs a transaction. */

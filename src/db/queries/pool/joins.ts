@@ -56,7 +56,7 @@ export async function withdrawJoinsOf(tx: Database, publicKey: Buffer): Promise<
     .where(and(open, eq(nodeJoins.publicKey, publicKey)))
 }
 
-/** What ended so long ago that nobody may ask for it or repeat it. */
+/** Joins that ended so long ago that they can no longer be read or repeated. */
 export async function dropOldJoins(db: Database, keptMs: number): Promise<void> {
   await db.delete(nodeJoins).where(lt(nodeJoins.expiresAt, fromNow(-keptMs)))
 }

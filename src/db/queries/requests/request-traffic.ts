@@ -105,7 +105,7 @@ export interface CellsOf {
   /** Of one range, or of several that do not overlap. */
   readonly sources: readonly TrafficSources[]
   readonly of: TrafficOf
-  /** Of the range as a whole, or by steps of so many seconds. */
+  /** Of the range as a whole, or by steps of this number of seconds. */
   readonly stepSeconds: number | null
 }
 

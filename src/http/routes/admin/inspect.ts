@@ -6,7 +6,7 @@ import type { HttpContext } from '../../frame/context.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 
-/** A console that was dropped may take the rest for so long, s. */
+/** The time that a dropped console gets to read the rest, s. */
 const droppedSeconds = 10
 
 const stopping = () => new Problem('service_unavailable', { detail: 'The gateway is stopping', retryAfterSeconds: 5 })

@@ -21,7 +21,7 @@ export interface SentTokenRequest {
   readonly text: string
 }
 
-/** Who asks, and the body. It counts toward the rate of its account, and toward no quota: it uses no tokens. */
+/** The caller and the body. The request counts toward the account's rate and, since it uses no tokens, toward no quota. */
 export async function readTokenRequest(
   context: HttpContext,
   { exchange, request, set }: TokenExchange,
@@ -40,7 +40,7 @@ export async function readTokenRequest(
   return { access, text }
 }
 
-/** What the nodes are asked for this caller: about the model that it means, at the node that it wants. */
+/** The question to the nodes: the caller, the model that its name means, and the node that it pins. */
 export function questionOf(
   { gateway, otherName }: HttpContext,
   { exchange, request }: TokenExchange,
@@ -59,6 +59,6 @@ export function questionOf(
   }
 }
 
-/** A node may take some seconds, in which the connection is silent. */
+/** Lifts the connection's idle limit: a node may take some seconds, during which nothing is sent. */
 export const whileAsked = <T>({ connections }: HttpContext, request: Request, work: () => Promise<T>): Promise<T> =>
   connections.lifted(request, work)

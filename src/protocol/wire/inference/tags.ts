@@ -1,4 +1,4 @@
-/** What a client calls a request by, for its own counts: at most so many of so many characters. */
+/** A client's labels for a request, for its own counts: their greatest number and length in characters. */
 export const tagsMax = 8
 export const tagCharactersMax = 64
 /** Of a text with tags and commas, UTF-16 units; a longer one is not looked through. */

@@ -14,7 +14,7 @@ export const joinWaitMs = 900_000
 export const joinsPerAddressMax = 5
 /** How many may wait in all. */
 export const joinsMax = 50
-/** How often one address may ask within half an hour: what was withdrawn is kept so long, too, so that nobody repeats it. */
+/** How often one address may ask within half an hour. Withdrawn requests are kept equally long, so that they cannot be repeated. */
 export const joinsKeptPerAddressMax = 200
 /** How often all together may ask within half an hour. */
 export const joinsKeptMax = 2_000
