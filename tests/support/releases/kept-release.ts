@@ -108,21 +108,46 @@ const run = (command: readonly string[], cwd: string) => {
 }
 
 type Dependencies = Readonly<Record<string, string>>
-const dependenciesIn = (root: string) => {
-  const { dependencies, peerDependencies = {} } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
-    dependencies: Dependencies
-    peerDependencies?: Dependencies
-  }
-  return { ...peerDependencies, ...dependencies }
+interface Manifest {
+  readonly dependencies: Dependencies
+  readonly peerDependencies?: Dependencies
+  readonly devDependencies?: Dependencies
+}
+const manifestOf = (root: string) => JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest
+
+/** Of packages that are there under one version each: a package may be a dependency in a release and one for tests alone today. */
+function hasPackagesOf(root: string): boolean {
+  const [here, there] = [manifestOf(repository), manifestOf(root)]
+  const installed = { ...here.devDependencies, ...here.peerDependencies, ...here.dependencies }
+  return Object.entries({ ...there.peerDependencies, ...there.dependencies }).every(
+    ([name, version]) => installed[name] === version,
+  )
 }
 
-/** The release's own code in `root`. Its packages are those of today where it wanted the same, else its own. */
+/** A release without patches runs with those of today. */
+function hasPatchesOf(root: string): boolean {
+  const patches = join(root, 'patches')
+  if (!existsSync(patches)) return true
+  const isHere = (name: string) => {
+    const here = join(repository, 'patches', name)
+    return existsSync(here) && readFileSync(here, 'utf8') === readFileSync(join(patches, name), 'utf8')
+  }
+  return readdirSync(patches).every(isHere)
+}
+
+/**
+ * The release's own code in `root`. Its packages are those of today where it wanted the same with the same patches, else its own, patched
+ * as its launcher does: its programs are started without it.
+ */
 export function makeCheckout({ commit }: KeptRelease, root: string): void {
   mkdirSync(root, { recursive: true })
   run(['sh', '-c', `git -C '${repository}' archive ${commit} | tar -x -C '${root}'`], root)
-  const here = dependenciesIn(repository)
-  const same = Object.entries(dependenciesIn(root)).every(([name, version]) => here[name] === version)
+  const same = hasPackagesOf(root) && hasPatchesOf(root)
   if (same) run(['ln', '-s', join(repository, 'node_modules'), join(root, 'node_modules')], root)
-  else run(['npm', 'ci', '--no-audit', '--no-fund'], root)
+  else {
+    run(['npm', 'ci', '--no-audit', '--no-fund'], root)
+    const patching = `(await import('./scripts/patches.mjs')).applyPatches(process.cwd())`
+    if (existsSync(join(root, 'scripts/patches.mjs'))) run(['node', '--input-type=module', '-e', patching], root)
+  }
   if (!existsSync(join(root, 'node_modules/bun'))) throw new Error(`${commit} has no packages`)
 }
