@@ -52,13 +52,15 @@ export class CallsMoney {
   private async reserve(route: Route): Promise<void> {
     const { exchange, calls, charged } = this
     const { port, command } = exchange
-    const { operation, idempotencyKey: key, access } = command
+    const { operation, idempotencyKey: key, access, requestId } = command
     let quoteWei = 0n
     for (const at of charged.wanted()) {
       const own = charged.commandOf(at)
       const paid = new PaidCall(port, own, {
         promptEstimate: operation.estimate(own.body).tokens,
         outputMax: exchange.billedOutput(route),
+        // The key is in use while this one stands. The call of this id may have ended on a machine of the customer's own.
+        ...(key !== null && calls.size === 0 ? { soughtBy: requestId } : {}),
       })
       calls.set(at, paid)
       quoteWei += paid.quote(route)

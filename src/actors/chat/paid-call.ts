@@ -51,6 +51,8 @@ interface CallBounds {
   readonly promptEstimate: number
   /** `max_tokens`, given or injected. */
   readonly outputMax: number
+  /** By this id others look for what is reserved: for one of several calls that have a client's key together. */
+  readonly soughtBy?: RequestId
 }
 
 /**
@@ -74,17 +76,20 @@ export class PaidCall {
   private readonly outputMax: number
   /** Of the reservation. */
   private readonly id: RequestId
+  /** Who repeats the request with its key looks for the reservation. */
+  private readonly asRow: boolean
 
   /** `before`: of the model that was tried before this one, at other prices; null: none was. The client's key goes over to this one. */
   constructor(
     private readonly port: PaidCallPort,
     private readonly command: ChatCommand,
-    { promptEstimate, outputMax }: CallBounds,
+    { promptEstimate, outputMax, soughtBy }: CallBounds,
     private readonly before: PaidCall | null = null,
   ) {
     this.promptEstimate = promptEstimate
     this.outputMax = outputMax
-    if (before === null) this.id = command.requestId
+    this.asRow = command.idempotencyKey !== null || soughtBy !== undefined
+    if (before === null) this.id = soughtBy ?? command.requestId
     else {
       // The ledger knows an id once.
       this.id = before.reservation === null ? before.id : newId('req')
@@ -111,11 +116,8 @@ export class PaidCall {
       // The client left meanwhile, so its idempotency key must be freed here.
       if (this.ended) return this.giveBack()
     }
-    const reservation = await this.port.ledger.reserve(
-      { id: this.id, customerId: access.customerId, amountWei },
-      // Who repeats the request with its key looks for the reservation.
-      { asRow: idempotencyKey !== null },
-    )
+    const { id, asRow } = this
+    const reservation = await this.port.ledger.reserve({ id, customerId: access.customerId, amountWei }, { asRow })
     this.reservation = reservation
     this.prices = prices
     // The client left meanwhile.

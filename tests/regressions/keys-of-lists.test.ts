@@ -1,0 +1,115 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { expectBooksBalance } from '../support/money/ledger.ts'
+import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { waitFor, waitUntil } from '../support/run/wait-until.ts'
+
+/**
+ * Symptom: a list of prompts was billed twice for one idempotency key, when the second request with the key came more than 30 s after the
+ * first, which still ran.
+ * Cause: a key whose request has no reservation in the database counts as left behind by a gateway that died. The reservations of a list were
+ * in memory where the customer's money was leased, and none had the request's id where the first call had ended on a machine of the customer's own.
+ * Fix: the reservations of a request with a key are rows, and the first of them has the request's id.
+ */
+const open = { min_privacy_class: 'public' as const }
+const model = 'paid'
+const usage = { prompt_tokens: 1, completion_tokens: 4, total_tokens: 5 }
+/** As many at once as a lease needs, and some more. */
+const busy = 12
+
+let gateway: TestGateway
+let payer: TestCustomer
+let node: ScriptedNode
+let held: ScriptedCall[] = []
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  const owner = await gateway.customer({ policy: open, keyPolicy: open })
+  node = startScriptedNode(model)
+  await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+  await gateway.admin('PUT', '/v1/admin/models', { id: model, completion_token_price_wei: '1000' })
+})
+beforeEach(async () => {
+  held = []
+  node.answer((call) => void held.push(call))
+  payer = await gateway.customer({ policy: open, keyPolicy: open })
+  await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '100000000' })
+})
+afterEach(answerHeld)
+afterAll(async () => {
+  await expectBooksBalance(gateway.database.db)
+  await gateway.stop()
+  node.stop()
+})
+
+const answer = (call: ScriptedCall) =>
+  call.respond(200, { choices: [{ index: 0, text: 'some words were here', finish_reason: 'stop' }], usage })
+function answerHeld(): void {
+  for (const call of held.splice(0)) answer(call)
+}
+const ask = (prompt: string | readonly string[], key: string | null = null) =>
+  fetch(`${gateway.url}/v1/completions`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${payer.key}`,
+      'content-type': 'application/json',
+      ...(key === null ? {} : { 'idempotency-key': key }),
+    },
+    body: JSON.stringify({ model, max_tokens: 20, prompt }),
+  })
+/** As if the first request with a key had come a minute ago. */
+const aMinuteLater = () => gateway.database.sql`update idempotency_keys set created_at = now() - interval '1 minute'`
+const codeOf = async (response: Response) => {
+  const { error } = (await response.json()) as { error?: { code: string } }
+  return [response.status, error?.code]
+}
+const debits = async () =>
+  (await gateway.database.sql`select 1 from ledger_entries where kind = 'debit' and customer_id = ${payer.customerId}`)
+    .length
+
+test('§5: the key of a list is in use while the list runs, though the money of its customer is leased', async () => {
+  const others = Array.from({ length: busy }, () => ask('other'))
+  await waitUntil('a lease', async () => {
+    const rows = await gateway.database.sql`select 1 from money_leases where customer_id = ${payer.customerId}`
+    return rows.length === 1 && held.length === busy
+  })
+  const first = ask(['a', 'b'], 'leased')
+  await waitUntil('the list runs', () => held.length === busy + 2)
+  node.answer(answer)
+  await aMinuteLater()
+  expect(await codeOf(await ask(['a', 'b'], 'leased'))).toEqual([409, 'idempotency_in_progress'])
+  answerHeld()
+  expect((await first).status).toBe(200)
+  await Promise.all(others.map(async (other) => (await other).text()))
+  expect(await debits()).toBe(busy + 2)
+})
+
+test('§5: and though its first call was answered by a machine of its own', async () => {
+  const limits = (max_concurrency: number) =>
+    gateway.admin('PATCH', `/v1/admin/customers/${payer.customerId}`, { gateway_policy: { ...open, max_concurrency } })
+  // One call after the other.
+  await limits(1)
+  const own = startScriptedNode(model)
+  const nodeId = await gateway.node(own.url, { customerId: payer.customerId })
+  try {
+    const first = ask(['a', 'b', 'c'], 'own')
+    const call = await own.next()
+    await gateway.admin('POST', `/v1/admin/nodes/${nodeId}/drain`, {})
+    answer(call)
+    await waitUntil('a call goes to the machine of others', () => held.length === 1)
+    await limits(2)
+    node.answer(answer)
+    await aMinuteLater()
+    const again = await waitFor('the new limit', async () => {
+      const seen = await codeOf(await ask(['a', 'b', 'c'], 'own'))
+      return seen[1] === 'concurrency_limited' ? null : seen
+    })
+    expect(again).toEqual([409, 'idempotency_in_progress'])
+    answerHeld()
+    expect((await first).status).toBe(200)
+    expect(await debits()).toBe(2)
+  } finally {
+    answerHeld()
+    await gateway.admin('DELETE', `/v1/admin/nodes/${nodeId}`)
+    own.stop()
+  }
+})
