@@ -23,7 +23,7 @@ import { type ChatCommand, outputAsked } from './chat-command.ts'
 import type { ChatPort } from './chat-port.ts'
 import { type Conclusion, type ReportedWork, receiptOf, saysEstimated } from './exchange-receipt.ts'
 import { failedTry, recordOf } from './exchange-record.ts'
-import { billedCeiling, isBilled, PaidCall } from './paid-call.ts'
+import { billedCeiling, isBilled, PaidCall, quoteOf } from './paid-call.ts'
 
 /** A body shorter than this costs less kept than estimated, UTF-16 units. */
 const promptKeptMax = 4_096
@@ -140,8 +140,10 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched<ChatC
     return route?.customerId === this.command.access.customerId
   }
 
+  /** What can cost nothing is free: an embedding of a model whose output alone has a price. */
   isBilled(route: Route): boolean {
-    return isBilled(route, this.command.access.customerId)
+    if (!isBilled(route, this.command.access.customerId)) return false
+    return quoteOf(route, this.prompt(), this.billedOutput(route)) > 0n
   }
 
   /** `max_tokens` of a billed request: as given, else a bound that is injected. */

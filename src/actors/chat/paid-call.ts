@@ -100,7 +100,7 @@ export class PaidCall {
 
   /** The most that it can cost on this route, wei. */
   quote(route: Route): bigint {
-    return priceOf(pricesOf(route), this.promptEstimate, this.outputMax)
+    return quoteOf(route, this.promptEstimate, this.outputMax)
   }
 
   /** Refuses with `max_price_exceeded`, `insufficient_funds`, `service_unavailable`, or `invalid_request` for a cap that is no amount. */
@@ -187,6 +187,10 @@ export class PaidCall {
     this.claimed = false
   }
 }
+
+/** The most that a call can cost on a route with a price, wei. */
+export const quoteOf = (route: Route, promptTokens: number, outputMax: number) =>
+  priceOf(pricesOf(route), promptTokens, outputMax)
 
 function pricesOf(route: Route): Prices {
   if (route.prices === null) throw new Error('a free route has no price')
