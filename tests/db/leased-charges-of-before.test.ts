@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { LeasedCharge } from '../../src/db/queries/money/leased-charges.ts'
+import { endStaleLeases, takeLease } from '../../src/db/queries/money/leases.ts'
+import { receiptColumns } from '../../src/db/queries/money/receipts.ts'
+import { newId } from '../../src/ids.ts'
+import { entriesOf, expectSound } from '../support/money/groups.ts'
+import { LeasedCalls, leaseOf as takenLease, leasedWork as work } from '../support/money/leased.ts'
+import { fundedCustomer } from '../support/money/ledger.ts'
+import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+
+const credit = 10_000n
+const ttlMs = 60_000
+let database: TestDatabase
+let today: LeasedCalls
+beforeAll(async () => {
+  database = await testDatabase({ connectionsMax: 6 })
+  today = new LeasedCalls(database)
+})
+afterAll(async () => {
+  await expectSound(database)
+  await database.drop()
+})
+
+const leaseOf = (customerId: string, wei: bigint) => takenLease(database, customerId, wei)
+
+/** As a gateway of the version before charges work of one lease: receipts are rows, and calls have no numbers. */
+async function before(charges: readonly LeasedCharge[]): Promise<readonly string[]> {
+  const rows = charges.map(({ row }) => row)
+  const sum = (pick: (row: LeasedCharge['row']) => bigint) => rows.reduce((total, row) => total + pick(row), 0n)
+  const list = (pick: (row: LeasedCharge['row']) => unknown) => `{${rows.map((row) => pick(row) ?? 'NULL').join()}}`
+  const [first] = rows
+  const values = [
+    `{${first?.leaseId}}`,
+    `{${first?.customer}}`,
+    `{${rows.length}}`,
+    `{${sum(({ chargedWei }) => chargedWei)}}`,
+    `{${sum(({ shareWei }) => shareWei)}}`,
+    `{${sum(({ feeWei }) => feeWei)}}`,
+    String(ttlMs),
+    list(({ id }) => id),
+    list(({ reservedAtMs }) => reservedAtMs),
+    list(({ chargedWei }) => chargedWei),
+    list(({ shareWei }) => shareWei),
+    list(({ feeWei }) => feeWei),
+    list(({ reservedWei, chargedWei }) => reservedWei - chargedWei),
+    list(({ receiptHash }) => receiptHash),
+    list(({ node }) => node),
+    list(({ kind }) => kind),
+    list(({ reserve }) => reserve),
+    list(({ debit }) => debit),
+    list(({ release }) => release),
+    list(({ payout, shareWei }) => (shareWei > 0n ? payout : null)),
+    list(({ fee, feeWei }) => (feeWei > 0n ? fee : null)),
+    JSON.stringify(receiptColumns(charges.map(({ receipt }) => receipt))),
+  ]
+  const types =
+    `text[] text[] int[] numeric[] numeric[] numeric[] bigint text[] bigint[] numeric[] numeric[] numeric[] numeric[]
+    text[] text[] text[] text[] text[] text[] text[] text[] json`.split(/\s+/)
+  const places = types.map((type, at) => `$${at + 1}::text::${type}`).join()
+  const answer = await database.sql.unsafe<{ place: number; outcome: string }[]>(
+    `select place, outcome from ledger_charge_leased(${places})`,
+    values,
+  )
+  const outcomes = charges.map(() => 'settled')
+  for (const { place, outcome } of answer) outcomes[place - 1] = outcome
+  return outcomes
+}
+
+async function amounts(customerId: string) {
+  const [row] = await database.sql`select balance_wei::int as balance, reserved_wei::int as reserved,
+    leased_wei::int as leased from customers where customer_id = ${customerId}`
+  return row
+}
+const debits = async (customerId: string) =>
+  (await entriesOf(database, customerId)).filter(({ kind }) => kind === 'debit').length
+
+test('§26: a gateway of the version before and one of today charge one customer under a lease each, at once: each charge once', async () => {
+  const id = await fundedCustomer(database, credit)
+  const [ofBefore, ofToday] = [await leaseOf(id, 2_000n), await leaseOf(id, 2_000n)]
+  const groups = Array.from({ length: 5 }, (_, at) => ({
+    old: [work(id, ofBefore), work(id, ofBefore)],
+    fresh: Array.from({ length: 1 + (at % 3) }, () => work(id, ofToday)),
+  }))
+  const heard = await Promise.all(groups.flatMap(({ old, fresh }) => [before(old), today.send(fresh)]))
+  // Of calls of one process at once one that is overtaken is to be sent again.
+  const late = groups.flatMap(({ fresh }, at) => (heard[2 * at + 1]?.[0] === 'again' ? [fresh] : []))
+  for (const fresh of late) expect(await today.send(fresh)).toEqual(fresh.map(() => 'settled'))
+  for (const { old } of groups) expect(await before(old)).toEqual(['settled', 'settled'])
+  const count = groups.reduce((sum, { old, fresh }) => sum + old.length + fresh.length, 0)
+  expect(await debits(id)).toBe(count)
+  expect(await amounts(id)).toEqual({ balance: 10_000 - 60 * count, reserved: 0, leased: 4_000 - 60 * count })
+  await expectSound(database)
+})
+
+test('§26: a lease of a gateway of the version before that has ended charges nothing, and one that its addition revives no more than that', async () => {
+  const id = await fundedCustomer(database, credit)
+  const leaseId = await leaseOf(id, 1_000n)
+  const [a, b] = [work(id, leaseId), work(id, leaseId)]
+  expect(await before([a])).toEqual(['settled'])
+  await database.sql`update money_leases set ends_at = now() - interval '1 s' where lease_id = ${leaseId}`
+  expect(await endStaleLeases(database.db)).toBe(1)
+  expect(await before([b])).toEqual(['unknown'])
+  // What was charged is known though the lease is gone.
+  expect(await before([a])).toEqual(['settled'])
+  // It asks for more as for a new one. Its charges of before go beyond that: all of them are refused, and the lease ends.
+  expect(await takeLease(database.db, { id: leaseId, customerId: id, wei: 50n, ttlMs })).toBe(50n)
+  expect(await before([b])).toEqual(['unknown'])
+  expect(await amounts(id)).toEqual({ balance: 9_940, reserved: 0, leased: 0 })
+  expect(await before([work(id, newId('mls'))])).toEqual(['unknown'])
+  expect(await debits(id)).toBe(1)
+})
