@@ -25,6 +25,9 @@ export class NoRoom extends Error {
   override readonly name = 'NoRoom'
 }
 
+/** What PostgreSQL has taken back is committed anew at most so often, and not later than this, ms: it must end within `commitWaitMs`. */
+const takenBack = { triesMax: 3, withinMs: 5_000 }
+
 interface Waiting<T, R> {
   readonly request: T
   readonly resolve: (answer: R) => void
@@ -83,8 +86,7 @@ export class GroupCommit<T, R> {
 
   private async commit(group: readonly Waiting<T, R>[]): Promise<void> {
     try {
-      const { commit, commitWaitMs } = this.options
-      const answers = await within(commitWaitMs, commit(group.map(({ request }) => request)))
+      const answers = await within(this.options.commitWaitMs, this.made(group.map(({ request }) => request)))
       this.groupCount++
       this.requestCount += group.length
       for (const [index, { resolve }] of group.entries()) resolve(answers[index] as R)
@@ -94,7 +96,23 @@ export class GroupCommit<T, R> {
       else for (const { reject } of group) reject(error)
     }
   }
+
+  /** A group that met a deadlock, as with a migration, is as if it had never been sent. */
+  private async made(requests: readonly T[]): Promise<readonly R[]> {
+    const beganMs = this.now()
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.options.commit(requests)
+      } catch (error) {
+        const over = tries === takenBack.triesMax || this.now() - beganMs > takenBack.withinMs
+        if (over || !isTakenBack(error)) throw error
+      }
+    }
+  }
 }
+
+/** PostgreSQL has ended the transaction for a deadlock or for another one, and nothing of it stands. */
+const isTakenBack = (error: unknown) => ['40P01', '40001'].includes(failureName(error))
 
 /** True for SQLSTATE classes 22 and 23, which mean that the request itself is wrong. */
 export function isRowFault(error: unknown): boolean {
