@@ -9,11 +9,10 @@ import { waitFor, waitUntil } from '../support/run/wait-until.ts'
  * first, which still ran.
  * Cause: a key whose request has no reservation in the database counts as left behind by a gateway that died. The reservations of a list were
  * in memory where the customer's money was leased, and none had the request's id where the first call had ended on a machine of the customer's own.
- * Fix: the reservations of a request with a key are rows, and the first of them has the request's id.
+ * Fix: the first reservation of a request with a key is a row with the request's id, and one that was charged 0 counts as charged.
  */
 const open = { min_privacy_class: 'public' as const }
 const model = 'paid'
-const usage = { prompt_tokens: 1, completion_tokens: 4, total_tokens: 5 }
 /** As many at once as a lease needs, and some more. */
 const busy = 12
 
@@ -41,12 +40,19 @@ afterAll(async () => {
   node.stop()
 })
 
-const answer = (call: ScriptedCall) =>
-  call.respond(200, { choices: [{ index: 0, text: 'some words were here', finish_reason: 'stop' }], usage })
-function answerHeld(): void {
-  for (const call of held.splice(0)) answer(call)
+async function answer(call: ScriptedCall, text = 'some words were here'): Promise<void> {
+  const usage = { prompt_tokens: 1, completion_tokens: text === '' ? 0 : 4, total_tokens: text === '' ? 1 : 5 }
+  const choices = [{ index: 0, text, finish_reason: 'stop' }]
+  if (call.body.stream !== true) return call.respond(200, { choices, usage })
+  call.open()
+  await call.event({ choices, usage })
+  await call.event('[DONE]')
+  call.end()
 }
-const ask = (prompt: string | readonly string[], key: string | null = null) =>
+function answerHeld(): void {
+  for (const call of held.splice(0)) void answer(call)
+}
+const ask = (prompt: string | readonly string[], key: string | null = null, stream = false) =>
   fetch(`${gateway.url}/v1/completions`, {
     method: 'POST',
     headers: {
@@ -54,7 +60,7 @@ const ask = (prompt: string | readonly string[], key: string | null = null) =>
       'content-type': 'application/json',
       ...(key === null ? {} : { 'idempotency-key': key }),
     },
-    body: JSON.stringify({ model, max_tokens: 20, prompt }),
+    body: JSON.stringify({ model, max_tokens: 20, prompt, stream }),
   })
 /** As if the first request with a key had come a minute ago. */
 const aMinuteLater = () => gateway.database.sql`update idempotency_keys set created_at = now() - interval '1 minute'`
@@ -74,7 +80,7 @@ test('§5: the key of a list is in use while the list runs, though the money of 
   })
   const first = ask(['a', 'b'], 'leased')
   await waitUntil('the list runs', () => held.length === busy + 2)
-  node.answer(answer)
+  node.answer((call) => answer(call))
   await aMinuteLater()
   expect(await codeOf(await ask(['a', 'b'], 'leased'))).toEqual([409, 'idempotency_in_progress'])
   answerHeld()
@@ -94,10 +100,10 @@ test('§5: and though its first call was answered by a machine of its own', asyn
     const first = ask(['a', 'b', 'c'], 'own')
     const call = await own.next()
     await gateway.admin('POST', `/v1/admin/nodes/${nodeId}/drain`, {})
-    answer(call)
+    await answer(call)
     await waitUntil('a call goes to the machine of others', () => held.length === 1)
     await limits(2)
-    node.answer(answer)
+    node.answer((call) => answer(call))
     await aMinuteLater()
     const again = await waitFor('the new limit', async () => {
       const seen = await codeOf(await ask(['a', 'b', 'c'], 'own'))
@@ -112,4 +118,23 @@ test('§5: and though its first call was answered by a machine of its own', asyn
     await gateway.admin('DELETE', `/v1/admin/nodes/${nodeId}`)
     own.stop()
   }
+})
+
+test('§5: and though its first call cost nothing', async () => {
+  const first = ask(['a', 'b'], 'nothing', true)
+  await waitUntil('the list runs', () => held.length === 2)
+  const at = held.findIndex(({ body }) => body.prompt === 'a')
+  for (const call of held.splice(at, 1)) await answer(call, '')
+  await waitUntil('the first call has ended', async () => {
+    const ended = await gateway.database.sql`select 1 from reservations
+      where customer_id = ${payer.customerId} and status = 'released'`
+    return ended.length === 1
+  })
+  node.answer((call) => answer(call))
+  await aMinuteLater()
+  const again = await ask(['a', 'b'], 'nothing', true)
+  expect([again.status, await again.text()]).toEqual([409, expect.stringContaining('idempotency_in_progress')])
+  answerHeld()
+  expect(await (await first).text()).toContain('[DONE]')
+  expect(await debits()).toBe(1)
 })

@@ -18,9 +18,13 @@ export interface IdempotentOutcome {
   readonly usage: NonNullable<IdempotencyRow['usage']>
 }
 
-/** A claim whose gateway died has no open reservation; a moment is left for one that is just being made. */
+/**
+ * A claim whose gateway died has a reservation that nobody charged, or none; a moment is left for one that is just being made. A charge of 0
+ * has a receipt.
+ */
 const abandoned = sql`(${idempotencyKeys.status} = 'in_progress' and ${idempotencyKeys.createdAt} < now() - interval '30 s'
-  and not exists (select 1 from reservations r where r.reservation_id = ${idempotencyKeys.requestId} and r.status <> 'released'))`
+  and not exists (select 1 from reservations r where r.reservation_id = ${idempotencyKeys.requestId}
+    and (r.status <> 'released' or r.receipt_hash is not null)))`
 
 /** The row of the key: the caller's own claim, or whose it is. */
 export async function claimKey(db: Database, claim: IdempotencyClaim, ttlMs: number): Promise<IdempotencyRow> {
