@@ -106,7 +106,10 @@ test('§26: the gateway that holds a tunnel is killed: no new request fails, and
   const nearBefore = servedBy(near)
   await waitFor('the lease is over', async () => (await nodeOf(asked, agent.nodeId)).transport === null, noticedMs)
   expect(performance.now() - killedMs).toBeLessThan(noticedMs)
-  expect(['stale', 'offline']).toContain((await nodeOf(asked, agent.nodeId)).state)
+  // Whose tunnel it was is read from the database, and the node's own state follows.
+  await waitFor('the node is gone', async () =>
+    ['stale', 'offline'].includes((await nodeOf(asked, agent.nodeId)).state),
+  )
   expect(servedBy(near)).toBeGreaterThan(nearBefore + 100)
 
   // The agent finds another gateway of the pool.
