@@ -56,6 +56,48 @@ describe('RFC 9112', () => {
     )
   })
 
+  test('a chunk that comes by itself is read as one that comes byte by byte, whatever its framing is', () => {
+    const body = fc.string({ maxLength: 40, unit: 'binary-ascii' })
+    const size = fc.oneof(
+      { weight: 6, arbitrary: fc.constant(null) },
+      fc.constantFrom('', '0', '00', 'a', 'A', 'g', ' 5', '5 ', '5;x', '@', '0000000000005', '+5', '-1', '5\r'),
+    )
+    const lineEnd = fc.oneof({ weight: 9, arbitrary: fc.constant('\r\n') }, fc.constantFrom('\n', '\r', '', '\r\r\n'))
+    const chunk = fc.tuple(size, lineEnd, body, lineEnd).map(([told, first, text, last]) => {
+      const length = text.length.toString(16)
+      return `${told ?? length}${first}${text}${last}`
+    })
+    /** Up to the end of the answer: what follows it is another matter. */
+    const outcome = (parts: readonly Buffer[]) => {
+      const parsed = { body: '', ended: false }
+      const parser = new ResponseParser({
+        head: () => {},
+        part: (input, from, to) => {
+          parsed.body += input.toString('latin1', from, to)
+        },
+        end: () => {
+          parsed.ended = true
+        },
+      })
+      try {
+        for (const part of parts) if (!parsed.ended) parser.push(part)
+        return parsed
+      } catch (error) {
+        if (error instanceof MalformedResponse) return 'malformed'
+        throw error
+      }
+    }
+    fc.assert(
+      fc.property(fc.array(chunk, { minLength: 1, maxLength: 5 }), (chunks) => {
+        const head = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n'
+        const parts = [head, ...chunks].map((part) => Buffer.from(part, 'latin1')).filter((part) => part.length > 0)
+        const bytes = [...Buffer.concat(parts)].map((byte) => Buffer.of(byte))
+        expect(outcome(parts)).toEqual(outcome(bytes))
+      }),
+      { numRuns: 1_000 },
+    )
+  })
+
   const one = 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na'
 
   test('two responses on one connection, each to a request of its own', () => {

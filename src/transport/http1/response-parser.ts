@@ -30,14 +30,19 @@ const cr = 13
 const sizeDigitsMax = 12
 const headEnd = Buffer.from('\r\n\r\n')
 
+/** -1: it is no hex digit. */
+function hexValue(byte: number): number {
+  const value = byte <= 57 ? byte - 48 : (byte | 32) - 87
+  return value < 0 || value > 15 || (byte > 57 && value < 10) ? -1 : value
+}
+
 /** The hex digits at the start of a size line; what follows a `;` or a blank is an extension and means nothing here. */
 function chunkSize(input: Buffer, from: number, to: number): number {
   let size = 0
   let at = from
   for (; at < to; at++) {
-    const byte = input[at] ?? 0
-    const value = byte <= 57 ? byte - 48 : (byte | 32) - 87
-    if (value < 0 || value > 15 || (byte > 57 && value < 10)) break
+    const value = hexValue(input[at] ?? 0)
+    if (value === -1) break
     size = size * 16 + value
   }
   const next = at < to ? input[at] : undefined
@@ -73,6 +78,7 @@ export class ResponseParser {
 
   /** Throws `MalformedResponse`. Reads by position: a view for every line would cost more than the reading. */
   push(bytes: Buffer): void {
+    if (this.phase === 'chunk-size' && this.wholeChunk(bytes)) return
     const input = this.unread.with(bytes)
     let at = 0
     while (at < input.length && this.phase !== 'over') {
@@ -83,6 +89,27 @@ export class ResponseParser {
     if (this.phase === 'over') return this.finish(at < input.length ? 'excess' : 'reusable')
     this.unread.keep(input, at)
     this.flush()
+  }
+
+  /**
+   * What a stream sends at a time mostly comes as one chunk of the chunked coding and nothing else. True: it did, and was handed on.
+   * Nothing else is decided here: whatever is not just so is read as everything is.
+   */
+  private wholeChunk(bytes: Buffer): boolean {
+    const last = bytes.length - 2
+    let size = 0
+    let at = 0
+    for (; at < sizeDigitsMax && at < last; at++) {
+      const value = hexValue(bytes[at] as number)
+      if (value === -1) break
+      size = size * 16 + value
+    }
+    const from = at + 2
+    if (size === 0 || from + size !== last || !this.unread.empty) return false
+    if (bytes[at] !== cr || bytes[at + 1] !== lf || bytes[last] !== cr || bytes[last + 1] !== lf) return false
+    this.left = 0
+    this.sink.part(bytes, from, last)
+    return true
   }
 
   /** The connection was closed by the node. True: that ended a response as it may. */

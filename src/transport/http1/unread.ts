@@ -5,6 +5,10 @@ export class Unread {
   private room: Buffer = none
   private waiting: Buffer = none
 
+  get empty(): boolean {
+    return this.waiting.length === 0
+  }
+
   /** What waits, with `bytes` behind it. */
   with(bytes: Buffer): Buffer {
     const { waiting } = this
