@@ -3,6 +3,7 @@ import type { BlockHash, Prompt } from '../../machines/placement/blocks.ts'
 import type { ServingRoute } from '../../machines/rules/routing.ts'
 import type { ModelWishName } from '../../polling/tell-runtime.ts'
 import type { Accepted, ChunkIdentity, SettledEnd } from '../../protocol/chat/chunk-reader.ts'
+import type { SplicedReader } from '../../protocol/chat/chunk-rewriter.ts'
 import type { PublicChoice } from '../../protocol/chat/completion.ts'
 import type { PromptEstimate } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
@@ -72,6 +73,8 @@ export interface StreamWriter {
   /** Before the first chunk of each try. `own`: its node is of the client's own account; absent: that changes nothing. */
   from?(own: boolean): void
   accept(data: string): Accepted
+  /** Takes events of a usual shape as bytes, see `ChunkRewriter`; returns where the first other one begins. */
+  splice?(input: Buffer, at: number, to: number, reader: SplicedReader): number
   /** The choices of a finished answer to which a bound receipt commits; null if they were too long to keep. */
   choices?(): readonly PublicChoice[] | null
   /** Sent at the finish where the client wants its usage apart. */

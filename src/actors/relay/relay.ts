@@ -196,6 +196,10 @@ export class Relay implements Ticking, ReadingOwner {
     this.settleFirst(null)
   }
 
+  passed(text: string): void {
+    this.client.write(text, this.reading.nodeAtMs)
+  }
+
   private settleFirst(failure: AttemptFailure | null): void {
     const settle = this.firstChunk
     this.firstChunk = null

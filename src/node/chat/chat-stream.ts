@@ -170,7 +170,7 @@ export class ChatStream {
 
   /** The output would exceed the bound for the runtime's bytes: drops the gathered text, and the stream fails. */
   private outputExceeded(): boolean {
-    if (this.over || this.output.bytesLeft(this.gathered) >= 0) return false
+    if (this.over || this.output.bytesLeft(Buffer.byteLength(this.gathered)) >= 0) return false
     this.gathered = ''
     this.fail('upstream_error')
     return true
@@ -178,7 +178,7 @@ export class ChatStream {
 
   private flush(): void {
     if (this.gathered === '' || this.outputExceeded()) return
-    this.output.wrote(this.gathered)
+    this.output.wrote(Buffer.byteLength(this.gathered))
     const text = this.gathered
     this.gathered = ''
     this.client.write(text)

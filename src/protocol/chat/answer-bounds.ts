@@ -28,13 +28,13 @@ export class OutputMeter {
     this.nodeBytes += nodeBytes
   }
 
-  wrote(text: string): void {
-    this.writtenBytes += Buffer.byteLength(text)
+  wrote(bytes: number): void {
+    this.writtenBytes += bytes
   }
 
-  /** Once `text` is written, too; less than 0: it may not be. */
-  bytesLeft(text: string): number {
-    return outputFactor * this.nodeBytes + outputBytesFree - this.writtenBytes - Buffer.byteLength(text)
+  /** Once so many more are written; less than 0: they may not be. */
+  bytesLeft(bytes: number): number {
+    return outputFactor * this.nodeBytes + outputBytesFree - this.writtenBytes - bytes
   }
 }
 
@@ -55,6 +55,10 @@ export class AnswerCount {
     if (this.block !== null) this.changes++
     this.block = block
     return this.changes <= blockChangesMax
+  }
+
+  isIn(block: Block): boolean {
+    return block === this.block
   }
 
   callsMore(choice: number, calls: readonly unknown[]): boolean {

@@ -13,6 +13,11 @@ export class BoundRewriter extends ChunkRewriter {
     return this.heard.keptBytes
   }
 
+  /** Each event is heard. */
+  override splice(_input: Buffer, at: number): number {
+    return at
+  }
+
   override accept(data: string): Accepted {
     this.parsed = null
     const accepted = super.accept(data)

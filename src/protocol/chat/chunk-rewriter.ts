@@ -5,11 +5,18 @@ import { jsonString } from '../json/json-text.ts'
 import type { Block } from './answer-bounds.ts'
 import { answerEnd } from './answer-end.ts'
 import { type Accepted, type ChunkIdentity, ChunkReader, finishes, keepAlive, type SettledEnd } from './chunk-reader.ts'
+import { LearntEvent } from './sse.ts'
 import { asciiWeight, textWeight } from './token-estimate.ts'
 
 const nothing: Accepted = { kind: 'nothing' }
 const malformed: Accepted = { kind: 'malformed' }
 const failed: Accepted = { kind: 'failed' }
+
+/** Takes the events that were rewritten as bytes, those of one read at once. */
+export interface SplicedReader {
+  /** `bytes`: of the text in UTF-8. */
+  spliced(text: string, bytes: number): void
+}
 
 interface Template {
   /** null if it does not change the current block. */
@@ -18,6 +25,9 @@ interface Template {
   readonly suffix: string
   readonly outPrefix: string
   readonly outSuffix: string
+  readonly event: LearntEvent
+  /** Of what is written around the text. */
+  readonly outBytes: number
 }
 
 /** A JSON string's inside as RFC 8259 allows it: what lies between a learnt prefix and suffix must be just that. */
@@ -71,6 +81,33 @@ export class ChunkRewriter extends ChunkReader {
   /** Another account's node reports to nobody but its owner (§35). */
   from(own: boolean): void {
     this.asked = own ? this.wanted : null
+  }
+
+  /**
+   * Rewrites the events from `at` on that are of the learnt shape and have some plain ASCII as their text: to what `accept` makes of
+   * them, but without making a text of the rest. Returns where the first other one begins.
+   */
+  splice(input: Buffer, at: number, to: number, reader: SplicedReader): number {
+    const { template } = this
+    if (template === null || !(template.block === null || this.count.isIn(template.block))) return at
+    const { event, outPrefix, outSuffix, outBytes } = template
+    let text = ''
+    let bytes = 0
+    let next = at
+    for (;;) {
+      const from = event.textAt(next)
+      const end = event.textEnd(input, next, to)
+      if (end <= from) break
+      this.chunks++
+      this.outputWeight += asciiWeight * (end - from)
+      text += outPrefix + input.latin1Slice(from, end) + outSuffix
+      bytes += outBytes + end - from
+      next = event.endAt(end)
+    }
+    if (next === at) return at
+    this.contentSeen = true
+    reader.spliced(text, bytes)
+    return next
   }
 
   accept(data: string): Accepted {
@@ -159,7 +196,15 @@ export class ChunkRewriter extends ChunkReader {
     const [outPrefix, outSuffix, ...more] = out.split(marker)
     return outPrefix === undefined || outSuffix === undefined || more.length > 0
       ? null
-      : { block: blocks[key] ?? null, prefix, suffix, outPrefix, outSuffix }
+      : {
+          block: blocks[key] ?? null,
+          prefix,
+          suffix,
+          outPrefix,
+          outSuffix,
+          event: new LearntEvent(prefix, suffix),
+          outBytes: Buffer.byteLength(outPrefix) + Buffer.byteLength(outSuffix),
+        }
   }
 
   /** The finish chunk as the node had it, for a client that asked for a usage chunk of its own. */

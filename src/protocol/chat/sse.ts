@@ -40,6 +40,11 @@ export class SseSplitter {
     return this.rest.length + textBytes(this.pending?.length ?? 0)
   }
 
+  /** The next byte begins an event. */
+  get isBetweenEvents(): boolean {
+    return this.restBytes === 0 && this.pending === null
+  }
+
   /**
    * Reads the bytes of `chunk` between `from` and `to`. False when an event grew beyond `eventBytesMax` or
    * `eventLinesMax`; the stream is then unusable.
@@ -106,5 +111,42 @@ export class SseSplitter {
   end(): void {
     if (this.restBytes > 0) this.push(Buffer.of(newline))
     this.line('', 0, 0)
+  }
+}
+
+/** 1: printable ASCII that JSON does not escape, as most tokens are. */
+const isPlain = new Uint8Array(256).fill(1, 0x20, 0x7f)
+isPlain[0x22] = 0
+isPlain[0x5c] = 0
+
+/** An event of a node's stream whose one text varies, as its bytes: all that comes before the text, and all that follows it. */
+export class LearntEvent {
+  private readonly before: Buffer
+  private readonly after: Buffer
+
+  /** `prefix`, `suffix`: of its data. */
+  constructor(prefix: string, suffix: string) {
+    this.before = Buffer.from(`data: ${prefix}`)
+    this.after = Buffer.from(`${suffix}\n\n`)
+  }
+
+  /** Where the text begins in an event at `at`. */
+  textAt(at: number): number {
+    return at + this.before.length
+  }
+
+  /** Where the event ends whose text ends at `textEnd`. */
+  endAt(textEnd: number): number {
+    return textEnd + this.after.length
+  }
+
+  /** Where the text ends in the event at `at` of `input`; -1: no such event is whole before `to`, or its text is not plain ASCII. */
+  textEnd(input: Buffer, at: number, to: number): number {
+    const { before, after } = this
+    const last = to - after.length
+    let end = at + before.length
+    if (end > last || input.compare(before, 0, before.length, at, end) !== 0) return -1
+    while (end <= last && isPlain[input[end] as number] === 1) end++
+    return end <= last && input.compare(after, 0, after.length, end, end + after.length) === 0 ? end : -1
   }
 }

@@ -1,5 +1,6 @@
 import type { ProblemCode } from '../../../errors.ts'
 import { longBytesMin, OutputMeter, skippedLinesMax } from '../../../protocol/chat/answer-bounds.ts'
+import type { SplicedReader } from '../../../protocol/chat/chunk-rewriter.ts'
 import { type SseSink, SseSplitter } from '../../../protocol/chat/sse.ts'
 import type { StreamWriter } from '../operation.ts'
 
@@ -7,6 +8,8 @@ import type { StreamWriter } from '../operation.ts'
 export interface ReadingOwner {
   /** The first chunk of an answer is there. */
   started(): void
+  /** For the client, before what is gathered. Absent: all is gathered. */
+  passed?(text: string): void
   /** All of the answer is there. */
   complete(): void
   /** The stream cannot be read on. `said`: by the node, in the place of an answer. */
@@ -19,7 +22,7 @@ export interface ReadingOwner {
  * The node's bytes on their way to the client's text: cuts them into events, has each rewritten, holds the finish chunk
  * for the usage, and bounds what one answer may be (§27). It knows neither the client nor time.
  */
-export class StreamReading implements SseSink {
+export class StreamReading implements SseSink, SplicedReader {
   /** `performance.now()` of the node's last bytes, of the first content and of the finish chunk; 0, null: not yet. */
   nodeAtMs = 0
   firstContentMs: number | null = null
@@ -30,6 +33,7 @@ export class StreamReading implements SseSink {
   private skippedLines = 0
   /** Text gathered from one read of the node: one write to the client, nothing held back. */
   private gathered = ''
+  private gatheredBytes = 0
 
   /** `includeUsage`: the client asked for a usage chunk of its own. */
   constructor(
@@ -52,7 +56,33 @@ export class StreamReading implements SseSink {
 
   part(input: Buffer, from: number, to: number): void {
     this.output.heard(to - from)
-    if (this.splitter?.push(input, from, to) === false) this.owner.broken('upstream_error')
+    const { splitter } = this
+    if (splitter === null) return
+    const at = this.splice(splitter, input, from, to)
+    if (at < to && !splitter.push(input, at, to)) this.owner.broken('upstream_error')
+  }
+
+  /** Most reads are one event that differs from the last in its text alone: where the first other one begins. */
+  private splice(splitter: SseSplitter, input: Buffer, from: number, to: number): number {
+    const { rewriter } = this
+    if (rewriter.splice === undefined || !this.open || rewriter.finish !== null || !splitter.isBetweenEvents)
+      return from
+    return rewriter.splice(input, from, to, this)
+  }
+
+  /** Kept here for no moment: a stream that lives for long and holds each new text is work for the collector. */
+  spliced(text: string, bytes: number): void {
+    const { owner } = this
+    owner.started()
+    this.firstContentMs ??= this.nodeAtMs
+    if (owner.passed === undefined || this.hasText || this.bytesLeft < bytes) return this.gather(text, bytes)
+    this.output.wrote(bytes)
+    owner.passed(text)
+  }
+
+  private gather(text: string, bytes: number): void {
+    this.gathered = this.gathered === '' ? text : this.gathered + text
+    this.gatheredBytes += bytes
   }
 
   /** No bytes come any more: an event that lacks its blank line still counts. */
@@ -76,7 +106,7 @@ export class StreamReading implements SseSink {
     if (accepted.kind === 'failed') return this.owner.broken('upstream_error', payload)
     if (accepted.kind === 'chunk') {
       this.owner.started()
-      this.gathered += accepted.text
+      this.gather(accepted.text, Buffer.byteLength(accepted.text))
       if (this.firstContentMs === null && this.rewriter.contentSeen) this.firstContentMs = this.nodeAtMs
     }
     // Some writers pass on at once what the finish chunk says: then it is a chunk as well.
@@ -94,7 +124,10 @@ export class StreamReading implements SseSink {
     if (this.finishAtMs === 0) {
       this.owner.started()
       this.finishAtMs = this.nodeAtMs
-      if (this.includeUsage) this.gathered += this.rewriter.finishChunk()
+      if (this.includeUsage) {
+        const text = this.rewriter.finishChunk()
+        this.gather(text, Buffer.byteLength(text))
+      }
     }
     if (this.rewriter.usageFinal) this.owner.complete()
   }
@@ -114,7 +147,7 @@ export class StreamReading implements SseSink {
 
   /** How many bytes may be written in addition to the gathered ones; below 0 if too much is gathered. */
   get bytesLeft(): number {
-    return this.output.bytesLeft(this.gathered) + (this.rewriter.repeatedBytes ?? 0)
+    return this.output.bytesLeft(this.gatheredBytes) + (this.rewriter.repeatedBytes ?? 0)
   }
 
   get hasText(): boolean {
@@ -124,12 +157,13 @@ export class StreamReading implements SseSink {
   /** The gathered bytes, for the client. */
   take(): string {
     const text = this.gathered
-    this.gathered = ''
-    this.output.wrote(text)
+    this.output.wrote(this.gatheredBytes)
+    this.drop()
     return text
   }
 
   drop(): void {
     this.gathered = ''
+    this.gatheredBytes = 0
   }
 }
