@@ -1,13 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { existsSync } from 'node:fs'
-import { type Browser, chromium } from 'playwright-core'
+import type { Browser } from 'playwright-core'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { hasBrowser, launchBrowser } from '../support/console/console.ts'
 import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
 import { testLimitMs, waitLimitMs } from '../support/run/limits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
-const chromiumPath = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
-const withBrowser = test.skipIf(!existsSync(chromiumPath))
+const withBrowser = test.skipIf(!hasBrowser)
 
 let gateway: TestGateway
 let node: FakeNode
@@ -50,7 +49,7 @@ test('the page brings its own policy and files; no other file is served', async 
 withBrowser(
   'offline: a key is entered, a chat is tried, no other host is asked, and the key is not kept',
   async () => {
-    browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] })
+    browser = await launchBrowser()
     const page = await browser.newPage()
     page.setDefaultTimeout(waitLimitMs)
     const faults: string[] = []
@@ -93,7 +92,7 @@ withBrowser(
 withBrowser(
   'the page of the error codes: its own style by day and by night, the code of the link stands out, and no fault',
   async () => {
-    browser ??= await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] })
+    browser ??= await launchBrowser()
     const faults: string[] = []
     const seen: Record<string, unknown>[] = []
     for (const colorScheme of ['light', 'dark'] as const) {

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import { waitLimitMs } from '../run/limits.ts'
 
 const chromiumPath = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
@@ -11,16 +11,43 @@ export const pictures = process.env.PENSTOCK_PICTURES === '1'
 const pictureFolder = resolve(import.meta.dir, '../../..', 'docs', 'images')
 const axe = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 
-/** A browser that finds no host but the gateway's, which has `names` as well: nothing may depend on another. */
-export const launchBrowser = (names: readonly string[] = []): Promise<Browser> =>
-  chromium.launch({
+/** Chromium by its arguments: a process of tests starts it once, which takes about a second of processor time. */
+const running = new Map<string, Promise<Browser>>()
+
+function chromiumWith(hosts: string): Promise<Browser> {
+  const known = running.get(hosts)
+  if (known !== undefined) return known
+  const starting = chromium.launch({
     executablePath: chromiumPath,
     timeout: waitLimitMs,
-    args: [
-      '--no-sandbox',
-      `--host-resolver-rules=${names.map((name) => `MAP ${name} 127.0.0.1, `).join('')}MAP * ~NOTFOUND, EXCLUDE 127.0.0.1`,
-    ],
+    args: ['--no-sandbox', `--host-resolver-rules=${hosts}`],
   })
+  running.set(hosts, starting)
+  const forget = () => void running.delete(hosts)
+  starting.then((browser) => browser.on('disconnected', forget), forget)
+  return starting
+}
+
+/**
+ * A browser that finds no host but the gateway's, which has `names` as well: nothing may depend on another. Its `close` closes what
+ * was opened by it. Contexts share nothing, so the Chromium behind it is that of the whole process, and ends with it.
+ */
+export async function launchBrowser(names: readonly string[] = []): Promise<Browser> {
+  const hosts = names.map((name) => `MAP ${name} 127.0.0.1, `).join('')
+  const shared = await chromiumWith(`${hosts}MAP * ~NOTFOUND, EXCLUDE 127.0.0.1`)
+  const opened = new Set<BrowserContext>()
+  const newContext: Browser['newContext'] = async (options) => {
+    const context = await shared.newContext(options)
+    opened.add(context)
+    context.on('close', () => void opened.delete(context))
+    return context
+  }
+  const close: Browser['close'] = async () => {
+    await Promise.all([...opened].map((context) => context.close()))
+  }
+  // `newPage` opens its context by `newContext`.
+  return Object.create(shared, { newContext: { value: newContext }, close: { value: close } }) as Browser
+}
 
 export interface ConsolePage extends LookedAtPage {
   /** With a token that is good; shows the pool then. */
