@@ -84,12 +84,13 @@ describe.skipIf(!hasBrowser)('§39: joins in the console', () => {
       const console = await openConsole(browser, gateway.url)
       const { page } = console
       const refusal = { status: 409, contentType: 'application/problem+json', body: '{"detail":"Locked"}' }
-      await page.route('**/v1/admin/joins', (route) => route.fulfill(refusal), { times: 1 })
+      await page.route('**/v1/admin/joins', (route) => route.fulfill(refusal))
       await console.signIn(gateway.tokens.operator)
       await page.evaluate("location.hash = '#pool'")
       const failed = page.getByRole('alert').filter({ hasText: 'the computers that ask to join' })
       await failed.waitFor()
       expect(await failed.textContent()).toContain('Locked')
+      await page.unroute('**/v1/admin/joins')
       await failed.getByRole('button', { name: 'Try again' }).click()
       await failed.waitFor({ state: 'detached' })
       await console.close()
