@@ -54,8 +54,12 @@ interface Peer {
   readonly reader: ZmtpReader
 }
 
-/** A listening end of ZeroMQ. `heard`: a message of a peer that has said what it is. */
-function listening(socketType: string, heard: (socket: Socket<Peer>, frames: readonly Uint8Array[]) => void) {
+/** A listening end of ZeroMQ. `heard`: a message of a peer that has said what it is. `isAway`: who connects is cut off. */
+function listening(
+  socketType: string,
+  heard: (socket: Socket<Peer>, frames: readonly Uint8Array[]) => void,
+  isAway: () => boolean,
+) {
   const peers = new Set<Socket<Peer>>()
   const server = Bun.listen<Peer>({
     hostname: '127.0.0.1',
@@ -68,6 +72,10 @@ function listening(socketType: string, heard: (socket: Socket<Peer>, frames: rea
           answer: (bytes) => void socket.write(bytes),
         })
         socket.data = { reader }
+        if (isAway()) {
+          socket.terminate()
+          return
+        }
         socket.write(Buffer.concat([greeting(), ready(socketType)]))
       },
       data: ({ data }, piece) => data.reader.push(piece),
@@ -82,12 +90,21 @@ export class KvServer {
   readonly blockTokens = 16
   private readonly cached = new Map<bigint, string>()
   private readonly batches: Buffer[] = []
-  private readonly pub = listening('PUB', (socket, [frame]) => {
-    if (frame?.[0] !== 1) return
-    this.pub.peers.add(socket)
-    this.subscriptions++
-  })
-  private readonly router = listening('ROUTER', (socket, [, from]) => this.replay(socket, from))
+  private readonly pub = listening(
+    'PUB',
+    (socket, [frame]) => {
+      if (frame?.[0] !== 1) return
+      this.pub.peers.add(socket)
+      this.subscriptions++
+    },
+    () => this.away,
+  )
+  private readonly router = listening(
+    'ROUTER',
+    (socket, [, from]) => this.replay(socket, from),
+    () => this.away,
+  )
+  private away = false
   private lost = 0
   private dropped = 0
   replays = 0
@@ -165,8 +182,14 @@ export class KvServer {
     for (const socket of this.pub.peers) socket.write(bytes)
   }
 
-  cut(): void {
+  /** It has ended; nobody reaches it until `comeBack`. */
+  goAway(): void {
+    this.away = true
     for (const socket of this.pub.peers) socket.terminate()
+  }
+
+  comeBack(): void {
+    this.away = false
   }
 
   stop(): void {
