@@ -136,9 +136,14 @@ describe('§23: why this node', () => {
   test('another one after a failure', async () => {
     // Slow, so that the other one is taken first.
     pool.fake('two').setFaults({ kind: 'slowHeaders', ms: 100, scope: 'chat' })
-    for (const name of ['one', 'two']) await ask(key, 'pair', { stream: true, svc: { node_id: pool.nodeId(name) } })
+    const messages = () => [{ role: 'user', content: crypto.randomUUID() }]
+    await waitFor('the quicker one to be preferred', async () => {
+      for (const name of ['one', 'two']) await ask(key, 'pair', { stream: true, svc: { node_id: pool.nodeId(name) } })
+      const [first] = await whyOf(await ask(key, 'pair', { stream: true, messages: messages() }))
+      return Bun.deepEquals(first?.[2], { one: 'chosen load', two: 'eligible less_preferred' })
+    })
     pool.fake('one').setFaults({ kind: 'status500', scope: 'chat' })
-    const asked = await ask(key, 'pair', { messages: [{ role: 'user', content: crypto.randomUUID() }] })
+    const asked = await ask(key, 'pair', { messages: messages() })
     expect(asked.status).toBe(200)
     expect(await whyOf(asked)).toEqual([
       ['placed', null, { one: 'chosen load', two: 'eligible less_preferred' }],
