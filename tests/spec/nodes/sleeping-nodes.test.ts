@@ -62,6 +62,12 @@ async function asleep(each: SleepingComputer): Promise<void> {
   await waitFor('the sleep', async () => (await shown(each)).state === 'asleep')
 }
 
+async function wokenAnew(each: SleepingComputer): Promise<void> {
+  await asleep(each)
+  await gateway.admin('POST', `${place(each)}/wake`, {})
+  await untilState(gateway, idOf(each), 'ready')
+}
+
 interface Shown {
   readonly state: string
   readonly state_says: string | null
@@ -123,7 +129,11 @@ test('§39: of two sleeping nodes the one is woken that was learnt to wake soone
   const { slow, fast } = named
   await waitFor('both learnt', async () => {
     const [a, b] = await Promise.all([shown(slow), shown(fast)])
-    return (a.wake_ms ?? 0) > (b.wake_ms ?? Number.POSITIVE_INFINITY)
+    if (a.wake_ms === null || b.wake_ms === null) return false
+    if (a.wake_ms > b.wake_ms) return true
+    // What a busy machine made look slow is learnt anew.
+    await Promise.all([slow, fast].map(wokenAnew))
+    return false
   })
   await Promise.all([slow, fast].map(asleep))
   const before = [slow.card.packets, fast.card.packets] as const
