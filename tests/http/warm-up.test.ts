@@ -7,6 +7,7 @@ import { freePort } from '../support/gateways/free-port.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
 import { startWatchedGateway } from '../support/gateways/watched-gateway.ts'
 import { testLimitMs } from '../support/run/limits.ts'
+import { VirtualClock } from '../support/run/virtual-clock.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const stops: (() => unknown)[] = []
@@ -19,6 +20,11 @@ async function started(): Promise<TestGateway> {
   stops.push(() => gateway.stop())
   return gateway
 }
+
+/** More than one of each kind. */
+const samplesEnough = 40
+/** The next timer of the warm-up is the end of its time. */
+const endTime = (clock: VirtualClock) => clock.pass(clock.waits[0] ?? 0)
 
 const lineOf = (gateway: TestGateway, event: string) => gateway.logged().filter((line) => line.event === event)
 
@@ -50,11 +56,14 @@ test('§1: the warm-up asks for whole answers and streams through the whole path
   const lines = gateway.logged().length
   const samples: ChatSample[] = []
   const requestIds: string[] = []
+  const clock = new VirtualClock()
+  const enough = Promise.withResolvers<void>()
   const openDoor: OpenDoor = (handle, key) => {
     const operation = (route: string) => {
       const measure = handle.metrics.operation(route)
       return (sample: ChatSample) => {
         samples.push(sample)
+        if (samples.length >= samplesEnough) enough.resolve()
         measure(sample)
       }
     }
@@ -67,7 +76,10 @@ test('§1: the warm-up asks for whole answers and streams through the whole path
       key,
     )
   }
-  await warmUp(gateway.gateway, openDoor)
+  const warming = warmUp(gateway.gateway, openDoor, clock)
+  await enough.promise
+  await endTime(clock)
+  await warming
   const good = samples.filter(({ status, code }) => status === 200 && code === null)
   expect(
     good.filter(({ stream, ttftS, completionTokens }) => stream && ttftS !== null && completionTokens > 0),
@@ -76,6 +88,7 @@ test('§1: the warm-up asks for whole answers and streams through the whole path
   expect(samples.filter(({ status }) => status !== 200 && status !== 499)).toEqual([])
   const told = gateway.logged().slice(lines)
   expect(told.map(({ event }) => event)).toEqual(['warmed_up'])
+  expect(told[0]?.answered).toBeGreaterThan(0)
   expect(gateway.logged().filter((line) => requestIds.includes(String(line.request_id)))).toEqual([])
   expect(requestIds.filter((id) => gateway.gateway.explain(id) !== null)).toEqual([])
   const { rows, ...after } = await seenOf(gateway)
@@ -88,6 +101,7 @@ test('§1: the warm-up asks for whole answers and streams through the whole path
 
 test('§1: nobody else is let in by the listeners of the warm-up, which are closed at its end', async () => {
   const gateway = await started()
+  const clock = new VirtualClock()
   const answers: Promise<Response>[] = []
   let url = ''
   const openDoor: OpenDoor = (handle, key) => {
@@ -99,10 +113,12 @@ test('§1: nobody else is let in by the listeners of the warm-up, which are clos
     answers.push(ask(door.url, 'another'), ask(gateway.url, key))
     return door
   }
-  await warmUp(gateway.gateway, openDoor)
+  const warming = warmUp(gateway.gateway, openDoor, clock)
   const [stranger, elsewhere] = await Promise.all(answers)
   expect([stranger?.status, await stranger?.text()]).toEqual([404, ''])
   expect(elsewhere?.status).toBe(401)
+  await endTime(clock)
+  await warming
   expect(await fetch(url).catch(() => 'closed')).toBe('closed')
   const node = startLoopbackNode('m', 'secret')
   stops.push(() => node.stop())
@@ -113,8 +129,14 @@ test('§1: nobody else is let in by the listeners of the warm-up, which are clos
 test('§1: a warm-up that gets no answer ends at its bound, and what it opened is closed', async () => {
   const gateway = await started()
   const closed: string[] = []
-  await warmUp(gateway.gateway, () => {
-    const silent = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Promise<Response>(() => {}) })
+  const clock = new VirtualClock()
+  const asked = Promise.withResolvers<void>()
+  const openDoor: OpenDoor = () => {
+    const fetch = () => {
+      asked.resolve()
+      return new Promise<Response>(() => {})
+    }
+    const silent = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch })
     return {
       url: `http://127.0.0.1:${silent.port}`,
       stop: async () => {
@@ -122,7 +144,11 @@ test('§1: a warm-up that gets no answer ends at its bound, and what it opened i
         closed.push('door')
       },
     }
-  })
+  }
+  const warming = warmUp(gateway.gateway, openDoor, clock)
+  await asked.promise
+  await endTime(clock)
+  await warming
   expect(closed).toEqual(['door'])
   expect(lineOf(gateway, 'warmed_up').map(({ answered }) => answered)).toEqual([0])
 })
@@ -158,8 +184,9 @@ test(
   '§1: /readyz waits for the warm-up',
   async () => {
     const { readyMs, lines } = await readyAt({})
-    const [warmed] = lines.filter(({ event }) => event === 'warmed_up')
-    expect(warmed?.answered).toBeGreaterThan(0)
+    // How many answers fit into its time is a busy machine's affair.
+    const [warmed, ...more] = lines.filter(({ event }) => event === 'warmed_up' || event === 'not_warmed_up')
+    expect([warmed?.event, more]).toEqual(['warmed_up', []])
     expect(Date.parse(String(warmed?.ts))).toBeLessThanOrEqual(readyMs)
   },
   testLimitMs,

@@ -1,3 +1,4 @@
+import { Alarm, type Clock, systemClock } from '../../clock.ts'
 import { within } from '../../deadline.ts'
 import { failureName, type Log } from '../../log.ts'
 import { newToken } from '../../secrets.ts'
@@ -38,17 +39,21 @@ class Clients {
   private over = false
   private readonly running = new Set<CallSignal>()
 
-  constructor(private readonly door: NodeTransport) {}
+  constructor(
+    private readonly door: NodeTransport,
+    private readonly clock: Clock,
+  ) {}
 
   async run(ms: number): Promise<void> {
-    const timer = setTimeout(() => this.end(), ms)
+    const alarm = new Alarm(() => this.end(), this.clock)
+    alarm.set(ms)
     try {
       await Promise.all(Array.from({ length: atOnce }, (_, at) => this.askAll(at)))
     } catch (error) {
       // What the end of the time has cut short has not failed.
       if (!this.over) throw error
     } finally {
-      clearTimeout(timer)
+      alarm.clear()
       this.end()
     }
   }
@@ -78,11 +83,11 @@ class Clients {
 }
 
 /** What was opened last first. */
-async function close(opened: (() => unknown)[], log: Log): Promise<void> {
+async function close(opened: (() => unknown)[], log: Log, clock: Clock): Promise<void> {
   const closing = async () => {
     for (const end of opened.reverse()) await end()
   }
-  await within(closeMsMax, closing()).catch((error: unknown) => {
+  await within(closeMsMax, closing(), clock).catch((error: unknown) => {
     log.warn('warm_up_left', { failure: failureName(error) })
   })
 }
@@ -91,9 +96,9 @@ async function close(opened: (() => unknown)[], log: Log): Promise<void> {
  * Runs real requests through the whole path, against a node of its own, so that the first client does not wait for cold
  * code. Nothing of them is kept or seen. A gateway that cannot warm up serves nevertheless.
  */
-export async function warmUp(gateway: GatewayHandle, openDoor: OpenDoor): Promise<void> {
+export async function warmUp(gateway: GatewayHandle, openDoor: OpenDoor, clock = systemClock): Promise<void> {
   const { log } = gateway
-  const startedMs = performance.now()
+  const startedMs = clock.now()
   const opened: (() => unknown)[] = []
   try {
     const key = newToken('gateway')
@@ -106,12 +111,12 @@ export async function warmUp(gateway: GatewayHandle, openDoor: OpenDoor): Promis
     opened.push(() => door.stop())
     const client = createDirectTransport({ url: door.url, apiKey: key, connectTimeoutMs: askMsMax })
     opened.push(() => client.close())
-    const clients = new Clients(client)
-    await clients.run(askMsMax - (performance.now() - startedMs))
-    log.info('warmed_up', { answered: clients.answered, ms: Math.round(performance.now() - startedMs) })
+    const clients = new Clients(client, clock)
+    await clients.run(askMsMax - (clock.now() - startedMs))
+    log.info('warmed_up', { answered: clients.answered, ms: Math.round(clock.now() - startedMs) })
   } catch (error) {
     log.warn('not_warmed_up', { failure: failureName(error) })
   } finally {
-    await close(opened, log)
+    await close(opened, log, clock)
   }
 }
