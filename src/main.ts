@@ -11,11 +11,9 @@ import { welcome } from './host/welcome.ts'
 import { createLog, type Log } from './log.ts'
 import { Cleanup } from './processes/cleanup.ts'
 import { checkPorts } from './processes/listening.ts'
-import { serve } from './processes/serving.ts'
 import { StartError, startFault } from './processes/start-error.ts'
 import { keepBaseUrl, openStorage, prepareStorage } from './processes/storage.ts'
 import { Supervisor } from './processes/supervisor.ts'
-import { runWorker } from './processes/worker.ts'
 import { type Config, processesOf, readConfig } from './settings/config.ts'
 import { unknownInWords, unknownSettings } from './settings/unknown.ts'
 
@@ -116,6 +114,12 @@ async function greet(all: Start, place: CredentialsPlace | null, facts: Greeted)
   process.stdout.write(text)
 }
 
+/**
+ * What serves requests is imported once there is a database: it is five sixths of the code, which a supervisor and a start that is
+ * refused never need.
+ */
+const importServing = () => import('./processes/serving.ts')
+
 async function startAlone(all: Start): Promise<Server> {
   const { config, log, cleanup, world } = all
   const storage = await openStorage(config, log, cleanup)
@@ -124,6 +128,7 @@ async function startAlone(all: Start): Promise<Server> {
   const newKey = await prepareStorage(config, storage, database, log)
   const memory = storage.folder === null ? null : logMemory(storage.folder.path)
   const parts = { config, log, database, ...storage.keys, logMemory: memory, ...(world === undefined ? {} : { world }) }
+  const { serve } = await importServing()
   const { gateway, port, ollamaUrl, stop } = await serve(parts, cleanup)
   const ready = gateway.router.table().routes.filter((route) => route.ready)
   const models = [...new Set(ready.map(({ modelId }) => modelId))]
@@ -204,7 +209,9 @@ export const isProcess = (): boolean => process.env[childVariable] !== undefined
 
 /** As a program: the gateway, or one of its processes where a supervisor started this. */
 export async function runProgram(): Promise<void> {
-  await (isProcess() ? runWorker(process.env) : run())
+  if (!isProcess()) return run()
+  const { runWorker } = await import('./processes/worker.ts')
+  await runWorker(process.env)
 }
 
 if (import.meta.main) await runProgram()
