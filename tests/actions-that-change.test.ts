@@ -8,7 +8,7 @@ const targets: readonly string[] = ['customer', 'gateway_key', 'node', 'model', 
 const changing: readonly string[] = [
   ...['customer.create', 'customer.update', 'customer.token.rotate', 'admin.create', 'admin.revoke'],
   ...['gateway_key.issue', 'gateway_key.update', 'gateway_key.rotate', 'gateway_key.revoke'],
-  ...['node.join.confirm', 'node.register', 'node.update', 'node.delete'],
+  ...['node.join.confirm', 'node.register', 'node.update', 'node.owner.change', 'node.delete'],
   ...['model.update', 'model.edit', 'model.delete'],
 ]
 

@@ -24,8 +24,11 @@ import { jobList } from './jobs/list.ts'
 import { redeliverWebhook } from './jobs/redeliver.ts'
 import { webhookList } from './jobs/webhooks.ts'
 import { confirmJoin } from './joins/confirm.ts'
+import { enrollNode } from './joins/enroll.ts'
 import { joinList } from './joins/list.ts'
 import { refuseJoin } from './joins/refuse.ts'
+import { tokenList } from './joins/tokens.ts'
+import { withdrawToken } from './joins/withdraw.ts'
 import { issueKey } from './keys/issue.ts'
 import { keyList } from './keys/list.ts'
 import { allKeyList } from './keys/list-all.ts'
@@ -51,20 +54,18 @@ import { submitBatch } from './money/submit-batch.ts'
 import { deleteNode } from './nodes/delete.ts'
 import { discoverNodes } from './nodes/discover.ts'
 import { drainNode } from './nodes/drain.ts'
-import { enrollNode } from './nodes/enroll.ts'
 import { nodeList } from './nodes/list.ts'
 import { loadModel } from './nodes/load.ts'
 import { readModelLogs } from './nodes/logs.ts'
+import { changeNodeOwner } from './nodes/owner.ts'
 import { probeNode } from './nodes/probe.ts'
 import { registerNode } from './nodes/register.ts'
 import { resumeNode } from './nodes/resume.ts'
 import { revokeNode } from './nodes/revoke.ts'
 import { sleepNode } from './nodes/sleep.ts'
-import { tokenList } from './nodes/tokens.ts'
 import { unloadModel } from './nodes/unload.ts'
 import { updateNode } from './nodes/update.ts'
 import { wakeNode } from './nodes/wake.ts'
-import { withdrawToken } from './nodes/withdraw.ts'
 import { cancelPull } from './pulls/cancel.ts'
 import { copyModel } from './pulls/copy.ts'
 import { pullList } from './pulls/list.ts'
@@ -120,6 +121,7 @@ const registry = [
   joinList,
   registerNode,
   updateNode,
+  changeNodeOwner,
   deleteNode,
   drainNode,
   resumeNode,

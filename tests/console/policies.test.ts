@@ -177,6 +177,37 @@ describe.skipIf(!hasBrowser)('every action by a click', () => {
   )
 
   test(
+    'a drained node is given to another customer, after its name was typed, and its forms say how',
+    async () => {
+      const { gateway, nodeIds } = pool
+      const { customerId } = await gateway.customer()
+      await gateway.admin('PATCH', `/v1/admin/customers/${customerId}`, { display_name: 'Grace' })
+      const node = () => gateway.admin<Node>('GET', `/v1/admin/nodes/${nodeIds[2]}`)
+      await console.show('Pool')
+      await page.getByRole('button', { name: 'Edit studio' }).click()
+      await dialog()
+        .getByText(/To change the owner, drain the node/)
+        .waitFor()
+      await press('Cancel')
+      await gateway.admin('POST', `/v1/admin/nodes/${nodeIds[2]}/drain`)
+      await page.getByRole('button', { name: 'studio', exact: true }).click()
+      await page.getByRole('button', { name: 'Change owner of studio' }).click()
+      expect(await dialog().getByLabel('Owner').locator('option').allTextContents()).not.toContain('Ada')
+      await dialog().getByLabel('Owner').selectOption('Grace')
+      await reason('it was sold')
+      await dialog()
+        .getByLabel(/to confirm/)
+        .fill('studio')
+      await good()
+      await press('Change owner')
+      await closed()
+      expect(await node()).toMatchObject({ customer_id: customerId, admin_state: 'draining', visibility: 'private' })
+      await page.getByRole('definition').filter({ hasText: 'Grace' }).waitFor()
+    },
+    testLimitMs,
+  )
+
+  test(
     'a receipt on hold is released, or rejected with a refund; pending payouts are paid out after a look at them',
     async () => {
       const { database } = pool.gateway

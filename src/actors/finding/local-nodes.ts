@@ -6,7 +6,8 @@ import type { Config } from '../../settings/config.ts'
 import type { ListenAddress } from '../../settings/listen-address.ts'
 import { localCustomerId } from '../accounts/first-start.ts'
 import type { ChangeFeed } from '../durable/change-feed.ts'
-import { type NodeRecord, type PoolAdmin, sameServer } from '../pool/pool-admin.ts'
+import { sameServer } from '../node-rows/node-checks.ts'
+import type { NodeRecord, PoolAdmin } from '../pool/pool-admin.ts'
 import type { PoolRouter } from '../pool/pool-router.ts'
 
 export interface LocalNodesOptions {

@@ -5,7 +5,7 @@ import type { RuntimeStatus } from '../../runtimes/runtime.ts'
 import type { Config } from '../../settings/config.ts'
 import { createDirectTransport } from '../../transport/http1/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
-import { checkedUrl } from '../pool/pool-admin.ts'
+import { checkedUrl } from '../node-rows/node-checks.ts'
 
 export interface LookedAt {
   readonly url: string

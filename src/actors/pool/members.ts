@@ -60,6 +60,8 @@ export class Members {
   }
 
   private reconcile(row: NodeRow): void {
+    // With another owner it is another node: what was learnt, and what still runs, is the former owner's.
+    if (this.nodes.get(row.nodeId)?.row.customerId !== row.customerId) this.remove(row.nodeId)
     const known = this.nodes.get(row.nodeId)
     const node = known ?? this.add(row)
     const before = node.row

@@ -6,18 +6,16 @@ import type { NodeRow, NodeChanges as NodeRowChanges } from '../../db/queries/po
 import * as pool from '../../db/queries/pool/pool.ts'
 import { waitAtMost } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
-import { type CustomerId, modelIdPattern } from '../../ids.ts'
+import type { CustomerId } from '../../ids.ts'
 import type { PrivacyClass, Visibility } from '../../machines/rules/routing.ts'
-import { hoursOf } from '../../machines/sleep/hours.ts'
 import { checkPrecondition, type Precondition } from '../../precondition.ts'
-import { hoursWords } from '../../protocol/wire/nodes/hours-form.ts'
-import { everyModel, type ServedWork } from '../../protocol/wire/nodes/kinds-of-work.ts'
-import { lowerMac, macOf } from '../../protocol/wire/nodes/power.ts'
+import type { ServedWork } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import { secondMs } from '../../time.ts'
-import { nodeBaseUrl } from '../../transport/http1/direct.ts'
 import type { Sealing } from '../accounts/sealing.ts'
 import type { AuditContext, AuditTrail, Deed } from '../audit/audit-context.ts'
 import { createCatalogueVerbs, type ModelEntry } from '../catalogue/model-entries.ts'
+import { checkedUrl, checkedWork, refuseTwice, sameServer, sealedKey, wakeChanges } from '../node-rows/node-checks.ts'
+import { changeOwner } from '../node-rows/node-owner.ts'
 
 /** A node as its operator sees it. It says whether the node has an API key, but not which. */
 export type NodeRecord = Omit<NodeRow, 'apiKeySealed' | 'wakeSecretSealed'> & { readonly hasApiKey: boolean }
@@ -171,6 +169,19 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null) {
       })
       await changedHere('nodes')
     },
+    /** See `changeOwner`. Refuses also with `node_exists`: the new owner has the same server as another node. */
+    changeNodeOwner: async (
+      nodeId: string,
+      customerId: string,
+      precondition: Precondition | null = null,
+    ): Promise<NodeRecord> => {
+      const row = await db.transaction(async (tx) => {
+        const changed = await changeOwner(tx, nodeId, customerId, precondition)
+        await recordNode(tx, changed)
+        return changed
+      })
+      return changedNode(row)
+    },
     /** Repeating a command changes nothing, so draining twice is no fault. */
     setNodeAdminState: async (nodeId: string, command: NodeCommand): Promise<NodeRecord> => {
       const row = await db.transaction(async (tx) => {
@@ -209,70 +220,6 @@ function newNodeRow(node: NewRuntimeNode, url: string, sealing: Sealing): pool.N
     serves: checkedWork(node.serves ?? null),
     origin: node.origin ?? 'operator',
   }
-}
-
-function sealedKey(apiKey: string | null | undefined, sealing: Sealing): Buffer | null {
-  return apiKey == null ? null : sealing.seal('node_api_key', apiKey)
-}
-
-interface WakeChanges {
-  readonly mac: NodeChanges['mac'] | undefined
-  readonly secureOn: NodeChanges['secureOn'] | undefined
-  readonly wakeHours: NodeChanges['wakeHours'] | undefined
-}
-
-/** How and when a node is woken. Throws `invalid_request` for what is no address of a single card, and no hours. */
-function wakeChanges({ mac, secureOn, wakeHours }: WakeChanges, sealing: Sealing): NodeRowChanges {
-  const address = mac == null ? null : macOf(mac)
-  if (mac != null && address === null) {
-    const detail = `mac: ${mac} is not the hardware address of one network card`
-    throw new Problem('invalid_request', { param: 'mac', detail })
-  }
-  if (wakeHours != null && hoursOf(wakeHours) === null) {
-    throw new Problem('invalid_request', { param: 'wake_hours', detail: `wake_hours takes ${hoursWords}` })
-  }
-  const secret = secureOn == null ? null : sealing.seal('node_wake_secret', lowerMac(secureOn))
-  return {
-    ...(mac === undefined ? {} : { macs: address === null ? null : [address] }),
-    ...(secureOn === undefined ? {} : { wakeSecretSealed: secret }),
-    ...(wakeHours === undefined ? {} : { wakeHours }),
-  }
-}
-
-/** Each line names one model of the node, or all others. */
-function checkedWork(serves: ServedWork | null): ServedWork | null {
-  const names = Object.keys(serves ?? {})
-  const wrong = names.find((name) => name !== everyModel && !modelIdPattern.test(name))
-  if (wrong === undefined) return names.length === 0 ? null : serves
-  const detail = `serves: ${JSON.stringify(wrong)} is no model id; ${everyModel} stands for the models without a line`
-  throw new Problem('invalid_request', { param: 'serves', detail })
-}
-
-/** Checks the base URL of a model server. Credentials have their own field, because the URL appears in logs. */
-export function checkedUrl(text: string): string {
-  const refused = (detail: string) => new Problem('invalid_request', { param: 'url', detail })
-  if (!URL.canParse(text)) throw refused('url is not a URL')
-  const url = new URL(text)
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refused('url must begin with http:// or https://')
-  if (url.port === '0') throw refused('url names port 0, where nothing can be reached')
-  if (url.username !== '' || url.password !== '') throw refused('url must not hold credentials; use api_key')
-  if (url.search !== '' || url.hash !== '') throw refused('url must not have a query or a fragment')
-  return url.origin + url.pathname.replace(/\/+$/, '')
-}
-
-/** Whether a node's stored URL and this one lead to the same server. */
-export const sameServer = (stored: string | null, url: string): boolean =>
-  stored !== null && nodeBaseUrl(stored) === nodeBaseUrl(url)
-
-/**
- * One server is one node of its owner: twice it would get twice the work that it has room for. Two that name it at once
- * take turns.
- */
-async function refuseTwice(tx: Database, customerId: string, url: string): Promise<void> {
-  await pool.lockNodes(tx)
-  const rows = await pool.listNodes(tx, customerId as CustomerId)
-  const same = rows.find((row) => sameServer(row.url, url) && row.adminState !== 'revoked')
-  if (same !== undefined) throw new Problem('node_exists', { param: 'url', detail: `It is ${same.nodeId}` })
 }
 
 function found(row: NodeRow | null): NodeRow {

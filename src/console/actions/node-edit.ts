@@ -82,12 +82,18 @@ function changesOf(node: Node, values: Values): Readonly<Record<string, unknown>
   )
 }
 
+/** Why the form has no owner, and where to change it. */
+const ownerWords = ({ kind }: Node) =>
+  kind === 'agent'
+    ? 'The computer joined for its owner. To change the owner, have the computer join again for the other account.'
+    : 'To change the owner, drain the node: its details then have a button.'
+
 /** `begins`: what the form shows at first. */
 export const editNode = (node: Node, begins = node): Act => ({
   actions: ['node.update'],
   verb: 'Save',
   title: `Edit ${node.name}`,
-  about: 'Who may use the node, when it is chosen, and where it is reached.',
+  about: `Who may use the node, when it is chosen, and where it is reached. ${ownerWords(node)}`,
   fields: fieldsOf(begins),
   editing: nodeEditing(node),
   run: (values, send) =>

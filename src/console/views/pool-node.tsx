@@ -4,6 +4,7 @@ import type { Node } from '../../protocol/wire/admin/admin.ts'
 import { ActButton, ActButtons } from '../actions/act-button.tsx'
 import { removeNode } from '../actions/node-acts.ts'
 import { editNode } from '../actions/node-edit.ts'
+import { changeOwner, mayPass } from '../actions/node-owner.ts'
 import { ago, amount, duration, nothing } from '../parts/format.ts'
 import {
   ejectedModels,
@@ -162,7 +163,6 @@ function Facts({ node }: { node: Node }) {
     ['Address', node.url],
     ['Visibility', `${node.visibility}, ${node.privacy_class} data`],
     ['Class', node.node_class],
-    ['Owner', node.customer_id == null ? null : (owners.get(node.customer_id) ?? node.customer_id)],
     ['Added by', node.origin],
     ['Identity', node.identity_fingerprint],
     ...hardwareWords(node.hardware),
@@ -190,6 +190,15 @@ function Facts({ node }: { node: Node }) {
           </a>
         </dd>
       </div>
+      {node.customer_id !== null && (
+        <div>
+          <dt>Owner</dt>
+          <dd>
+            {owners.get(node.customer_id) ?? node.customer_id}{' '}
+            {mayPass(node) && <ActButton act={changeOwner(node, owners)} on={`of ${node.name}`} />}
+          </dd>
+        </div>
+      )}
       {facts
         .filter(([, value]) => value !== null)
         .map(([name, value]) => (

@@ -1,5 +1,5 @@
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
-import { sameServer } from '../../actors/pool/pool-admin.ts'
+import { sameServer } from '../../actors/node-rows/node-checks.ts'
 import { adminObject } from '../../brand.ts'
 import { addressesOf } from '../../discovery/address-range.ts'
 import { announcedServers } from '../../discovery/announced-servers.ts'

@@ -1,7 +1,7 @@
 import type { Static } from '@sinclair/typebox'
 import { type LookedAt, lookAt } from '../../actors/finding/look-at.ts'
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
-import { sameServer } from '../../actors/pool/pool-admin.ts'
+import { sameServer } from '../../actors/node-rows/node-checks.ts'
 import { adminObject } from '../../brand.ts'
 import { type NodeProbe, type NodeProbeAsk, probedModelsMax } from '../../protocol/wire/nodes/probe.ts'
 import { troubleWords } from '../../protocol/wire/nodes/trouble.ts'

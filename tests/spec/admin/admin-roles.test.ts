@@ -37,6 +37,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'DELETE /v1/admin/keys/:key_id',
     'DELETE /v1/admin/nodes/:node_id',
     'POST /v1/admin/nodes/:node_id/revoke',
+    'POST /v1/admin/nodes/:node_id/owner',
     'POST /v1/admin/payout-batches',
     'POST /v1/admin/payout-batches/:batch_id/submit',
     'POST /v1/admin/payout-batches/:batch_id/retry',

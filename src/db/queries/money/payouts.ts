@@ -1,4 +1,4 @@
-import { and, desc, eq, gte, inArray, ne, type SQL, sql } from 'drizzle-orm'
+import { and, desc, eq, gte, inArray, isNull, ne, type SQL, sql } from 'drizzle-orm'
 import type { NodeId } from '../../../ids.ts'
 import type { Database } from '../../client.ts'
 import { kindText } from '../../kind-texts.ts'
@@ -46,6 +46,13 @@ export async function settlementGroups(
     payoutWei: BigInt(payout),
     grossWei: BigInt(gross),
   }))
+}
+
+/** Whether something that the node earned while it had no address waits for the first address that it gets (§31). */
+export async function hasUnnamedEarnings(db: Database, nodeId: NodeId): Promise<boolean> {
+  const unnamed = and(eq(payouts.nodeId, nodeId), eq(payouts.settlementStatus, 'pending'), isNull(payouts.earnedPayee))
+  const found = await db.select({ entryId: payouts.entryId }).from(payouts).where(unnamed).limit(1)
+  return found.length > 0
 }
 
 /** Newest first. */

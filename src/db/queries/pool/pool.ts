@@ -161,6 +161,11 @@ export async function revokeNode(db: Database, nodeId: string): Promise<NodeRow 
   })
 }
 
+/** To another owner, without what the former one had with it: its API key, its payee, and other accounts as its users. */
+export async function passNode(db: Database, nodeId: NodeId, customerId: CustomerId): Promise<NodeRow | null> {
+  return change(db, nodeId, { customerId, apiKeySealed: null, payoutAddress: null, visibility: 'private' })
+}
+
 type Change = { [K in keyof NodeRow]?: NodeRow[K] | SQL }
 
 async function change(db: Database, nodeId: string, values: Change): Promise<NodeRow | null> {

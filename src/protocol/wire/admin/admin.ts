@@ -116,6 +116,8 @@ export const NodeUpdate = Type.Object(
   strict,
 )
 
+export const NodeOwner = Type.Object({ customer_id: id, reason }, strict)
+
 export const FirstToken = Type.Object(
   {
     ms: Type.Number(),

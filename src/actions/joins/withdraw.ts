@@ -1,5 +1,5 @@
 import { defineAction } from '../frame/define-action.ts'
-import { tag } from './node.ts'
+import { tag } from '../nodes/node.ts'
 
 export const withdrawToken = defineAction({
   name: 'node.enroll.withdraw',

@@ -1,7 +1,7 @@
 import { EnrollmentTokenCreate, EnrollmentTokenIssued } from '../../protocol/wire/nodes/enrollment.ts'
 import { defineAction } from '../frame/define-action.ts'
 import { camelMembers } from '../frame/members.ts'
-import { tag } from './node.ts'
+import { tag } from '../nodes/node.ts'
 
 /** The raw token stands in this answer and nowhere else (§22, §23). */
 export const enrollNode = defineAction({
