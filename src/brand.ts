@@ -7,6 +7,9 @@ export const brand = 'svc'
 /** The program's own name, for terminal texts and the user-agent. */
 export const product = 'penstock'
 
+/** The product's name as people read it: titles and headings of pages. */
+export const productTitle = 'Penstock'
+
 /** As gateways announce themselves to agents on the local network: `_penstock._tcp` (§39). */
 export const gatewayService = product
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import MiniSearch from 'minisearch'
 import { bundlePage, type Files } from '../actors/console/console-page.ts'
-import { product } from '../brand.ts'
+import { productTitle } from '../brand.ts'
 import { programFile } from '../host/program-files.ts'
 import { addressOf, chapters, nameOf } from './contents.ts'
 import { escaped, type Rendered, render } from './render.ts'
@@ -81,6 +81,10 @@ function indexOf(all: readonly Shelf[]): string {
   return JSON.stringify(index)
 }
 
+/** As a tab of the browser shows it. */
+const titleOf = (page: string) =>
+  page === productTitle ? escaped(page) : `${escaped(page)} – ${escaped(productTitle)}`
+
 /** The pages of all documents, by their names below `/docs/`, with their script, style and index for the search. */
 export async function makeManual(): Promise<Files> {
   const all = shelves()
@@ -90,7 +94,7 @@ export async function makeManual(): Promise<Files> {
     await bundlePage({
       entries: [pathOf('search.ts'), pathOf('page.css')],
       html: pathOf('page.html'),
-      values: { product },
+      values: { product: productTitle },
     }),
   )
   const template = new TextDecoder().decode(files.get('index.html'))
@@ -100,10 +104,10 @@ export async function makeManual(): Promise<Files> {
     files.set(name, encoder.encode(template.replaceAll(/\{\{(\w+)\}\}/g, (_, field: string) => filled[field] ?? '')))
   }
   for (const document of all.flatMap(({ documents }) => documents)) {
-    const title = `${escaped(document.title)} – ${escaped(product)}`
+    const title = titleOf(document.title)
     put(`${nameOf(document.path)}.html`, document.path, { title, headings: headingsOf(document), body: document.html })
   }
-  put('index.html', '', { title: `Documents – ${escaped(product)}`, headings: '', body: start(all) })
+  put('index.html', '', { title: titleOf('Documents'), headings: '', body: start(all) })
   files.set(indexName, encoder.encode(index))
   return files
 }

@@ -29,6 +29,19 @@ test('every document of the checkout is a page, once', () => {
   )
 })
 
+test('each page has one heading of the first level, and a title of its own that names the product', async () => {
+  const titles: string[] = []
+  for (const address of ['/docs', '/docs/api', '/docs/errors', ...addresses]) {
+    const { html } = await pageAt(address)
+    const title = /<title>([^<]*)<\/title>/.exec(html)?.[1] ?? ''
+    expect([address, title]).toEqual([address, expect.stringMatching(/^(?:\S.* – )?Penstock$/)])
+    // The page of the API makes its headings from the OpenAPI document.
+    if (address !== '/docs/api') expect([address, html.match(/<h1[ >]/g)?.length]).toEqual([address, 1])
+    titles.push(title)
+  }
+  expect(titles.filter((title, at) => titles.indexOf(title) !== at)).toEqual([])
+})
+
 test('every link and picture of every page leads to something that the gateway serves, and to a place in it', async () => {
   const pages = new Map<string, string>()
   for (const address of ['/docs', ...addresses]) {

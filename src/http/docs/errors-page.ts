@@ -1,4 +1,4 @@
-import { product } from '../../brand.ts'
+import { productTitle } from '../../brand.ts'
 import { type ProblemCode, problemKind } from '../../errors.ts'
 import type { ErrorHelp, HelpFamily } from './error-help.ts'
 import { exampleOf } from './examples.ts'
@@ -91,7 +91,7 @@ export const errorsPage = (): string => `<!doctype html>
 <meta charset="utf-8" />
 <meta name="viewport" content="width=device-width, initial-scale=1" />
 <meta name="color-scheme" content="light dark" />
-<title>Error codes – ${escaped(product)}</title>
+<title>Error codes – ${escaped(productTitle)}</title>
 <link rel="stylesheet" href="/docs/assets/errors.css" />
 <link rel="icon" type="image/png" href="/docs/assets/favicon-32x32.png" />
 </head>

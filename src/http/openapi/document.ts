@@ -3,7 +3,7 @@ import { OptionalKind } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
 import { basePaths } from '../../actors/operations/registry.ts'
 import { chatRoute } from '../../actors/telemetry/metrics.ts'
-import { headers, product } from '../../brand.ts'
+import { headers, productTitle } from '../../brand.ts'
 import { errorsPath } from '../../errors.ts'
 import { type AdminRoute, needsSecondApprover } from '../../machines/rules/admin-route.ts'
 import { ChatChunk, ChatCompletion } from '../../protocol/wire/inference/chat.ts'
@@ -278,7 +278,7 @@ export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
   return plain({
     openapi: openApiVersion,
     info: {
-      title: product,
+      title: productTitle,
       version: interfaceVersion,
       description: `One OpenAI-compatible door to all the nodes you own. Every response carries \`${headers.requestId}\`, and every error a \`help_url\`: [all error codes](${errorsPath}). Tags marked as extension are not part of the specification.`,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
