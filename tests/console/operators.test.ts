@@ -218,7 +218,7 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
       await page.getByLabel('Message').fill('again')
       await page.keyboard.press('Enter')
       await page.getByRole('region', { name: 'Trace of the answer' }).waitFor()
-      await page.getByText('Why there', { exact: true }).click()
+      await page.getByText('Why this node', { exact: true }).click()
       await page.getByText('chosen').waitFor()
       expect(console.faults).toEqual([])
       await console.close()

@@ -119,7 +119,7 @@ function Why({ requestId }: { requestId: string }) {
   const [explanation, again] = useLoad<Explanation>(`/v1/admin/explain?request_id=${requestId}`)
   return (
     <details>
-      <summary>Why there</summary>
+      <summary>Why this node</summary>
       <Part what="the reason for the choice" loaded={explanation} again={again}>
         {({ tries }) => (
           <Frame label="Routes that were looked at">

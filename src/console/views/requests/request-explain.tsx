@@ -44,7 +44,7 @@ interface Props {
 /** Why this node, and why not the others, each time one was looked for. */
 export const RequestExplain = ({ explain, nameOf }: Props) => (
   <section aria-labelledby="explain-title" class="panel">
-    <h2 id="explain-title">Why there</h2>
+    <h2 id="explain-title">Why this node</h2>
     {explain.tries.map((tried, at) => (
       <Frame key={at} label={`Choice ${at + 1}`}>
         <table class="cards">
@@ -77,7 +77,9 @@ export const RequestExplain = ({ explain, nameOf }: Props) => (
           <tbody>
             {tried.routes.map((route) => (
               <tr key={route.model_profile_id}>
-                <th scope="row">{nameOf(route.node_id)}</th>
+                <th scope="row" class="unbroken">
+                  {nameOf(route.node_id)}
+                </th>
                 <td data-label="Verdict">
                   <Pill tone={tones[route.verdict]} text={route.verdict} />
                 </td>
