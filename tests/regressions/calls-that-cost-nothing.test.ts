@@ -5,7 +5,8 @@ import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /**
- * Symptom: embeddings of a model whose output alone has a price were answered with 500 `internal_error`.
+ * Symptom: embeddings of a model whose output alone has a price, and lists with an empty prompt where the prompt alone has one, were answered
+ * with 500 `internal_error`.
  * Cause: their quote is 0, and the ledger has no reservation of 0.
  * Fix: a call that can cost nothing is free.
  */
@@ -14,6 +15,7 @@ const model = 'text-embed'
 let gateway: TestGateway
 let payer: TestCustomer
 let node: ScriptedNode
+let writer: ScriptedNode
 beforeAll(async () => {
   gateway = await startTestGateway()
   const owner = await gateway.customer({ policy: open, keyPolicy: open })
@@ -22,29 +24,51 @@ beforeAll(async () => {
   const data = [{ object: 'embedding', index: 0, embedding: [1, 2] }]
   const usage = { prompt_tokens: 7, total_tokens: 7 }
   node.answer((call) => call.respond(200, { object: 'list', model, data, usage }))
-  await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+  writer = startScriptedNode('writer')
+  writer.answer((call) => call.respond(200, { choices: [{ index: 0, text: 'word', finish_reason: 'stop' }] }))
+  for (const { url } of [node, writer]) {
+    await gateway.node(url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+  }
   await gateway.admin('PUT', '/v1/admin/models', { id: model, completion_token_price_wei: '1000' })
+  await gateway.admin('PUT', '/v1/admin/models', { id: 'writer', prompt_token_price_wei: '1000' })
 })
 afterAll(async () => {
   await expectBooksBalance(gateway.database.db)
   await gateway.stop()
   node.stop()
+  writer.stop()
 })
+
+const ask = (path: string, body: object, key: string | null = null) =>
+  fetch(gateway.url + path, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${payer.key}`,
+      'content-type': 'application/json',
+      ...(key === null ? {} : { 'idempotency-key': key }),
+    },
+    body: JSON.stringify(body),
+  })
 
 test('§13: embeddings of a model whose output alone has a price cost nothing, also for an account without money', async () => {
   for (const key of [null, 'free', 'free']) {
-    const response = await fetch(`${gateway.url}/v1/embeddings`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${payer.key}`,
-        'content-type': 'application/json',
-        ...(key === null ? {} : { 'idempotency-key': key }),
-      },
-      body: JSON.stringify({ model, input: 'hi' }),
-    })
+    const response = await ask('/v1/embeddings', { model, input: 'hi' }, key)
     expect(response.status).toBe(200)
   }
   const { sql } = gateway.database
   await waitUntil('the receipts', async () => (await sql`select 1 from receipts where not billed`).length === 3)
   expect(await sql`select 1 from ledger_entries`).toHaveLength(0)
+})
+
+test('§13: of a list of prompts those that can cost nothing are free, and the others are charged', async () => {
+  const credit = { amount_wei: '1000' }
+  await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, credit)
+  const response = await ask('/v1/completions', { model: 'writer', prompt: ['', 'a', ''], max_tokens: 5 }, 'list')
+  expect(response.status).toBe(200)
+  const kinds = await gateway.database.sql<{ kind: string; wei: number }[]>`select kind, amount_wei::int as wei
+    from ledger_entries where reservation_id is not null order by seq`
+  expect(kinds.map(({ kind, wei }) => [kind, wei])).toEqual([
+    ['reserve', 1_000],
+    ['debit', 1_000],
+  ])
 })

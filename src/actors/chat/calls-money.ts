@@ -62,8 +62,11 @@ export class CallsMoney {
         // The key is in use while this one stands. The call of this id may have ended on a machine of the customer's own.
         ...(key !== null && calls.size === 0 ? { soughtBy: requestId } : {}),
       })
+      const ownWei = paid.quote(route)
+      // It is free, and never asks for its money.
+      if (ownWei === 0n) continue
       calls.set(at, paid)
-      quoteWei += paid.quote(route)
+      quoteWei += ownWei
     }
     refuseAboveCap(command, quoteWei)
     if (key !== null) {
