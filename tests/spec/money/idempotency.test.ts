@@ -158,13 +158,17 @@ test.each(['', '""', 'a b', 'x'.repeat(256)])('§5: %j is no key', async (key) =
   expect([status, code]).toEqual([400, 'invalid_request'])
 })
 
-test('a claim whose gateway died is taken over', async () => {
+test('a claim whose gateway died is taken over, and one whose money may still be being set aside is not', async () => {
   const first = await ask('dead')
   expect(first.status).toBe(200)
-  await gateway.database
-    .sql`update idempotency_keys set status = 'in_progress', completed_at = null, receipt_hash = null,
-    request_id = 'req_dead', created_at = now() - interval '1 minute'
-    where request_id = ${first.headers.get('x-request-id') ?? ''}`
+  const claimed = (ago: string) => gateway.database.sql`
+    update idempotency_keys set status = 'in_progress', completed_at = null, receipt_hash = null,
+      request_id = 'req_dead', created_at = now() - ${ago}::interval
+    where request_id in (${first.headers.get('x-request-id') ?? ''}, 'req_dead')`
+  // Two commits, each behind another one, with a recall of leases between.
+  await claimed('90 seconds')
+  expect((await refusal(await ask('dead'))).code).toBe('idempotency_in_progress')
+  await claimed('3 minutes')
   expect((await ask('dead')).status).toBe(200)
 })
 

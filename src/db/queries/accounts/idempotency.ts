@@ -1,5 +1,6 @@
 import { and, eq, lt, sql } from 'drizzle-orm'
 import type { CustomerId } from '../../../ids.ts'
+import { minuteMs } from '../../../time.ts'
 import type { Database } from '../../client.ts'
 import { idempotencyKeys } from '../../schema/idempotency.ts'
 
@@ -18,11 +19,11 @@ export interface IdempotentOutcome {
   readonly usage: NonNullable<IdempotencyRow['usage']>
 }
 
-/**
- * A claim whose gateway died has a reservation that nobody charged, or none; a moment is left for one that is just being made. A charge of 0
- * has a receipt.
- */
-const abandoned = sql`(${idempotencyKeys.status} = 'in_progress' and ${idempotencyKeys.createdAt} < now() - interval '30 s'
+/** Between a claim and its reservation: longer than both take where the database is slow, leases are recalled, and it is asked again, ms. */
+const beingReservedMs = 2 * minuteMs
+
+/** A claim whose gateway died has a reservation that nobody charged, or none after the time for that. A charge of 0 has a receipt. */
+const abandoned = sql`(${idempotencyKeys.status} = 'in_progress' and ${idempotencyKeys.createdAt} < now() - interval '${sql.raw(String(beingReservedMs))} ms'
   and not exists (select 1 from reservations r where r.reservation_id = ${idempotencyKeys.requestId}
     and (r.status <> 'released' or r.receipt_hash is not null)))`
 
