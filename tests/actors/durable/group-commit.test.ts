@@ -153,3 +153,27 @@ test('§13: where nobody else is on the way, nobody is waited for', async () => 
   commits[1]?.end()
   expect(await Promise.all(answers)).toEqual([1, 2, 3, 4])
 })
+
+test('§13: a commit that PostgreSQL has taken back for a deadlock is made anew, at most three times within five seconds', async () => {
+  let nowMs = 0
+  /** How many commits of one group there were, when each fails so often, after so long; and how it ended. */
+  const made = async (failures: number, eachMs: number) => {
+    let commits = 0
+    const group = new GroupCommit<number, number>({
+      groupMax: 8,
+      waitingMax: 100,
+      commitWaitMs: waitLimitMs,
+      now: () => nowMs,
+      commit: async (requests) => {
+        nowMs += eachMs
+        if (++commits <= failures) throw Object.assign(new Error('deadlock detected'), { code: '40P01' })
+        return requests
+      },
+    })
+    const ends = await Promise.allSettled([1, 2].map((request) => group.add(request)))
+    return [commits, ...ends.map(({ status }) => status)]
+  }
+  expect(await made(2, 1_000)).toEqual([3, 'fulfilled', 'fulfilled'])
+  expect(await made(3, 1_000)).toEqual([3, 'rejected', 'rejected'])
+  expect(await made(1, 6_000)).toEqual([1, 'rejected', 'rejected'])
+})
