@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import {
   type AccessEventRow,
   ensureAuditPartitions,
@@ -7,14 +7,11 @@ import {
 } from '../../src/db/queries/audit/audit-events.ts'
 import { newId } from '../../src/ids.ts'
 import { dayMs } from '../../src/time.ts'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-  await ensureAuditPartitions(database.db, new Date('2025-01-01T00:00:00Z'), new Date('2025-03-01T00:00:00Z'))
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
+await ensureAuditPartitions(database.db, new Date('2025-01-01T00:00:00Z'), new Date('2025-03-01T00:00:00Z'))
 
 const first = Date.parse('2025-01-01T00:00:00Z')
 const event = (index: number, more: Partial<AccessEventRow> = {}): AccessEventRow => ({

@@ -1,17 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { charges, commit, expectSound, groupsOf, reserved } from '../support/money/groups.ts'
 import { fundedCustomer } from '../support/money/ledger.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
 const credit = 1_000_000n
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase({ connectionsMax: 6 })
-})
-afterAll(async () => {
-  await expectSound(database)
-  await database.drop()
-})
+const database = await fixture(testDatabase({ connectionsMax: 6 }), expectSound)
 
 test('§26: a gateway of the version before charges, credits, builds batches and reads by the old names', async () => {
   const id = await fundedCustomer(database, credit)

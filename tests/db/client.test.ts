@@ -1,15 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { connect as connectSocket, createServer, type Socket } from 'node:net'
 import { eq } from 'drizzle-orm'
 import { type Database, driverAddress, openDatabase } from '../../src/db/client.ts'
 import { adminTokens } from '../../src/db/schema/accounts.ts'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
 
 test('§25: DATABASE_URL may name a unix socket folder, as libpq reads it', () => {
   expect(driverAddress('postgres://a:b@localhost/c?host=/run/pg&sslmode=disable')).toEqual({

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { beforeAll, describe, expect, test } from 'bun:test'
 import { eq, sql } from 'drizzle-orm'
 import fc from 'fast-check'
 import { copyLine, copyRows, rowsOfLines } from '../../src/db/copy.ts'
@@ -15,7 +15,8 @@ import { newId } from '../../src/ids.ts'
 import { type Receipt, receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
 import { ofRecords, requestColumns } from '../support/pools/request-rows.ts'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 
 /**
  * Rows go to the server as the texts of arrays, and many by COPY: what means something in such a text must come back as it
@@ -56,11 +57,7 @@ const everything = {
   outcome: null,
   tag: null,
 }
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
 
 const factsOf = (modelId: string): Receipt => ({
   issuer: 'gateway',

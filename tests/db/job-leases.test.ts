@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { claimJobs, endJob, markRunning, releaseJob } from '../../src/db/queries/jobs/jobs.ts'
 import type { CommandId, NodeId } from '../../src/ids.ts'
 import { minuteMs } from '../../src/time.ts'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
 
 const room = [{ nodeId: 'node_a' as NodeId, free: 1, takesNew: true }]
 

@@ -1,18 +1,16 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import * as entries from '../../src/db/queries/pool/model-entries.ts'
 import * as pool from '../../src/db/queries/pool/pool.ts'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-  await database.sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed) values
+const database = await fixture(testDatabase())
+await database.sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed) values
     ('c1', 'one', ${Buffer.from('1')}, ${Buffer.from('s')}), ('c2', 'two', ${Buffer.from('2')}, ${Buffer.from('s')})`
-})
+
 beforeEach(async () => {
   await database.sql`truncate nodes, model_entries cascade`
 })
-afterAll(() => database.drop())
 
 const add = (change: Partial<pool.NewNode> = {}) =>
   pool.insertNode(database.db, {

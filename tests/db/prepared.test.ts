@@ -1,20 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { sql } from 'drizzle-orm'
-import { type OpenDatabase, openDatabase } from '../../src/db/client.ts'
+import { openDatabase } from '../../src/db/client.ts'
 import { prepared } from '../../src/db/prepared.ts'
 import { failureName } from '../../src/log.ts'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 
-let database: TestDatabase
-let one: OpenDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-  one = openDatabase({ url: database.url, connectionsMax: 1 })
-})
-afterAll(async () => {
-  await one.close()
-  await database.drop()
-})
+const database = await fixture(testDatabase())
+const one = await fixture(openDatabase({ url: database.url, connectionsMax: 1 }))
 
 const define = (type: string) =>
   database.sql.unsafe(`drop function if exists twice; create function twice(v int) returns table (n ${type})

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { copyRows } from '../../src/db/copy.ts'
 import { groupLine } from '../../src/db/queries/money/receipt-groups.ts'
 import { makeReceiptPlaces } from '../../src/db/queries/money/receipt-ranges.ts'
@@ -13,13 +13,10 @@ import { newId } from '../../src/ids.ts'
 import { type Receipt, receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
 import { insertGroup } from '../support/money/insert-receipts.ts'
 import { marked } from '../support/money/receipt-macs.ts'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
 
 type Written = NewReceipt & { readonly facts: Receipt }
 

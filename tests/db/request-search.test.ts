@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { connect, openDatabase } from '../../src/db/client.ts'
 import { applyMigrations, migrations } from '../../src/db/migrate.ts'
 import { insertRequestRecords } from '../../src/db/queries/requests/request-groups.ts'
@@ -14,7 +14,8 @@ import { requestPage } from '../../src/db/queries/requests/request-search.ts'
 import { ulid } from '../../src/ids.ts'
 import { dayMs, minuteMs } from '../../src/time.ts'
 import { insertRequests, ofRecords, requestColumns } from '../support/pools/request-rows.ts'
-import { emptyDatabase, type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { emptyDatabase, testDatabase } from '../support/run/postgres.ts'
 
 const everything: RequestFilter = {
   from: null,
@@ -59,12 +60,8 @@ const recordAt = (ms: number, more: Partial<RequestRecord> = {}): RequestRecord 
 /** A moment in the middle of a day, so that what is around it is in one day. */
 const noon = Math.floor(Date.now() / dayMs) * dayMs + dayMs / 2
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-  await keepRequestRecords(database.db, new Date(noon - 3 * dayMs), new Date(noon + dayMs), new Date(noon - 3 * dayMs))
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
+await keepRequestRecords(database.db, new Date(noon - 3 * dayMs), new Date(noon + dayMs), new Date(noon - 3 * dayMs))
 
 /** Every page to the end. Each must come further back than the one before. */
 async function allOf(filter: RequestFilter, limit: number) {

@@ -1,15 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { createAgentBundle } from '../../src/actors/agents/agent-bundle.ts'
 import { sha256Hex } from '../../src/secrets.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../support/gateways/http-gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
 const path = '/v1/node-agent/agent.mjs'
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_PUBLIC_RPM_PER_IP: '4' })
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway({ SVC_PUBLIC_RPM_PER_IP: '4' }))
 
 test('§22: the agent is one file, named by its hash; who has it already is told so; strangers are slowed down', async () => {
   const first = await gateway.ask('GET', path)

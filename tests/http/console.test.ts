@@ -1,12 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
-import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../support/gateways/http-gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
 
 test('the console is one page under a policy without exceptions; its files are named by what is in them', async () => {
   const page = await gateway.ask('GET', '/console')

@@ -1,13 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import type { AnyElysia } from 'elysia'
 import fc from 'fast-check'
 import { RouteTable } from '../../src/http/frame/route-table.ts'
 import { createOllamaApp } from '../../src/http/ollama/ollama-app.ts'
 import { createPeerApp } from '../../src/http/peer-app.ts'
 import { type RawExchange, rawExchange } from '../support/clients/raw-client.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
-import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
+import { startTestGateway } from '../support/gateways/http-gateway.ts'
+import { startLoneAgent } from '../support/nodes/lone-agent.ts'
 import { tunnelPair } from '../support/nodes/tunnel-pair.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitLimitMs } from '../support/run/limits.ts'
 
 /** A path of each listener that a route answers, so that a refusal is the path's own. */
@@ -17,29 +18,24 @@ interface Listener {
   readonly path: `/${string}/${string}`
 }
 
-let gateway: TestGateway
-let agent: LoneAgent
-let listeners: readonly Listener[]
 const beside: AnyElysia[] = []
 const opened = (app: AnyElysia): string => {
   beside.push(app.listen({ port: 0, hostname: '127.0.0.1' }))
   return app.server?.url.origin ?? ''
 }
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000', SVC_PUBLIC_RPM_PER_IP: '1000000' })
-  agent = await startLoneAgent()
-  listeners = [
-    { name: 'gateway', url: gateway.url, path: '/v1/admin/customers' },
-    { name: 'ollama', url: opened(createOllamaApp(gateway.gateway, '127.0.0.1')), path: '/api/tags' },
-    { name: 'agent', url: agent.node.url, path: '/v1/models' },
-    { name: 'peers', url: opened(createPeerApp(gateway.gateway)), path: '/v1/peer/own/loads' },
-  ]
-})
 afterAll(async () => {
-  await agent.remove()
   for (const app of beside) await app.server?.stop(true)
-  await gateway.stop()
 })
+const gateway = await fixture(
+  startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000', SVC_PUBLIC_RPM_PER_IP: '1000000' }),
+)
+const agent = await fixture(startLoneAgent())
+const listeners: readonly Listener[] = [
+  { name: 'gateway', url: gateway.url, path: '/v1/admin/customers' },
+  { name: 'ollama', url: opened(createOllamaApp(gateway.gateway, '127.0.0.1')), path: '/api/tags' },
+  { name: 'agent', url: agent.node.url, path: '/v1/models' },
+  { name: 'peers', url: opened(createPeerApp(gateway.gateway)), path: '/v1/peer/own/loads' },
+]
 
 const ask = (url: string, target: string, method = 'GET') =>
   rawExchange(url, `${method} ${target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`)

@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import type { AnyElysia } from 'elysia'
 import { createOllamaApp } from '../../src/http/ollama/ollama-app.ts'
 import { createPeerApp } from '../../src/http/peer-app.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
-import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
+import { startTestGateway } from '../support/gateways/http-gateway.ts'
+import { startLoneAgent } from '../support/nodes/lone-agent.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
@@ -14,26 +15,18 @@ interface Line {
   readonly count?: number
 }
 
-let gateway: TestGateway
-let agent: LoneAgent
-let ollamaUrl: string
-let peersUrl: string
 const beside: AnyElysia[] = []
 const opened = (app: AnyElysia): string => {
   beside.push(app.listen({ port: 0, hostname: '127.0.0.1' }))
   return app.server?.url.origin ?? ''
 }
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '100', SVC_PUBLIC_RPM_PER_IP: '50' })
-  agent = await startLoneAgent()
-  ollamaUrl = opened(createOllamaApp(gateway.gateway, '127.0.0.1'))
-  peersUrl = opened(createPeerApp(gateway.gateway))
-})
 afterAll(async () => {
-  await agent.remove()
   for (const app of beside) await app.server?.stop(true)
-  await gateway.stop()
 })
+const gateway = await fixture(startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '100', SVC_PUBLIC_RPM_PER_IP: '50' }))
+const agent = await fixture(startLoneAgent())
+const ollamaUrl = opened(createOllamaApp(gateway.gateway, '127.0.0.1'))
+const peersUrl = opened(createPeerApp(gateway.gateway))
 
 const strangers = 200
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })

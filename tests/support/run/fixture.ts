@@ -1,0 +1,50 @@
+import { afterAll } from 'bun:test'
+import { testLimitMs } from './limits.ts'
+
+type Fixture =
+  | { stop(): unknown }
+  | { close(): unknown }
+  /** Of an agent: it stops and its folder goes. */
+  | { remove(): unknown }
+  | { drop(): unknown }
+
+/** Of what the file has started, the oldest first. */
+const ends: (() => Promise<unknown>)[] = []
+
+async function end(started: Fixture | readonly Fixture[]): Promise<void> {
+  if (Array.isArray(started)) await Promise.all(started.map(end))
+  else if ('stop' in started) await started.stop()
+  else if ('close' in started) await started.close()
+  else if ('remove' in started) await started.remove()
+  else if ('drop' in started) await started.drop()
+}
+
+/**
+ * Starts what all tests of a file share, at the top of the file: `const gateway = await fixture(startTestGateway())`. After the
+ * last test `atEnd` is asked for what must then hold, and it is stopped, the newest first. Where one cannot be started no test
+ * of the file runs, and those before it are stopped at once.
+ */
+export async function fixture<T extends Fixture | readonly Fixture[]>(
+  starting: T | Promise<T>,
+  atEnd: (started: T) => unknown = () => {},
+): Promise<T> {
+  afterAll(() => ends.pop()?.())
+  const late = Promise.withResolvers<never>()
+  const timer = setTimeout(() => late.reject(new Error(`no start within ${testLimitMs / 1_000} s`)), testLimitMs)
+  try {
+    const started = await Promise.race([starting, late.promise])
+    ends.push(async () => {
+      try {
+        await atEnd(started)
+      } finally {
+        await end(started)
+      }
+    })
+    return started
+  } catch (error) {
+    for (const before of ends.splice(0).reverse()) await before().catch(() => {})
+    throw error
+  } finally {
+    clearTimeout(timer)
+  }
+}
