@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { AnyStateNode } from 'xstate'
 import { charts } from '../../src/machines/charts/registry.ts'
 import type { InspectEvents, MachineCounts } from '../../src/protocol/wire/admin/inspect.ts'
-import { type ConsoleChain, startConsoleChain } from '../support/console/console-batches.ts'
-import { type ConsolePool, startConsolePool } from '../support/console/console-pool.ts'
-import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
+import { startConsoleChain } from '../support/console/console-batches.ts'
+import { startConsolePool } from '../support/console/console-pool.ts'
+import { startConsoleWork } from '../support/console/console-work.ts'
 import { InspectReader } from '../support/console/inspect-reader.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /**
  * Symptom: a job that ran stood twice in the numbers of its statechart: as `running` and as `attending`.
@@ -13,21 +14,11 @@ import { InspectReader } from '../support/console/inspect-reader.ts'
  * Fix: rows are counted without those that this gateway has at work; those stay where they were last seen until the next
  * reading.
  */
-let chain: ConsoleChain
-let pool: ConsolePool
-let work: ConsoleWork
 
-beforeAll(async () => {
-  chain = await startConsoleChain()
-  // Batches that are looked at all the time: they work, rest and work again between any two numbers.
-  pool = await startConsolePool({ ...chain.env, SVC_SETTLEMENT_POLL_MS: '20' })
-  work = await startConsoleWork(pool, chain)
-})
-afterAll(async () => {
-  await work?.stop()
-  await pool?.stop()
-  await chain?.stop()
-})
+const chain = await fixture(startConsoleChain())
+// Batches that are looked at all the time: they work, rest and work again between any two numbers.
+const pool = await fixture(startConsolePool({ ...chain.env, SVC_SETTLEMENT_POLL_MS: '20' }))
+await fixture(startConsoleWork(pool, chain))
 
 const open = async () => {
   const headers = { 'x-svc-admin-token': pool.gateway.tokens.viewer }

@@ -1,20 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { expect, test } from 'bun:test'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
-let node: FakeNode
-let customer: TestCustomer
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  node = startFakeNode({ models: ['m'], contextLength: 8_192 })
-  customer = await gateway.customer()
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway())
+const node = await fixture(startFakeNode({ models: ['m'], contextLength: 8_192 }))
+const customer = await gateway.customer()
+await gateway.node(node.url, { customerId: customer.customerId })
 
 /**
  * Symptom: requests with pictures or sound, and prompts of 75 % of a context, were refused before any node heard of them.

@@ -1,25 +1,18 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { EventStreamReader, readStream } from '../support/clients/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
-import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { nodeChunk, nodeUsage, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
-let first: ScriptedNode
-let second: ScriptedNode
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     env: { SVC_HEADER_COMMIT_MS: '200', SVC_KEEP_ALIVE_MS: '30000', SVC_METRICS_PUBLIC: 'true' },
-  })
-  customer = await gateway.customer()
-  first = startScriptedNode('m')
-  second = startScriptedNode('m')
-  for (const { url } of [first, second]) await gateway.node(url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  for (const node of [first, second]) node.stop()
-  await gateway.stop()
-})
+  }),
+)
+const customer = await gateway.customer()
+const first = await fixture(startScriptedNode('m'))
+const second = await fixture(startScriptedNode('m'))
+for (const { url } of [first, second]) await gateway.node(url, { customerId: customer.customerId })
 
 const ask = () => gateway.chat(customer.key, { model: 'm', stream: true, messages: [{ role: 'user', content: 'hi' }] })
 const good = [nodeChunk({ content: 'good' }), nodeChunk({}, 'stop', { usage: nodeUsage })]

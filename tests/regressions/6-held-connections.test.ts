@@ -1,23 +1,15 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { createDirectTransport } from '../../src/transport/http1/direct.ts'
-import type { NodeTransport } from '../../src/transport/transport.ts'
-import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
 import { waitLimitMs } from '../support/run/limits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
-let node: ScriptedNode
-let transport: NodeTransport
-beforeAll(() => {
-  node = startScriptedNode('m')
-  transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: waitLimitMs })
-})
-afterAll(() => {
-  transport.close()
-  node.stop()
-})
+const node = await fixture(startScriptedNode('m'))
+const transport = await fixture(createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: waitLimitMs }))
 
 /** Other answers come whole meanwhile, one after the other: what was not held back would have come among them. */
 async function others(): Promise<void> {

@@ -1,13 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { createDirectTransport } from '../../src/transport/http1/direct.ts'
-import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitLimitMs } from '../support/run/limits.ts'
 
-let node: ScriptedNode
-beforeAll(() => {
-  node = startScriptedNode('m')
-})
-afterAll(() => node.stop())
+const node = await fixture(startScriptedNode('m'))
 
 /**
  * Symptom: an expert whose machine reset the connection at once was asked a second time.

@@ -1,21 +1,18 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { afterAll, expect, test } from 'bun:test'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { type AdapterNode, startAdapterNode } from '../support/nodes/adapter-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /**
  * Symptom: a key whose policy denies an adapter got it all the same, from a request for its base that named the adapter in `lora` or `lora_path`.
  * Cause: these fields of llama.cpp and SGLang were passed on with a request for a base.
  * Fix: where a server has adapters, a request for its base is passed on without them.
  */
-let gateway: TestGateway
 const nodes: AdapterNode[] = []
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
 afterAll(async () => {
   for (const node of nodes) node.stop()
-  await gateway?.stop()
 })
+const gateway = await fixture(startTestGateway())
 
 test.each([
   ['llama.cpp', { lora: [{ id: 0, scale: 1 }] }],

@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { afterAll, beforeEach, expect, test } from 'bun:test'
 import type { Explanation } from '../../src/protocol/wire/admin/explanation.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway, type TestCustomer } from '../support/gateways/gateway.ts'
 import { type AdapterNode, startAdapterNode } from '../support/nodes/adapter-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /**
  * Symptom: a second try for an adapter, or one after a wait, knew nothing of the caches. Of an adapter whose base has another name at another
@@ -9,19 +10,16 @@ import { type AdapterNode, startAdapterNode } from '../support/nodes/adapter-nod
  * Cause: prompts of an adapter are entered below the name of its base, and were looked for below its own name, or below that of the first route.
  * Fix: they are looked for where each route has them.
  */
-let gateway: TestGateway
 let customer: TestCustomer
 let failing = false
 const nodes: AdapterNode[] = []
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000' } })
-})
-beforeEach(async () => {
-  customer = await gateway.customer()
-})
 afterAll(async () => {
   for (const node of nodes) node.stop()
-  await gateway?.stop()
+})
+const gateway = await fixture(startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000' } }))
+
+beforeEach(async () => {
+  customer = await gateway.customer()
 })
 
 const failsOnce = () => {

@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { createServer, type Server } from 'node:http'
+import { afterAll, expect, test } from 'bun:test'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { troubleOf } from '../../src/protocol/wire/nodes/trouble.ts'
 import { commandLine } from '../cli/command-line.ts'
-import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /*
  * `nodes add https://…` of a server that speaks http blamed the firewall, because http servers wait for more of a TLS greeting;
@@ -12,24 +13,17 @@ import { json, startTestGateway, type TestGateway } from '../support/gateways/ht
 
 const models = JSON.stringify({ object: 'list', data: [{ id: 'm', object: 'model' }] })
 const asked: { url: string | undefined; key: string | undefined }[] = []
-let gateway: TestGateway
-let server: Server
-let host = ''
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_PROBE_TIMEOUT_MS: '3000', SVC_CONNECT_TIMEOUT_MS: '3000' })
-  server = createServer((request, response) => {
+afterAll(() => server.closeAllConnections())
+const gateway = await fixture(startTestGateway({ SVC_PROBE_TIMEOUT_MS: '3000', SVC_CONNECT_TIMEOUT_MS: '3000' }))
+const server = await fixture(
+  createServer((request, response) => {
     asked.push({ url: request.url, key: request.headers.authorization })
     response.writeHead(request.url === '/v1/models' ? 200 : 404, { 'content-type': 'application/json' })
     response.end(request.url === '/v1/models' ? models : '{}')
-  })
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-  host = `127.0.0.1:${(server.address() as AddressInfo).port}`
-})
-afterAll(async () => {
-  server.closeAllConnections()
-  server.close()
-  await gateway.stop()
-})
+  }),
+)
+await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+const host = `127.0.0.1:${(server.address() as AddressInfo).port}`
 
 const look = async (url: string) =>
   json(await gateway.ask('POST', '/v1/admin/nodes/probe', { as: 'operator', json: { url, api_key: 'upstream-key' } }))

@@ -1,22 +1,17 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
 import { createDirectTransport } from '../../src/transport/http1/direct.ts'
 import type { NodeResponse } from '../../src/transport/transport.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway, type TestCustomer } from '../support/gateways/gateway.ts'
 import { echoAnswer, markerPattern, startEchoNode } from '../support/nodes/echo-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
 import { waitLimitMs } from '../support/run/limits.ts'
 
-let gateway: TestGateway
-let customers: TestCustomer[]
-let owner: TestCustomer
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_FAILOVER_ROUTES_MAX: '0' } })
-  owner = await gateway.customer()
-  const open = { policy: { min_privacy_class: 'public' }, keyPolicy: { min_privacy_class: 'public' } }
-  customers = [await gateway.customer(open), await gateway.customer(open)]
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway({ env: { SVC_FAILOVER_ROUTES_MAX: '0' } }))
+const owner = await gateway.customer()
+const open = { policy: { min_privacy_class: 'public' }, keyPolicy: { min_privacy_class: 'public' } }
+const customers: TestCustomer[] = [await gateway.customer(open), await gateway.customer(open)]
 
 const newMarker = () => `marker-${crypto.randomUUID()}`
 

@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { expect, test } from 'bun:test'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { type GatewayProcess, spawnGateway } from '../support/gateways/gateway-process.ts'
 import { shownMetric } from '../support/gateways/metric.ts'
-import { nodeUsage, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { nodeUsage, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /**
  * Symptom: 60 whole answers of 15 MB at once took 1.3 GB and 100 took 2 GB; none was refused, and the requests of others took 60
@@ -20,30 +21,23 @@ const large = JSON.stringify({
   usage: nodeUsage,
 })
 
-let gateway: TestGateway
 let running: GatewayProcess
-let node: ScriptedNode
 const keys: string[] = []
-let neighbour: TestCustomer
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     env: { SVC_METRICS_PUBLIC: 'true', SVC_PROCESSES: '1' },
     launch: async (env) => {
       running = await spawnGateway(env)
       return running
     },
-  })
-  const owner = await gateway.customer()
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
-  const open = { min_privacy_class: 'public' }
-  for (let at = 0; at < customers; at++) keys.push((await gateway.customer({ policy: open, keyPolicy: open })).key)
-  neighbour = await gateway.customer({ policy: open, keyPolicy: open })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+  }),
+)
+const owner = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+const open = { min_privacy_class: 'public' }
+for (let at = 0; at < customers; at++) keys.push((await gateway.customer({ policy: open, keyPolicy: open })).key)
+const neighbour = await gateway.customer({ policy: open, keyPolicy: open })
 
 test('§17: large answers of many customers at once: refused or answered, and 512 MB at most', async () => {
   node.answer((call) => {

@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
-import { type HostileGateway, startHostileGateway } from '../hostile/world/hostile-gateway.ts'
-import type { TestCustomer } from '../support/gateways/gateway.ts'
-import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { startHostileGateway } from '../hostile/world/hostile-gateway.ts'
+import { startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /**
  * Symptom: a node's answer of 24 kB, which unfolds to 24 MiB, held up the gateway's event loop for 300 ms and more.
@@ -13,19 +13,10 @@ import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-
 const MiB = 1024 * 1024
 const below = 16 * MiB - 200
 
-let gateway: HostileGateway
-let customer: TestCustomer
-let node: ScriptedNode
-beforeAll(async () => {
-  gateway = await startHostileGateway()
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startHostileGateway())
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+await gateway.node(node.url, { customerId: customer.customerId })
 
 const saying = (content: string, more = '') =>
   `{"choices":[{"index":0,"message":{"role":"assistant","content":"${content}"${more}},"finish_reason":"stop"}]}`

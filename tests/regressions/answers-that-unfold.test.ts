@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
 import { CallSignal } from '../../src/transport/call-signal.ts'
 import { createDirectTransport } from '../../src/transport/http1/direct.ts'
-import type { NodeTransport } from '../../src/transport/transport.ts'
+
+import { fixture } from '../support/run/fixture.ts'
 
 /*
  * A node that packs its answer although it is asked not to sent 16 KB, and the client of a transcription was sent 16 MiB: what unfolded
@@ -10,23 +11,18 @@ import type { NodeTransport } from '../../src/transport/transport.ts'
  */
 
 const mib = 1024 * 1024
-let server: Bun.Server<undefined>
-let transport: NodeTransport
-beforeAll(() => {
-  server = Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    fetch: ({ url }) => {
-      const plain = Buffer.alloc(Number(new URL(url).searchParams.get('bytes')), 32)
-      return new Response(gzipSync(plain), { headers: { 'content-encoding': 'gzip' } })
-    },
-  })
-  transport = createDirectTransport({ url: server.url.origin, apiKey: null, connectTimeoutMs: 5_000 })
+afterAll(() => server.stop(true))
+const server = Bun.serve({
+  hostname: '127.0.0.1',
+  port: 0,
+  fetch: ({ url }) => {
+    const plain = Buffer.alloc(Number(new URL(url).searchParams.get('bytes')), 32)
+    return new Response(gzipSync(plain), { headers: { 'content-encoding': 'gzip' } })
+  },
 })
-afterAll(async () => {
-  transport.close()
-  await server.stop(true)
-})
+const transport = await fixture(
+  createDirectTransport({ url: server.url.origin, apiKey: null, connectTimeoutMs: 5_000 }),
+)
 
 const read = async (bytes: number) => {
   const response = await transport.fetch(`/?bytes=${bytes}`, { method: 'GET', signal: new CallSignal() })

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { adminRoute } from '../../src/actions/registry.ts'
 import { chainStart, headProof } from '../../src/actors/audit/audit-chain.ts'
 import { AuditLog } from '../../src/actors/audit/audit-log.ts'
@@ -8,7 +8,8 @@ import { type ChainHead, lockHead, saveHead, type TransactionId } from '../../sr
 import { Problem } from '../../src/errors.ts'
 import { createLog } from '../../src/log.ts'
 import { testAudit } from '../support/leaks/audit.ts'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 
 /**
  * Symptom: after PostgreSQL ended at once (SIGQUIT) a gateway refused all actions with `audit_head_lost` until it was started anew.
@@ -17,11 +18,7 @@ import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
  * An event within the transaction of an action had the same fate.
  * Fix: where no answer to the commit came and the server was started anew since, the event is known to be lost.
  */
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
 
 const key = 'audit-key'
 const writerId = 'gw_test'

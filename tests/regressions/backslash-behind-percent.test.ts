@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { rawExchange } from '../support/clients/raw-client.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /*
  * `GET /v1/%\../admin/customers` was answered as the admin route: Bun's router takes the two characters behind a percent sign that begins
  * no escape for a part of it, so that the backslash was not among the segments, and its URL has resolved the dots behind it.
  */
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
 
 const asked = (path: string) =>
   rawExchange(

@@ -1,30 +1,24 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { afterAll, expect, test } from 'bun:test'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /** With each poll a node without work was believed to be 3 % faster, down to the fastest: of 300 ms, 90 were left after so many. */
 const polls = 40
 const slowMs = 300
 
-let gateway: TestGateway
-let nodes: readonly { readonly fake: FakeNode; readonly id: string }[]
-let key = ''
-
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_POLL_INTERVAL_MS: '50' } })
-  const customer = await gateway.customer()
-  key = customer.key
-  const fakes = [startFakeNode({ models: ['m'] }), startFakeNode({ models: ['m'] })]
-  nodes = await Promise.all(
-    fakes.map(async (fake) => ({ fake, id: await gateway.node(fake.url, { customerId: customer.customerId }) })),
-  )
-})
 afterAll(async () => {
   for (const { fake } of nodes) fake.stop()
-  await gateway.stop()
 })
+const gateway = await fixture(startTestGateway({ env: { SVC_POLL_INTERVAL_MS: '50' } }))
+const customer = await gateway.customer()
+const key = customer.key
+const fakes = [startFakeNode({ models: ['m'] }), startFakeNode({ models: ['m'] })]
+const nodes = await Promise.all(
+  fakes.map(async (fake) => ({ fake, id: await gateway.node(fake.url, { customerId: customer.customerId }) })),
+)
 
 async function measured(id: string) {
   const { runtimes } = await gateway.admin<Node>('GET', `/v1/admin/nodes/${id}`)

@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { expect, test } from 'bun:test'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /*
@@ -11,35 +12,27 @@ import { waitUntil } from '../support/run/wait-until.ts'
 
 const open = { min_privacy_class: 'public' as const }
 const many = 16
-let gateway: TestGateway
-let payer: TestCustomer
-let poor: TestCustomer
-let node: FakeNode
 let most = 0
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_QUEUE_WAIT_MS: '20000' } })
-  const owner = await gateway.customer()
-  payer = await gateway.customer({ policy: open, keyPolicy: open })
-  poor = await gateway.customer({ policy: open, keyPolicy: open })
-  node = startFakeNode({
+const gateway = await fixture(startTestGateway({ env: { SVC_QUEUE_WAIT_MS: '20000' } }))
+const owner = await gateway.customer()
+const payer = await gateway.customer({ policy: open, keyPolicy: open })
+const poor = await gateway.customer({ policy: open, keyPolicy: open })
+const node = await fixture(
+  startFakeNode({
     models: ['m'],
     speaks: 'llama.cpp',
     slots: 1,
     answer: { chunks: 2, firstTokenMs: 5, intervalMs: 5 },
-  })
-  node.onRequest(() => {
-    most = Math.max(most, node.stats().openRequests)
-  })
-  await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
-  const wei = { prompt_token_price_wei: '10', completion_token_price_wei: '10' }
-  await gateway.admin('PUT', '/v1/admin/models', { id: 'm', ...wei })
-  await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '10000000' })
+  }),
+)
+node.onRequest(() => {
+  most = Math.max(most, node.stats().openRequests)
 })
-afterAll(async () => {
-  await gateway.stop()
-  node.stop()
-})
+await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+const wei = { prompt_token_price_wei: '10', completion_token_price_wei: '10' }
+await gateway.admin('PUT', '/v1/admin/models', { id: 'm', ...wei })
+await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '10000000' })
 
 const ask = async (stream: boolean, { key } = payer) => {
   const body = { model: 'm', messages: [{ role: 'user', content: 'x' }], max_tokens: 20, stream }

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
+import { fixture } from '../support/run/fixture.ts'
 import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
@@ -7,11 +8,7 @@ import { waitUntil } from '../support/run/wait-until.ts'
  * a hundred thousand customers by SQL took minutes.
  */
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
 
 const versionOf = async (topic: string, sql: TestDatabase['sql'] = database.sql) => {
   const [row] = await sql<{ version: string }[]>`select version from directory_versions where topic = ${topic}`

@@ -1,7 +1,8 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { afterAll, afterEach, expect, test } from 'bun:test'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
-import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { type ScriptedCall, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /** §27: an answer is built and serialised, then charged, then sent: one that fails before is charged nothing. */
@@ -9,38 +10,30 @@ const open = { min_privacy_class: 'public' as const }
 /** An object with this text cannot be written as JSON: what a machine without memory or stack left would do to any. */
 const poison = 'cannot be written'
 
-let gateway: TestGateway
-let payer: TestCustomer
-let nodes: readonly [ScriptedNode, ScriptedNode]
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const owner = await gateway.customer({ policy: open, keyPolicy: open })
-  payer = await gateway.customer({ policy: open, keyPolicy: open })
-  nodes = [startScriptedNode('whole'), startScriptedNode('streamed', 'llama.cpp')]
-  for (const [at, node] of nodes.entries()) {
-    const placed = { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' } as const
-    await gateway.node(node.url, placed)
-    await gateway.admin('PUT', '/v1/admin/models', {
-      id: ['whole', 'streamed'][at],
-      prompt_token_price_wei: '10',
-      completion_token_price_wei: '1000',
-    })
-  }
-  await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '10000000' })
-  Object.defineProperty(Object.prototype, 'toJSON', {
-    configurable: true,
-    value(this: { readonly content?: unknown }) {
-      if (this.content === poison) throw new RangeError(poison)
-      return this
-    },
+afterAll(() => Reflect.deleteProperty(Object.prototype, 'toJSON'))
+const gateway = await fixture(startTestGateway())
+const owner = await gateway.customer({ policy: open, keyPolicy: open })
+const payer = await gateway.customer({ policy: open, keyPolicy: open })
+const nodes = await fixture([startScriptedNode('whole'), startScriptedNode('streamed', 'llama.cpp')])
+for (const [at, node] of nodes.entries()) {
+  const placed = { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' } as const
+  await gateway.node(node.url, placed)
+  await gateway.admin('PUT', '/v1/admin/models', {
+    id: ['whole', 'streamed'][at],
+    prompt_token_price_wei: '10',
+    completion_token_price_wei: '1000',
   })
+}
+await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '10000000' })
+Object.defineProperty(Object.prototype, 'toJSON', {
+  configurable: true,
+  value(this: { readonly content?: unknown }) {
+    if (this.content === poison) throw new RangeError(poison)
+    return this
+  },
 })
+
 afterEach(() => expectBooksBalance(gateway.database.db))
-afterAll(async () => {
-  Reflect.deleteProperty(Object.prototype, 'toJSON')
-  for (const node of nodes) node.stop()
-  await gateway.stop()
-})
 
 const account = async () => {
   const seen = await gateway.admin<Record<string, string>>('GET', `/v1/admin/customers/${payer.customerId}`)

@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { aims } from '../hostile/world/aimed-answers.ts'
 import { ask, type Dialect, dialects, endOf } from '../hostile/world/dialect-calls.ts'
-import { type HostileGateway, startHostileGateway } from '../hostile/world/hostile-gateway.ts'
-import type { TestCustomer } from '../support/gateways/gateway.ts'
-import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { startHostileGateway } from '../hostile/world/hostile-gateway.ts'
+import { startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
 
 /**
@@ -19,26 +19,14 @@ const MiB = 1024 * 1024
 const goodRequests = 8
 const aimedAtOnce = 4
 
-let gateway: HostileGateway
-let hostile: TestCustomer
-let other: TestCustomer
-let aimed: ScriptedNode
-let good: ScriptedNode
-beforeAll(async () => {
-  gateway = await startHostileGateway()
-  ;[hostile, other] = await Promise.all([gateway.customer(), gateway.customer()])
-  aimed = startScriptedNode('aimed')
-  good = startScriptedNode('good')
-  await gateway.node(aimed.url, { customerId: hostile.customerId })
-  await gateway.node(good.url, { customerId: other.customerId })
-  const message = { role: 'assistant', content: 'well said' }
-  good.answer((call) => call.respond(200, { choices: [{ index: 0, message, finish_reason: 'stop' }] }))
-})
-afterAll(async () => {
-  aimed.stop()
-  good.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startHostileGateway())
+const [hostile, other] = await Promise.all([gateway.customer(), gateway.customer()])
+const aimed = await fixture(startScriptedNode('aimed'))
+const good = await fixture(startScriptedNode('good'))
+await gateway.node(aimed.url, { customerId: hostile.customerId })
+await gateway.node(good.url, { customerId: other.customerId })
+const message = { role: 'assistant', content: 'well said' }
+good.answer((call) => call.respond(200, { choices: [{ index: 0, message, finish_reason: 'stop' }] }))
 
 const bodyOf = (name: string) => Buffer.from(aims.find((aim) => aim.name === name)?.stream?.(answerBytes) ?? '')
 

@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { readStream } from '../support/clients/event-stream.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
-import { type PaidGateway, startPaidGateway } from '../support/money/paid-gateway.ts'
+import { startPaidGateway } from '../support/money/paid-gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /**
  * Symptoms: a node that answered nothing and claimed 64 completion tokens was paid for them, one that answered `hello` for forty
@@ -11,12 +12,9 @@ import { type PaidGateway, startPaidGateway } from '../support/money/paid-gatewa
  */
 const [promptPrice, outputPrice] = [10n, 1_000n]
 
-let paid: PaidGateway
-beforeAll(async () => {
-  paid = await startPaidGateway({ promptPrice, outputPrice, creditWei: 100_000_000n })
-})
+const paid = await fixture(startPaidGateway({ promptPrice, outputPrice, creditWei: 100_000_000n }))
+
 afterEach(() => expectBooksBalance(paid.gateway.database.db))
-afterAll(() => paid.stop())
 
 interface Answer {
   readonly usage: { readonly prompt_tokens: number; readonly completion_tokens: number }

@@ -1,11 +1,12 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { afterEach, expect, test } from 'bun:test'
 import { Ledger } from '../../src/actors/money/ledger.ts'
 import { createLog } from '../../src/log.ts'
 import { promptTokens } from '../../src/protocol/chat/token-estimate.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
 import { testMacs } from '../support/money/receipt-macs.ts'
-import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /** §32: what a request's record and the costs of a key show is what the ledger debited, never the price before its cap. */
 const open = { min_privacy_class: 'public' as const }
@@ -14,24 +15,16 @@ const estimate = promptTokens({ messages })
 const outputMax = 20
 const quote = BigInt(estimate) * 10n + BigInt(outputMax) * 1_000n
 
-let gateway: TestGateway
-let payer: TestCustomer
-let node: ScriptedNode
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const owner = await gateway.customer({ policy: open, keyPolicy: open })
-  payer = await gateway.customer({ policy: open, keyPolicy: open })
-  node = startScriptedNode('paid')
-  await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
-  const prices = { id: 'paid', prompt_token_price_wei: '10', completion_token_price_wei: '1000' }
-  await gateway.admin('PUT', '/v1/admin/models', prices)
-  await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '10000000' })
-})
+const gateway = await fixture(startTestGateway())
+const owner = await gateway.customer({ policy: open, keyPolicy: open })
+const payer = await gateway.customer({ policy: open, keyPolicy: open })
+const node = await fixture(startScriptedNode('paid'))
+await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+const prices = { id: 'paid', prompt_token_price_wei: '10', completion_token_price_wei: '1000' }
+await gateway.admin('PUT', '/v1/admin/models', prices)
+await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '10000000' })
+
 afterEach(() => expectBooksBalance(gateway.database.db))
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
 
 const balance = async () => {
   const path = `/v1/admin/customers/${payer.customerId}`

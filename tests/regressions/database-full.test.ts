@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { expect, test } from 'bun:test'
+import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /*
@@ -7,11 +8,7 @@ import { waitUntil } from '../support/run/wait-until.ts'
  * PostgreSQL says class 53 of it, here by a limit of its own and by a trigger: filling a disk is not for a test.
  */
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
 
 const ready = async () => {
   const response = await gateway.ask('GET', '/readyz')

@@ -1,13 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { expect, test } from 'bun:test'
+import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 // The event of an export or a credit said what the customer was then, as that of a change does. So the next of them made an edit by hand in
 // the database look like an operator's; and the gateway itself did it for a node's payout address, by the next model that it loaded.
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
 
 const faults = async () => (await gateway.gateway.checkBooks()).faults.map(({ rule, subject }) => `${rule}: ${subject}`)
 const post = (path: string, body: object) => gateway.ask('POST', path, { as: 'admin', json: body })

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { encodeBase64Url } from '../../src/protocol/signing/base64.ts'
 import { hostTable } from '../support/confidential/amd.ts'
 import { type Machines, makeMachines, reportData } from '../support/confidential/judged.ts'
@@ -10,10 +10,7 @@ import { type Machines, makeMachines, reportData } from '../support/confidential
  * Fix: a certificate counts as read when all of it is, evidence and chains have bounds before work, and a judge rejects for nothing.
  */
 
-let machines: Machines
-beforeAll(async () => {
-  machines = await makeMachines()
-})
+const machines = await makeMachines()
 
 /** Of an SEV-SNP report, and of the quote that the test plays. */
 const signedBytes = { report: 0x2a0, quote: 632 } as const

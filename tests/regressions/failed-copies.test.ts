@@ -1,17 +1,15 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { beforeEach, expect, test } from 'bun:test'
 import { openDatabase } from '../../src/db/client.ts'
 import { copyIn, copyRows } from '../../src/db/copy.ts'
 import { severable } from '../support/gateways/severed-database.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-  await database.sql`create table copied (id int primary key, name text)`
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
+await database.sql`create table copied (id int primary key, name text)`
+
 beforeEach(async () => {
   await database.sql`truncate copied`
 })

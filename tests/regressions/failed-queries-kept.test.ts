@@ -1,13 +1,10 @@
 import { heapStats } from 'bun:jsc'
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { sql } from 'drizzle-orm'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
 
 const failing = 1_000
 

@@ -1,25 +1,17 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { expect, test } from 'bun:test'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { Binding } from '../../src/protocol/receipts/binding.ts'
 import { textHash } from '../../src/protocol/receipts/receipt.ts'
 import { verifyEd25519 } from '../../src/protocol/signing/ed25519.ts'
 import { verifyReceipt } from '../../src/protocol/verify/receipt.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 // RFC 8785 has no form for half of a surrogate pair; it was committed to as an escape that no other implementation writes.
-let gateway: TestGateway
-let customer: TestCustomer
-let node: FakeNode
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  node = startFakeNode({ models: ['m'] })
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node?.stop()
-  await gateway?.stop()
-})
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const node = await fixture(startFakeNode({ models: ['m'] }))
+await gateway.node(node.url, { customerId: customer.customerId })
 
 const ask = (content: string, nonce: Record<string, string>) =>
   fetch(`${gateway.url}/v1/chat/completions`, {

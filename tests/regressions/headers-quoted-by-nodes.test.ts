@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { InspectReader } from '../support/console/inspect-reader.ts'
-import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
-import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
+import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
+import { startLoneAgent } from '../support/nodes/lone-agent.ts'
 import { modelFolder, scriptModel } from '../support/nodes/model-files.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
@@ -123,49 +124,39 @@ function startQuotingNode() {
   }
 }
 
-let gateway: TestGateway
-let node: ReturnType<typeof startQuotingNode>
-let agent: LoneAgent
-let key: string
-let nodeId: string
-beforeAll(async () => {
-  node = startQuotingNode()
-  gateway = await startTestGateway({
+const node = await fixture(startQuotingNode())
+const gateway = await fixture(
+  startTestGateway({
     SVC_POLL_INTERVAL_MS: '100',
     SVC_EJECTION_CALLS: '1000000',
     SVC_QUEUE_WAIT_MS: '50',
-  })
-  const { customer_id } = await json(
-    await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } }),
-  )
-  const issued = await gateway.ask('POST', `/v1/admin/customers/${customer_id}/keys`, {
-    as: 'admin',
-    json: { name: 'a' },
-  })
-  key = String((await json(issued)).gateway_key)
-  const made = await gateway.ask('POST', '/v1/admin/nodes', {
-    as: 'operator',
-    json: {
-      customer_id,
-      url: node.url,
-      api_key: secret,
-      visibility: 'private',
-      privacy_class: 'private',
-      node_class: 'gpu',
-    },
-  })
-  nodeId = String((await json(made)).node_id)
-  await waitUntil(
-    'the node',
-    async () => (await json(await gateway.ask('GET', `/v1/admin/nodes/${nodeId}`, { as: 'viewer' }))).state === 'ready',
-  )
-  agent = await startLoneAgent({ runtimes: [node.url], runtimeKeys: [{ url: node.url, apiKey: secret }] })
+  }),
+)
+const { customer_id } = await json(
+  await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } }),
+)
+const issued = await gateway.ask('POST', `/v1/admin/customers/${customer_id}/keys`, {
+  as: 'admin',
+  json: { name: 'a' },
 })
-afterAll(async () => {
-  await agent.remove()
-  await gateway.stop()
-  await node.stop()
+const key = String((await json(issued)).gateway_key)
+const made = await gateway.ask('POST', '/v1/admin/nodes', {
+  as: 'operator',
+  json: {
+    customer_id,
+    url: node.url,
+    api_key: secret,
+    visibility: 'private',
+    privacy_class: 'private',
+    node_class: 'gpu',
+  },
 })
+const nodeId = String((await json(made)).node_id)
+await waitUntil(
+  'the node',
+  async () => (await json(await gateway.ask('GET', `/v1/admin/nodes/${nodeId}`, { as: 'viewer' }))).state === 'ready',
+)
+const agent = await fixture(startLoneAgent({ runtimes: [node.url], runtimeKeys: [{ url: node.url, apiKey: secret }] }))
 
 /** No spelling of what the node was told. */
 function expectStruck(where: string, text: string): void {

@@ -1,21 +1,17 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { enrollmentFile } from '../../src/node/membership/enrollment.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent } from '../support/nodes/agents.ts'
 import { startJoinRelay } from '../support/nodes/join-relay.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
 const dataDir = mkdtempSync(join(tmpdir(), 'penstock-join-again-'))
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
-afterAll(async () => {
-  await gateway.stop()
-  rmSync(dataDir, { recursive: true, force: true })
-})
+const gateway = await fixture(startTestGateway())
+
+afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
 
 test('§39: a computer that the gateway knows already asks once, and says why it may not join', async () => {
   const customer = await gateway.customer()

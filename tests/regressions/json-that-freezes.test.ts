@@ -1,12 +1,13 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { newId } from '../../src/ids.ts'
 import { matchKey } from '../../src/machines/mixture/strategies/match-key.ts'
 import { expectRefusal } from '../support/clients/chat-refusal.ts'
 import { readStream } from '../support/clients/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { enrollmentToken, nodeOf, untilState } from '../support/nodes/agents.ts'
 import { agentRuntime, startScriptedAgent } from '../support/nodes/scripted-agent.ts'
-import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { nodeChunk, nodeUsage, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /**
  * Symptom: 80 kB of `[` froze the process for 15 s, from a node in an answer or from a client in a body; 4 MB of it in the
@@ -17,19 +18,11 @@ import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../s
 const levels = 5_000
 const deep = '['.repeat(levels) + ']'.repeat(levels)
 
-let gateway: TestGateway
-let node: ScriptedNode
-let customer: TestCustomer
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8' } })
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway({ env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8' } }))
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+await gateway.node(node.url, { customerId: customer.customerId })
+
 afterEach(() => node.answer(null))
 
 const chat = (raw: string) => gateway.chat(customer.key, {}, { body: raw })

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { expect, test } from 'bun:test'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { rawNode } from '../support/nodes/raw-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /*
@@ -40,29 +41,20 @@ const answers: Readonly<Record<string, { readonly type: string; readonly pieces:
   'the name of an event': { type: events, pieces: [delta, `event: ${told}\nid: ${secret}\n${delta}`] },
 }
 
-let gateway: TestGateway
-let node: ReturnType<typeof rawNode>
-let key: string
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_EJECTION_CALLS: '1000000', SVC_QUEUE_WAIT_MS: '50' } })
-  node = rawNode('whisper-1')
-  const customer = await gateway.customer()
-  key = customer.key
-  const { node_id: nodeId } = await gateway.admin<{ node_id: string }>('POST', '/v1/admin/nodes', {
-    customer_id: customer.customerId,
-    url: node.url,
-    api_key: secret,
-    visibility: 'private',
-    privacy_class: 'private',
-    node_class: 'gpu',
-  })
-  await waitUntil('the node', async () => {
-    return (await gateway.admin<{ state: string }>('GET', `/v1/admin/nodes/${nodeId}`)).state === 'ready'
-  })
+const gateway = await fixture(startTestGateway({ env: { SVC_EJECTION_CALLS: '1000000', SVC_QUEUE_WAIT_MS: '50' } }))
+const node = await fixture(rawNode('whisper-1'))
+const customer = await gateway.customer()
+const key = customer.key
+const { node_id: nodeId } = await gateway.admin<{ node_id: string }>('POST', '/v1/admin/nodes', {
+  customer_id: customer.customerId,
+  url: node.url,
+  api_key: secret,
+  visibility: 'private',
+  privacy_class: 'private',
+  node_class: 'gpu',
 })
-afterAll(async () => {
-  await gateway.stop()
-  node.stop()
+await waitUntil('the node', async () => {
+  return (await gateway.admin<{ state: string }>('GET', `/v1/admin/nodes/${nodeId}`)).state === 'ready'
 })
 
 async function transcribed(name: string): Promise<string> {

@@ -1,29 +1,23 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
-import { nodeChunk, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { expect, test } from 'bun:test'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { nodeChunk, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /**
  * Found by reading: a node that put its last word into the finish chunk, told no usage, sent no `[DONE]` and kept its
  * connection open never ended an answer of Messages or Responses: the time to hold a finish did not begin, the stream failed
  * as idle, and the route was blamed. Fix: a finish that is passed on at once is a finish all the same.
  */
-let gateway: TestGateway
-let customer: TestCustomer
-let node: ScriptedNode
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_FINISH_HOLD_MS: '50', SVC_INTER_CHUNK_TIMEOUT_MS: '6000' } })
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
-  node.answer(async (call) => {
-    call.open()
-    await call.event(nodeChunk({ role: 'assistant', content: 'The' }))
-    await call.event(nodeChunk({ content: ' end' }, 'stop'))
-  })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
+const gateway = await fixture(
+  startTestGateway({ env: { SVC_FINISH_HOLD_MS: '50', SVC_INTER_CHUNK_TIMEOUT_MS: '6000' } }),
+)
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+await gateway.node(node.url, { customerId: customer.customerId })
+node.answer(async (call) => {
+  call.open()
+  await call.event(nodeChunk({ role: 'assistant', content: 'The' }))
+  await call.event(nodeChunk({ content: ' end' }, 'stop'))
 })
 
 const messages = [{ role: 'user', content: 'hi' }]

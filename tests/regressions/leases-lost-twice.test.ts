@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { CustomerLease, type LeasedReservation } from '../../src/actors/money/customer-lease.ts'
 import type { LeasedOutcome } from '../../src/db/queries/money/leased-charges.ts'
 import { addToLease, endStaleLeases, reserveLeased, takeLease } from '../../src/db/queries/money/leases.ts'
 import { newId } from '../../src/ids.ts'
 import { createLog } from '../../src/log.ts'
 import { fundedCustomer } from '../support/money/ledger.ts'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
 import { waitFor } from '../support/run/wait-until.ts'
 
@@ -15,11 +16,7 @@ import { waitFor } from '../support/run/wait-until.ts'
  * second charge had that one forgotten.
  * Fix: what a charge hears is about the lease that it was sent under.
  */
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase({ connectionsMax: 2 })
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase({ connectionsMax: 2 }))
 
 const ttlMs = 60_000
 const amountWei = 10n

@@ -1,21 +1,18 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { listCustomers, listKeys } from '../../src/db/queries/accounts/accounts.ts'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 
 const accounts = 5_000
-let database: TestDatabase
 
 /** One connection, whose own counts are told at once. */
-beforeAll(async () => {
-  database = await testDatabase({ connectionsMax: 1 })
-  const { sql } = database
-  await sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed, created_at)
+const database = await fixture(testDatabase({ connectionsMax: 1 }))
+const { sql } = database
+await sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed, created_at)
     select 'cus_' || n, 'customer', sha256(n::text::bytea), '', now() - n * interval '1 second' from generate_series(1, ${accounts}::int) n`
-  await sql`insert into gateway_keys (key_id, customer_id, key_hash, display_prefix, name, created_at)
+await sql`insert into gateway_keys (key_id, customer_id, key_hash, display_prefix, name, created_at)
     select 'key_' || n, 'cus_' || n, sha256(n::text::bytea), '', 'key', now() - n * interval '1 second' from generate_series(1, ${accounts}::int) n`
-  await sql`analyze customers, gateway_keys`
-})
-afterAll(() => database?.drop())
+await sql`analyze customers, gateway_keys`
 
 /** How often one of the two tables has been read from end to end. */
 async function scans(): Promise<number> {

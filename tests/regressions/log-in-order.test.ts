@@ -1,12 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { expect, test } from 'bun:test'
+import { startTestGateway } from '../support/gateways/http-gateway.ts'
 import { markRows } from '../support/money/receipt-macs.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' })
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
 
 // The numbers were sorted as texts: from 9,999 to 10,000 some were taken twice, which stopped the log, or never.
 test('§31: a backlog of receipts enters the log once and in its order, also where their numbers grow by a digit', async () => {

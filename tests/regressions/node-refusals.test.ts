@@ -1,9 +1,10 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
 import { expectRefusal } from '../support/clients/chat-refusal.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { nodeOf } from '../support/nodes/agents.ts'
 import { nodeUsage, type ScriptedCall, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /**
  * Symptom: what a node refused for the request's sake lost its meaning: a 400 came without its reason, a picture to a text
@@ -12,19 +13,15 @@ import { nodeUsage, type ScriptedCall, type ScriptedNode, startScriptedNode } fr
  * Cause: the body of an answer that is not 200 was thrown away, and any 5xx was a strike.
  * Fix: the body says whose fault it is, and reaches the client cleaned; what fails on several nodes strikes none.
  */
-let gateway: TestGateway
-let customer: TestCustomer
 const nodes: Record<'one' | 'two', ScriptedNode> = { one: startScriptedNode('m'), two: startScriptedNode('m') }
 const ids: string[] = []
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_EJECTION_MS: '300000' } })
-  customer = await gateway.customer()
-  for (const { url } of Object.values(nodes)) ids.push(await gateway.node(url, { customerId: customer.customerId }))
-})
 afterAll(async () => {
   for (const node of Object.values(nodes)) node.stop()
-  await gateway.stop()
 })
+const gateway = await fixture(startTestGateway({ env: { SVC_EJECTION_MS: '300000' } }))
+const customer = await gateway.customer()
+for (const { url } of Object.values(nodes)) ids.push(await gateway.node(url, { customerId: customer.customerId }))
+
 const both = (script: ((call: ScriptedCall) => void | Promise<void>) | null) => {
   for (const node of Object.values(nodes)) node.answer(script)
 }

@@ -1,25 +1,17 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
-import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { expect, test } from 'bun:test'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /**
  * Found by reading: a null in a tool's result was answered 500; a picture in an assistant's message was left out in silence;
  * a role that is the name of a member of every object (`constructor`) was passed on as nothing. Fix: each is refused by name.
  */
-let gateway: TestGateway
-let node: ScriptedNode
-let key: string
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const customer = await gateway.customer()
-  key = customer.key
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const key = customer.key
+const node = await fixture(startScriptedNode('m'))
+await gateway.node(node.url, { customerId: customer.customerId })
 
 async function refused(path: string, body: object): Promise<readonly [number, string]> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }

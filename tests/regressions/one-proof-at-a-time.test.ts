@@ -1,15 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { BooksReport } from '../../src/protocol/wire/money/log.ts'
 import type { LedgerProof } from '../../src/protocol/wire/money/money.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /** Each open page of the console asks for the proof every 30 s, and a proof may take minutes: the scans piled up. */
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000' } })
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000' } }))
 
 const asks = 20
 

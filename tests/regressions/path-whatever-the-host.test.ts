@@ -1,25 +1,20 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { RouteTable } from '../../src/http/frame/route-table.ts'
 import { type RawExchange, rawExchange } from '../support/clients/raw-client.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
-import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
+import { startLoneAgent } from '../support/nodes/lone-agent.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /*
  * Behind a host of up to three characters the path of a request was looked for too late: `GET /ab/v1/admin/customers`
  * with `Host: x` reached the admin route, past whatever in front of the gateway guards that path.
  */
 
-let gateway: TestGateway
-let agent: LoneAgent
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000', SVC_PUBLIC_RPM_PER_IP: '1000000' })
-  agent = await startLoneAgent()
-})
-afterAll(async () => {
-  await agent.remove()
-  await gateway.stop()
-})
+const gateway = await fixture(
+  startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000', SVC_PUBLIC_RPM_PER_IP: '1000000' }),
+)
+const agent = await fixture(startLoneAgent())
 
 const hosts = ['x', 'xy', 'xyz', 'x:1', '[::1]', '[::1]:7070', ':7070', 'gateway.example', 'a.b:65535']
 const unusable = ['', ' ', 'a b', 'a/v1/api', 'a?b', 'a#b', 'u@h', 'a\\b', 'x, y']

@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { expectRefusal } from '../support/clients/chat-refusal.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { nodeOf } from '../support/nodes/agents.ts'
 import { type ScriptedCall, startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { type OperationSample, play, samples } from '../support/pools/operation-samples.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /**
  * Symptom: Schemathesis saw 502 `upstream_error` for a valid `POST /v1/completions`, which clients then sent again.
@@ -13,20 +14,11 @@ import { type OperationSample, play, samples } from '../support/pools/operation-
 const path = '/v1/completions'
 /** Of what the server says. */
 const secret = '/srv/weights'
-let gateway: TestGateway
-let customer: TestCustomer
-let alone: string
-const nodes = ['m', 'pair', 'pair', 'text-embed'].map((model) => startScriptedNode(model))
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  const ids = await Promise.all(nodes.map(({ url }) => gateway.node(url, { customerId: customer.customerId })))
-  alone = ids[0] ?? ''
-})
-afterAll(async () => {
-  for (const node of nodes) node.stop()
-  await gateway.stop()
-})
+const nodes = await fixture(['m', 'pair', 'pair', 'text-embed'].map((model) => startScriptedNode(model)))
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const ids = await Promise.all(nodes.map(({ url }) => gateway.node(url, { customerId: customer.customerId })))
+const alone = ids[0] ?? ''
 
 const sampleOf = ({ path: asked }: ScriptedCall) => samples[asked === path ? 'completions' : 'chat'] as OperationSample
 const answering = (call: ScriptedCall) => play(call, sampleOf(call))

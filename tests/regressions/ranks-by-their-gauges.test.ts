@@ -1,7 +1,8 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { type HostileGateway, startHostileGateway } from '../hostile/world/hostile-gateway.ts'
+import { afterEach, describe, expect, test } from 'bun:test'
+import { startHostileGateway } from '../hostile/world/hostile-gateway.ts'
 import { type TestCustomer, waitFor } from '../support/gateways/gateway.ts'
 import { type AdapterNode, type AdapterOptions, startAdapterNode } from '../support/nodes/adapter-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /**
  * Symptom: metrics of 1 MiB, in the answer to a poll, held up the gateway's event loop for 2 s. Of a server with more than 64 ranks the
@@ -11,16 +12,13 @@ import { type AdapterNode, type AdapterOptions, startAdapterNode } from '../supp
  * cut short looked whole. Ranks were known from one poll alone.
  * Fix: the series of a gauge are read once, and name no ranks where there are more than are read; ranks stay until metrics say otherwise.
  */
-let gateway: HostileGateway
 let customer: TestCustomer
 const nodes: AdapterNode[] = []
-beforeAll(async () => {
-  gateway = await startHostileGateway()
-})
+const gateway = await fixture(startHostileGateway())
+
 afterEach(() => {
   for (const node of nodes.splice(0)) node.stop()
 })
-afterAll(() => gateway?.stop())
 
 async function joined(options: AdapterOptions) {
   customer = await gateway.customer()

@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { freePort } from '../support/gateways/free-port.ts'
-import type { TestGateway } from '../support/gateways/gateway.ts'
 import { fresh } from '../support/gateways/processes.ts'
 import { clusterSecret, startPeerGateway } from '../support/peer-gateway.ts'
-import { longStream, models, type ProcessPool, startProcessPool } from '../support/pools/process-pool.ts'
+import { longStream, models, startProcessPool } from '../support/pools/process-pool.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { testLimitMs } from '../support/run/limits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
@@ -11,17 +11,9 @@ const burst = 12
 /** Each process that comes has a port of its own, counted from the first. */
 const placesMax = 8
 
-let pool: ProcessPool
-let beside: TestGateway
-beforeAll(async () => {
-  const SVC_PEER_URL = `http://127.0.0.1:${freePort(placesMax)}`
-  pool = await startProcessPool({ SVC_PEER_URL, SVC_CLUSTER_SECRET: clusterSecret })
-  beside = await startPeerGateway({ beside: pool.gateway })
-}, testLimitMs)
-afterAll(async () => {
-  await beside?.stop()
-  await pool?.stop()
-})
+const SVC_PEER_URL = `http://127.0.0.1:${freePort(placesMax)}`
+const pool = await fixture(startProcessPool({ SVC_PEER_URL, SVC_CLUSTER_SECRET: clusterSecret }))
+const beside = await fixture(startPeerGateway({ beside: pool.gateway }))
 
 async function ask(): Promise<number> {
   const messages = [{ role: 'user', content: 'hi' }]

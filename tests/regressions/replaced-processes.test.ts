@@ -1,17 +1,15 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { connect } from '../../src/db/client.ts'
 import { migrations } from '../../src/db/migrate.ts'
 import { createLog } from '../../src/log.ts'
 import { Cleanup } from '../../src/processes/cleanup.ts'
-import { type ProcessGateway, startProcesses } from '../support/gateways/processes.ts'
+import { startProcesses } from '../support/gateways/processes.ts'
 import { testLimitMs } from '../support/run/limits.ts'
 import { settled, waitUntil } from '../support/run/wait-until.ts'
 
-let several: ProcessGateway
-beforeAll(async () => {
-  several = await startProcesses()
-}, testLimitMs)
+const several = await startProcesses()
+
 afterAll(() => several.gateway.stop())
 
 /** The gateway's processes that run, whatever the supervisor knows of them. */

@@ -1,20 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { connect } from '../../src/db/client.ts'
 import { writeBackup } from '../../src/offline/backup.ts'
 import { restoreBackup } from '../../src/offline/restore.ts'
-import { type Bench, openBench } from '../support/run/offline.ts'
-import { emptyDatabase, type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { openBench } from '../support/run/offline.ts'
+import { emptyDatabase, testDatabase } from '../support/run/postgres.ts'
 
-let bench: Bench
-let database: TestDatabase
-beforeAll(async () => {
-  bench = openBench()
-  database = await testDatabase()
-})
-afterAll(async () => {
-  await database.drop()
-  bench.close()
-})
+const bench = await fixture(openBench())
+const database = await fixture(testDatabase())
 
 // The migrations make the weeks around the day of the restore: a backup with an older week in it was "damaged", so that of
 // every gateway that had run for two weeks.

@@ -2,20 +2,17 @@
 // the group out of SVC_OIDC_ROLES, or had named another provider, and started the gateway anew.
 // Cause: the session remembered the role alone, and it stood as long as any provider was named.
 // Fix: it remembers the entry of the settings that gave the role, and ends where the gateway does not have it any more.
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { oidcSources } from '../../src/actors/gateway-operators.ts'
 import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const settings = {
   SVC_OIDC_ISSUER: 'https://login.example',
   SVC_OIDC_CLIENT_ID: 'penstock',
   SVC_OIDC_ROLES: 'admin=chiefs,viewer=watchers',
 }
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway(settings)
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway(settings))
 
 const statusAt = async ({ url }: TestGateway, token: string) =>
   (await fetch(`${url}/v1/admin/nodes`, { headers: { 'x-svc-admin-token': token } })).status

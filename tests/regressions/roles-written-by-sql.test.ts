@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { AdminCreated, SessionBegun } from '../../src/protocol/wire/admin/operators.ts'
-import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 // Sessions of the console and named role tokens came with tables of their own, whose rows bore no mark: with one UPDATE a viewer's
 // session or token was an admin's, and with one INSERT the token of a customer was, and `audit books` saw nothing.
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
 
 const named = async (name: string, role: string) =>
   (await json(

@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { openDatabase } from '../../src/db/client.ts'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 // The driver counted rows on from where a query had been cut off, so that the first row of the next query on that
 // connection stood at a later place: whoever took the first found none, and a key, an order or a balance was "not there".
-
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
 
 test('behind a query that failed among its rows, the next one on its connection has its own rows and no other', async () => {
   const one = openDatabase({ url: database.url, connectionsMax: 1 })

@@ -1,13 +1,14 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import { createOpenAI } from '@ai-sdk/openai'
 import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai'
 import OpenAI from 'openai'
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions'
 import { createPrivateJobs } from '../../src/client/private-jobs.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
 import { startLoneAgent } from '../support/nodes/lone-agent.ts'
 import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /**
  * Symptom: the loops of tools of Haystack, async-openai and openai-go ended at their second turn with 400, and so did every
@@ -17,11 +18,6 @@ import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../s
 
 /** The name makes the `ai` SDK send its system prompt as `developer`. */
 const reasoner = 'gpt-5-home'
-let gateway: TestGateway
-let customer: TestCustomer
-let node: ScriptedNode
-let thinking: ScriptedNode
-let client: OpenAI
 /** What the nodes were sent, in order. */
 let sent: Record<string, unknown>[] = []
 
@@ -52,21 +48,16 @@ function loops(scripted: ScriptedNode): void {
   })
 }
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_PROCESSES: '1' } })
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  thinking = startScriptedNode(reasoner)
-  for (const { url } of [node, thinking]) await gateway.node(url, { customerId: customer.customerId })
-  client = new OpenAI({ apiKey: customer.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
-})
+const gateway = await fixture(startTestGateway({ env: { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_PROCESSES: '1' } }))
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+const thinking = await fixture(startScriptedNode(reasoner))
+for (const { url } of [node, thinking]) await gateway.node(url, { customerId: customer.customerId })
+const client = new OpenAI({ apiKey: customer.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
+
 beforeEach(() => {
   sent = []
   for (const scripted of [node, thinking]) loops(scripted)
-})
-afterAll(async () => {
-  for (const scripted of [node, thinking]) scripted.stop()
-  await gateway.stop()
 })
 
 /** The second turn as openai-go, async-openai and Haystack write it: a call has no `content` at all. */

@@ -3,25 +3,23 @@
 // Cause: the callback left the session's token in a cookie, and a browser sends and takes cookies without regard to
 // ports; `SameSite` counts all ports as one site.
 // Fix: the cookie is sealed, and only the tab that began has the secret for which the gateway opens it.
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { SessionBegun } from '../../src/protocol/wire/admin/operators.ts'
 import { Jar, locationOf, throughProvider } from '../support/console/oidc-browser.ts'
-import { clientId, clientSecret, startProvider, type TestProvider } from '../support/console/oidc-provider.ts'
+import { clientId, clientSecret, startProvider } from '../support/console/oidc-provider.ts'
 import { freePort } from '../support/gateways/free-port.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const people = {
   ada: { email: 'ada@example.test', groups: ['operators'] },
   mallory: { email: 'mallory@example.test', groups: ['operators'] },
 }
-let provider: TestProvider
-let gateway: TestGateway
-let callback: string
-beforeAll(async () => {
-  const port = freePort()
-  callback = `http://127.0.0.1:${port}/v1/console/oidc/callback`
-  provider = await startProvider({ people, redirectUri: callback })
-  gateway = await startTestGateway({
+const port = freePort()
+const callback = `http://127.0.0.1:${port}/v1/console/oidc/callback`
+const provider = await fixture(startProvider({ people, redirectUri: callback }))
+const gateway = await fixture(
+  startTestGateway({
     env: {
       SVC_PORT: String(port),
       SVC_OIDC_ISSUER: provider.issuer,
@@ -30,12 +28,8 @@ beforeAll(async () => {
       SVC_OIDC_SCOPES: 'openid email groups',
       SVC_OIDC_ROLES: 'operator=operators',
     },
-  })
-})
-afterAll(async () => {
-  await gateway.stop()
-  await provider.stop()
-})
+  }),
+)
 
 /** To the moment when the session waits in the cookie. */
 async function signedIn(jar: Jar, login: string): Promise<string> {

@@ -2,16 +2,13 @@
 // allowed; and a token that another gateway had just revoked could still make a session, which the list showed as open.
 // Cause: sessions that are over were kept by their age alone; a sign-in did not look whether its token still worked.
 // Fix: of those that are over the newest 10,000 are kept, and a sign-in reads its token in its own transaction.
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { sessionsOverMax } from '../../src/actors/operators/sessions.ts'
 import type { AdminCreated } from '../../src/protocol/wire/admin/operators.ts'
-import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
 
 const rowsLike = async (pattern: string) => {
   const [row] = await gateway.database

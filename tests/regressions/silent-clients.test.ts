@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { type RawExchange, rawExchange } from '../support/clients/raw-client.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
-import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
-import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { startLoneAgent } from '../support/nodes/lone-agent.ts'
+import { nodeChunk, nodeUsage, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
 import { waitLimitMs } from '../support/run/limits.ts'
 
@@ -12,22 +13,11 @@ import { waitLimitMs } from '../support/run/limits.ts'
  * tests/heavy/silent-clients.test.ts, since it takes 75 s.
  */
 
-let gateway: TestGateway
-let customer: TestCustomer
-let agent: LoneAgent
-let node: ScriptedNode
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
-  agent = await startLoneAgent()
-})
-afterAll(async () => {
-  node.stop()
-  await agent.remove()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+await gateway.node(node.url, { customerId: customer.customerId })
+const agent = await fixture(startLoneAgent())
 
 /** Longer than a body may be awaited without a byte, with room for the steps of Bun's clock. */
 const thinkMs = 16_000

@@ -1,11 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { expect, test } from 'bun:test'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { type SleepingComputer, sleepingComputer } from '../support/nodes/sleeping-computer.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
-let left: SleepingComputer
-let other: SleepingComputer
 const ids = new Map<SleepingComputer, string>()
 
 async function asleep(each: SleepingComputer): Promise<void> {
@@ -15,27 +12,23 @@ async function asleep(each: SleepingComputer): Promise<void> {
   await waitFor('the sleep', async () => (await gateway.admin<{ state: string }>('GET', place)).state === 'asleep')
 }
 
-beforeAll(async () => {
-  left = await sleepingComputer({ mac: '3c:7c:3f:00:02:01', server: { models: ['left'] } })
-  other = await sleepingComputer({ mac: '3c:7c:3f:00:02:02', server: { models: ['other'] } })
-  gateway = await startTestGateway({
+const left = await fixture(sleepingComputer({ mac: '3c:7c:3f:00:02:01', server: { models: ['left'] } }))
+const other = await fixture(sleepingComputer({ mac: '3c:7c:3f:00:02:02', server: { models: ['other'] } }))
+const gateway = await fixture(
+  startTestGateway({
     env: {
       SVC_WAKE_ADDRESSES: [left, other].map(({ card }) => card.address).join(','),
       // Nobody asks a node again within a test.
       SVC_POLL_INTERVAL_MS: '60000',
     },
-  })
-  customer = await gateway.customer()
-  for (const each of [left, other]) {
-    const id = await gateway.node(each.url, { customerId: customer.customerId })
-    ids.set(each, id)
-    await gateway.admin('PATCH', `/v1/admin/nodes/${id}`, { mac: each.card.mac })
-  }
-})
-afterAll(async () => {
-  await gateway?.stop()
-  for (const each of [left, other]) each?.stop()
-})
+  }),
+)
+const customer = await gateway.customer()
+for (const each of [left, other]) {
+  const id = await gateway.node(each.url, { customerId: customer.customerId })
+  ids.set(each, id)
+  await gateway.admin('PATCH', `/v1/admin/nodes/${id}`, { mac: each.card.mac })
+}
 
 const messages = [{ role: 'user', content: 'Hello' }]
 const waiting = async () => {

@@ -1,7 +1,8 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { afterEach, describe, expect, test } from 'bun:test'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { EventStreamReader } from '../support/clients/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
 
@@ -31,24 +32,15 @@ const kinds = [
 const abroad = { min_privacy_class: 'public' as const }
 const messages = [{ role: 'user', content: 'hi' }]
 
-let gateway: TestGateway
-let owner: TestCustomer
-let payer: TestCustomer
-let node: FakeNode
-beforeAll(async () => {
-  gateway = await startTestGateway({ env })
-  owner = await gateway.customer()
-  payer = await gateway.customer({ policy: abroad, keyPolicy: abroad })
-  node = startFakeNode({ models: ['m'], speaks: 'llama.cpp', slots: 1 })
-  await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
-  const prices = { prompt_token_price_wei: '10', completion_token_price_wei: '10' }
-  await gateway.admin('PUT', '/v1/admin/models', { id: 'm', ...prices })
-  await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '10000000' })
-})
-afterAll(async () => {
-  await gateway.stop()
-  node.stop()
-})
+const gateway = await fixture(startTestGateway({ env }))
+const owner = await gateway.customer()
+const payer = await gateway.customer({ policy: abroad, keyPolicy: abroad })
+const node = await fixture(startFakeNode({ models: ['m'], speaks: 'llama.cpp', slots: 1 }))
+await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+const prices = { prompt_token_price_wei: '10', completion_token_price_wei: '10' }
+await gateway.admin('PUT', '/v1/admin/models', { id: 'm', ...prices })
+await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '10000000' })
+
 afterEach(() => node.clearFaults())
 
 const ask = (key: string, stream: boolean, init: RequestInit = {}) =>

@@ -1,20 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
-import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { expect, test } from 'bun:test'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
-let node: ScriptedNode
-let customer: TestCustomer
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer({ policy: { daily_token_quota: 1_000 } })
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer({ policy: { daily_token_quota: 1_000 } })
+const node = await fixture(startScriptedNode('m'))
+await gateway.node(node.url, { customerId: customer.customerId })
 
 /**
  * Symptom: text in `reasoning_content`, `name` or an unknown member cost a 200th of the same text in `content`.

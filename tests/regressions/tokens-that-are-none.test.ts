@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { afterAll, expect, test } from 'bun:test'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /**
  * Found by reading: `max_tokens` of an operation whose schema does not list it was added to the reservation as it came. A
@@ -9,25 +10,21 @@ import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-
  * of `max_tokens` went unchecked for text completions, too. Fix: output is asked for only where an operation generates,
  * by members that its schema lists, and limits take numbers alone.
  */
-let gateway: TestGateway
 const nodes: ScriptedNode[] = []
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const owner = await gateway.customer()
-  for (const model of ['text-embed', 'writer']) {
-    const node = startScriptedNode(model)
-    const usage = { prompt_tokens: 6, completion_tokens: 0, total_tokens: 6 }
-    node.answer((call) =>
-      call.respond(200, { data: [{ index: 0, embedding: [1] }], choices: [{ index: 0, text: 'x' }], usage }),
-    )
-    nodes.push(node)
-    await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
-  }
-})
 afterAll(async () => {
   for (const node of nodes) node.stop()
-  await gateway.stop()
 })
+const gateway = await fixture(startTestGateway())
+const owner = await gateway.customer()
+for (const model of ['text-embed', 'writer']) {
+  const node = startScriptedNode(model)
+  const usage = { prompt_tokens: 6, completion_tokens: 0, total_tokens: 6 }
+  node.answer((call) =>
+    call.respond(200, { data: [{ index: 0, embedding: [1] }], choices: [{ index: 0, text: 'x' }], usage }),
+  )
+  nodes.push(node)
+  await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+}
 
 const open = { min_privacy_class: 'public' } as const
 /** 20 characters, 6 tokens: twice is more than the day has. */

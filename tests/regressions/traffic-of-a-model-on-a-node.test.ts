@@ -1,28 +1,25 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { sumRequests } from '../../src/actors/requests/request-traffic.ts'
 import { keepRequestRecords } from '../../src/db/queries/requests/request-records.ts'
 import type { AdminTraffic } from '../../src/protocol/wire/admin/traffic.ts'
 import { dayMs, hourMs } from '../../src/time.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../support/gateways/http-gateway.ts'
 import { insertRequests } from '../support/pools/request-rows.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-/** Sums are of one node or of one model: with both, a range of more than three hours had all requests of the node. */
-let gateway: TestGateway
 const endMs = Math.floor(Date.now() / hourMs) * hourMs - hourMs
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const { db, sql } = gateway.database
-  await keepRequestRecords(db, new Date(endMs - 2 * dayMs), new Date(), new Date(0))
-  // Six models on two nodes, one request a minute, for a day.
-  await insertRequests(
-    sql,
-    `select 'req_' || lpad(i::text, 26, '0'), to_timestamp(${endMs / 1_000}) - i * interval '1 minute', 'cus_1', null, 'chat', true,
+/** Sums are of one node or of one model: with both, a range of more than three hours had all requests of the node. */
+const gateway = await fixture(startTestGateway())
+const { db, sql } = gateway.database
+await keepRequestRecords(db, new Date(endMs - 2 * dayMs), new Date(), new Date(0))
+// Six models on two nodes, one request a minute, for a day.
+await insertRequests(
+  sql,
+  `select 'req_' || lpad(i::text, 26, '0'), to_timestamp(${endMs / 1_000}) - i * interval '1 minute', 'cus_1', null, 'chat', true,
       'm' || i % 6, 'n' || i % 2, 1, 0, null, 2, 100, 4000, 10, 20, null, 200, null, null, null, null from generate_series(1, 1440) i`,
-  )
-  await sumRequests(db, Date.now(), endMs - 2 * dayMs)
-})
-afterAll(() => gateway.stop())
+)
+await sumRequests(db, Date.now(), endMs - 2 * dayMs)
 
 test('§32: traffic of one model on one node has the requests of that model on that node, in any range', async () => {
   for (const hours of [2, 12]) {

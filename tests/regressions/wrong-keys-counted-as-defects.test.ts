@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { newId } from '../../src/ids.ts'
 import { keyMismatchType } from '../../src/protocol/sealed/ehbp.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { metricSum } from '../support/gateways/metric.ts'
 import { enrollmentToken, untilState } from '../support/nodes/agents.ts'
-import { agentRuntime, type ScriptedAgent, startScriptedAgent } from '../support/nodes/scripted-agent.ts'
+import { agentRuntime, startScriptedAgent } from '../support/nodes/scripted-agent.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitFor } from '../support/run/wait-until.ts'
 
 /**
@@ -12,21 +13,16 @@ import { waitFor } from '../support/run/wait-until.ts'
  * of requests as 500 `internal_error`, for which operators are woken, while its client got 422. Cause: the relay threw an error of its own
  * that is no refusal, and the exchange wrote it down as a defect before the door did. Fix: it is a refusal with EHBP's status.
  */
-let gateway: TestGateway
-let customer: TestCustomer
-let agent: ScriptedAgent
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_METRICS_PUBLIC: 'true' } })
-  customer = await gateway.customer()
-  const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed: true })
-  agent = await startScriptedAgent(gateway.url, token, [agentRuntime(newId('rt'), ['m'], { slots_total: 1 })])
-  await untilState(gateway, agent.nodeId, 'ready')
-})
-afterAll(async () => {
-  await agent?.stop()
-  await gateway?.stop()
-})
+const gateway = await fixture(
+  startTestGateway({ env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_METRICS_PUBLIC: 'true' } }),
+)
+const customer = await gateway.customer()
+const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed: true })
+const agent = await fixture(
+  startScriptedAgent(gateway.url, token, [agentRuntime(newId('rt'), ['m'], { slots_total: 1 })]),
+)
+await untilState(gateway, agent.nodeId, 'ready')
 
 test('§38: a key that opens nothing is counted, and written down, as 422', async () => {
   const problem = { type: keyMismatchType, title: 'No key of this node opens the request.', status: 422 }
