@@ -1,23 +1,16 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { adminRoute } from '../../../src/actions/registry.ts'
 import { chainStart, eventMac, headProof } from '../../../src/actors/audit/audit-chain.ts'
 import { AuditLog } from '../../../src/actors/audit/audit-log.ts'
 import { chainEvents, readHeads } from '../../../src/db/queries/audit/audit-chains.ts'
 import { createLog } from '../../../src/log.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { testAudit } from '../../support/leaks/audit.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const env = { SVC_LOG_INTERVAL_MS: '5000' }
 const key = 'audit-key-of-the-tests-0123456789abcdef'
 const tables = ['admin_approval_events', 'admin_command_events', 'audit_chains', 'audit_tombstones'] as const
-
-let gateway: TestGateway
-/** One that was started after all of it was written, as after a stop: it has seen nothing, and nobody saved an end. */
-let later: TestGateway
-let sql: TestGateway['database']['sql']
-/** The writer whose events are changed, and the newest one. */
-let own = ''
-let newest = ''
 
 /** Five approvals and a command: seq 1 to 6. */
 async function writer(): Promise<string> {
@@ -35,22 +28,19 @@ async function writer(): Promise<string> {
   return String(head?.writer_id)
 }
 
-beforeAll(async () => {
-  gateway = await startTestGateway(env)
-  ;({ sql } = gateway.database)
-  own = await writer()
-  newest = await writer()
-  await gateway.gateway.sequencer.catchUp({ heads: true })
-  for (const table of tables) await sql.unsafe(`create table kept_${table} as select * from ${table}`)
-  later = await startTestGateway(env, undefined, { beside: gateway })
-})
+const gateway = await fixture(startTestGateway(env))
+const { sql } = gateway.database
+/** The writer whose events are changed, and the newest one. */
+const own = await writer()
+const newest = await writer()
+await gateway.gateway.sequencer.catchUp({ heads: true })
+for (const table of tables) await sql.unsafe(`create table kept_${table} as select * from ${table}`)
+/** One that was started after all of it was written, as after a stop: it has seen nothing, and nobody saved an end. */
+const later = await fixture(startTestGateway(env, undefined, { beside: gateway }))
+
 afterEach(async () => {
   for (const table of tables) await sql.unsafe(`truncate ${table}`)
   for (const table of tables) await sql.unsafe(`insert into ${table} select * from kept_${table}`)
-})
-afterAll(async () => {
-  await later.stop()
-  await gateway.stop()
 })
 
 const inLog = "every end of the audit's chains leads on from the log"

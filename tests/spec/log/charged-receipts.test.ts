@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { newId } from '../../../src/ids.ts'
 import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { newAccount } from '../../support/gateways/accounts.ts'
+import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { LeasedCalls, leasedWork, leaseOf } from '../../support/money/leased.ts'
 import { tamper } from '../../support/money/tampering.ts'
 
@@ -14,10 +15,7 @@ let customerId = ''
 beforeAll(async () => {
   gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' })
   const { database, ask } = gateway
-  const made = await ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'Ada' } })
-  customerId = String((await json(made)).customer_id)
-  const credit = { amount_wei: '100000', reason: 'paid by card' }
-  await ask('POST', `/v1/admin/customers/${customerId}/credits`, { as: 'admin', json: credit })
+  customerId = (await newAccount(gateway, '100000')).id
   const priced = { id: 'm', prompt_token_price_wei: '2', completion_token_price_wei: '6' }
   await ask('PUT', '/v1/admin/models', { as: 'admin', json: priced })
   for (const id of ['node_0', 'node_1'])

@@ -1,16 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { factsOf, forge, issued, issuedInGroup } from '../../support/money/forging.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
 import { markOf } from '../../support/money/receipt-macs.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const env = { SVC_LOG_INTERVAL_MS: '5000' }
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway(env)
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway(env))
 
 const proofOf = (hash: string, on = gateway) => on.ask('GET', `/v1/public/log/proof?receipt_hash=${hash}`)
 const isLogged = async (hash: string, on = gateway) => (await proofOf(hash, on)).status === 200

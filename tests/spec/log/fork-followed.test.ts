@@ -1,48 +1,35 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { newId } from '../../../src/ids.ts'
 import { parseNote } from '../../../src/protocol/log/note.ts'
-import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { type CommandLine, commandLine } from '../../cli/command-line.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { dialledAgent, newAccount } from '../../support/gateways/accounts.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { receiptOf } from '../../support/money/forging.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
-import { startAgent, type TestAgent } from '../../support/nodes/agents.ts'
-import { waitUntil } from '../../support/run/wait-until.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { type LyingProxy, lyingProxy } from '../../support/verdicts/lying-proxy.ts'
 
-let gateway: TestGateway
-let agent: TestAgent
-let customer: { readonly customer_id: string; readonly customer_token: string }
 const lines: CommandLine[] = []
 const proxies: LyingProxy[] = []
 
-beforeAll(async () => {
-  let note: string | null = null
-  const logMemory = { read: () => note, write: (text: string) => (note = text) }
-  const env = { SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000' }
-  gateway = await startTestGateway(env, undefined, { logMemory })
-  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'Ada' } })
-  customer = (await json(made)) as unknown as typeof customer
-  const grant = { customer_id: customer.customer_id, name: 'm', visibility: 'private', node_class: 'gpu' }
-  const body = { ...grant, privacy_class: 'private', endpoint_url_allowed: false }
-  const token = await json(await gateway.ask('POST', '/v1/admin/enrollment-tokens', { as: 'admin', json: body }))
-  agent = await startAgent({ gatewayUrl: gateway.url, token: String(token.enrollment_token), runtimes: [] })
-  await waitUntil('a tunnel', async () => gateway.gateway.router.transport(agent.nodeId as never) !== null)
-})
 afterAll(async () => {
   for (const line of lines) line.close()
   for (const proxy of proxies) await proxy.stop()
-  await agent.remove()
-  await gateway.stop()
 })
+let note: string | null = null
+const logMemory = { read: () => note, write: (text: string) => (note = text) }
+const env = { SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000' }
+const gateway = await fixture(startTestGateway(env, undefined, { logMemory }))
+const customer = await newAccount(gateway)
+const agent = await fixture(dialledAgent(gateway, customer.id))
 
 /** Somebody who verifies, on a computer of their own. */
 function verifier() {
   const cli = commandLine({
     SVC_BASE_URL: gateway.url,
-    SVC_CUSTOMER_ID: customer.customer_id,
-    SVC_CUSTOMER_TOKEN: customer.customer_token,
+    SVC_CUSTOMER_ID: customer.id,
+    SVC_CUSTOMER_TOKEN: customer.token,
   })
   lines.push(cli)
   return async (hash: string, ...more: string[]) => {
@@ -72,24 +59,7 @@ function monitor(url = gateway.url) {
 }
 
 async function grow(count: number): Promise<string> {
-  const rows = Array.from({ length: count }, () => {
-    const text = receiptText({
-      issuer: 'gateway',
-      requestId: newId('req'),
-      jobId: null,
-      kind: 'hosted_chat',
-      nodeId: 'node_a',
-      nodeClass: 'gpu',
-      runtimeId: 'rt_a',
-      runtimeKind: 'vllm',
-      modelId: 'm',
-      promptTokens: 1,
-      completionTokens: 2,
-      startedAt: '2026-11-20T15:59:59.000Z',
-      completedAt: '2026-11-20T16:00:00.000Z',
-    })
-    return { hash: textHash(text), text, customerId: customer.customer_id }
-  })
+  const rows = Array.from({ length: count }, () => receiptOf(customer.id))
   await insertReceipts(gateway.database, rows)
   await gateway.gateway.sequencer.catchUp()
   return rows[0]?.hash ?? ''

@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { readBooks } from '../../../src/db/queries/money/ledger-proof.ts'
 import { brokenRules } from '../../../src/machines/rules/books.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { newAccount } from '../../support/gateways/accounts.ts'
+import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { charges, commit, groupsOf, reserved } from '../../support/money/groups.ts'
 import { tamper } from '../../support/money/tampering.ts'
 
@@ -15,10 +16,7 @@ let [open, moved] = ['', '']
 beforeAll(async () => {
   gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' })
   const { database } = gateway
-  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'Ada' } })
-  customerId = String((await json(made)).customer_id)
-  const credit = { amount_wei: '100000', reason: 'paid by card' }
-  await gateway.ask('POST', `/v1/admin/customers/${customerId}/credits`, { as: 'admin', json: credit })
+  customerId = (await newAccount(gateway, '100000')).id
   for (const id of ['node_0', 'node_1']) {
     await database.sql`insert into nodes (node_id, customer_id, name, kind, payout_address, visibility, privacy_class, node_class)
       values (${id}, ${customerId}, ${id}, 'agent', '0x00000000000000000000000000000000000a0001', 'public', 'public', 'gpu')`

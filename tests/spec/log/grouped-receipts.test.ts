@@ -1,15 +1,15 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { afterEach, expect, test } from 'bun:test'
 import { newId } from '../../../src/ids.ts'
 import { parseCheckpoint, parseProofLines } from '../../../src/protocol/log/checkpoint.ts'
 import { parseLogEntry } from '../../../src/protocol/log/log-entry.ts'
 import { leafHash, rootByInclusion } from '../../../src/protocol/log/merkle-log.ts'
 import { parseNote } from '../../../src/protocol/log/note.ts'
 import { type Receipt, receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { insertGroup, insertReceipts } from '../../support/money/insert-receipts.ts'
 import { tamper } from '../../support/money/tampering.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
 const made: string[] = []
 
 function receipt(at: number) {
@@ -35,19 +35,18 @@ function receipt(at: number) {
 
 const kept = ['receipt_groups', 'receipt_rows', 'log_receipts'] as const
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' })
-  // Groups and rows in turns, some of which share a run of the log.
-  for (let round = 0; round < 4; round++) {
-    await insertGroup(
-      gateway.database,
-      Array.from({ length: Math.min(250, 1 + 130 * round) }, (_, at) => receipt(at)),
-    )
-    await insertReceipts(gateway.database, [receipt(1_000 + round)])
-    if (round % 2 === 1) await gateway.gateway.sequencer.catchUp()
-  }
-  for (const table of kept) await gateway.database.sql.unsafe(`create table kept_${table} as table ${table}`)
-})
+const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+// Groups and rows in turns, some of which share a run of the log.
+for (let round = 0; round < 4; round++) {
+  await insertGroup(
+    gateway.database,
+    Array.from({ length: Math.min(250, 1 + 130 * round) }, (_, at) => receipt(at)),
+  )
+  await insertReceipts(gateway.database, [receipt(1_000 + round)])
+  if (round % 2 === 1) await gateway.gateway.sequencer.catchUp()
+}
+for (const table of kept) await gateway.database.sql.unsafe(`create table kept_${table} as table ${table}`)
+
 afterEach(async () => {
   await tamper(
     gateway,
@@ -57,7 +56,6 @@ afterEach(async () => {
     ]),
   )
 })
-afterAll(() => gateway.stop())
 
 const rules = async () => new Set((await gateway.gateway.checkBooks()).faults.map(({ rule }) => rule as string))
 

@@ -1,57 +1,37 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { beforeEach, expect, test } from 'bun:test'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { newId } from '../../../src/ids.ts'
 import { checkpointText } from '../../../src/protocol/log/checkpoint.ts'
 import { leafHash, rootOfLeaves } from '../../../src/protocol/log/merkle-log.ts'
 import { noteKeyText, noteText } from '../../../src/protocol/log/note.ts'
 import { logSigner } from '../../../src/protocol/log/note-signing.ts'
 import { entryBundle } from '../../../src/protocol/log/tiles.ts'
-import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
-import { type CommandLine, commandLine } from '../../cli/command-line.ts'
+import { commandLine } from '../../cli/command-line.ts'
+import { dialledAgent } from '../../support/gateways/accounts.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { receiptOf } from '../../support/money/forging.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
 import { fundedCustomer } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'
-import { startAgent, type TestAgent } from '../../support/nodes/agents.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
-import { type LyingProxy, lyingProxy } from '../../support/verdicts/lying-proxy.ts'
+import { lyingProxy } from '../../support/verdicts/lying-proxy.ts'
 
-let gateway: TestGateway
-/** Of the same keys, and so of the same name, with a log of its own. */
-let other: TestGateway
-let agent: TestAgent
-let proxy: LyingProxy
-let cli: CommandLine
-let customerId: string
-let strangerId: string
-let logKey: string
 const payee = `0x${'ab'.repeat(20)}`
 
-beforeAll(async () => {
-  const env = { SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000', SVC_PUBLIC_RPM_PER_IP: '1000000' }
-  gateway = await startTestGateway(env)
-  other = await startTestGateway(env)
-  customerId = await fundedCustomer(gateway.database, 1_000_000n)
-  strangerId = await fundedCustomer(other.database, 1n)
-  const grant = { customer_id: customerId, name: 'm', visibility: 'private', node_class: 'gpu' }
-  const body = { ...grant, privacy_class: 'private', endpoint_url_allowed: false }
-  const token = await json(await gateway.ask('POST', '/v1/admin/enrollment-tokens', { as: 'admin', json: body }))
-  agent = await startAgent({ gatewayUrl: gateway.url, token: String(token.enrollment_token), runtimes: [] })
-  await waitUntil('a tunnel', async () => gateway.gateway.router.transport(agent.nodeId as never) !== null)
-  await gateway.database.sql`update nodes set payout_address = ${payee} where node_id = ${agent.nodeId}`
-  const { keys } = (await json(await gateway.ask('GET', '/v1/public/log/keys'))) as unknown as { keys: string[] }
-  logKey = keys[0] ?? ''
-  proxy = lyingProxy(gateway.url)
-  cli = commandLine()
-})
-afterAll(async () => {
-  cli.close()
-  await proxy.stop()
-  await agent.remove()
-  await Promise.all([gateway.stop(), other.stop()])
-})
+const env = { SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000', SVC_PUBLIC_RPM_PER_IP: '1000000' }
+const gateway = await fixture(startTestGateway(env))
+/** Of the same keys, and so of the same name, with a log of its own. */
+const other = await fixture(startTestGateway(env))
+const customerId = await fundedCustomer(gateway.database, 1_000_000n)
+const strangerId = await fundedCustomer(other.database, 1n)
+const agent = await fixture(dialledAgent(gateway, customerId))
+await gateway.database.sql`update nodes set payout_address = ${payee} where node_id = ${agent.nodeId}`
+const { keys } = (await json(await gateway.ask('GET', '/v1/public/log/keys'))) as unknown as { keys: string[] }
+const logKey = keys[0] ?? ''
+const proxy = await fixture(lyingProxy(gateway.url))
+const cli = await fixture(commandLine())
 
 const policyFile = () => join(cli.home, 'policy')
 const folder = () => join(cli.home, 'monitor')
@@ -69,24 +49,7 @@ beforeEach(() => {
 })
 
 async function grow(of: TestGateway, count: number): Promise<void> {
-  const rows = Array.from({ length: count }, () => {
-    const text = receiptText({
-      issuer: 'gateway',
-      requestId: newId('req'),
-      jobId: null,
-      kind: 'hosted_chat',
-      nodeId: 'node_a',
-      nodeClass: 'gpu',
-      runtimeId: 'rt_a',
-      runtimeKind: 'vllm',
-      modelId: 'm',
-      promptTokens: 1,
-      completionTokens: 2,
-      startedAt: '2026-11-20T15:59:59.000Z',
-      completedAt: '2026-11-20T16:00:00.000Z',
-    })
-    return { hash: textHash(text), text, customerId: of === gateway ? customerId : strangerId }
-  })
+  const rows = Array.from({ length: count }, () => receiptOf(of === gateway ? customerId : strangerId))
   await insertReceipts(of.database, rows)
   await of.gateway.sequencer.catchUp()
 }

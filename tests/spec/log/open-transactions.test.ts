@@ -1,13 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { expect, test } from 'bun:test'
+import { startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { markOf } from '../../support/money/receipt-macs.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '50' })
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '50' }))
 
 const hashOf = (digit: string) => `0x${digit.repeat(64)}`
 const insertion = (digit: string) => `

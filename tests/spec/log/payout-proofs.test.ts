@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { payoutProofsMessage } from '../../../src/http/routes/node-payouts.ts'
 import { fromHex, MerkleTree, payoutLeafOf, toHex, verifyProof } from '../../../src/protocol/receipts/merkle.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
-import { type Books, payee, writtenBooks } from '../../support/money/tampering.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { payee, writtenBooks } from '../../support/money/tampering.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 interface Proof {
   readonly payout_id: string
@@ -15,13 +16,8 @@ interface Proof {
   readonly merkle_root: string
 }
 
-let gateway: TestGateway
-let books: Books
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' })
-  books = await writtenBooks(gateway)
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const books = await writtenBooks(gateway)
 
 const key = signingKey(new Uint8Array(32).fill(5))
 const proofsOf = (signer = key, nonce = crypto.randomUUID().replaceAll('-', '')) => {

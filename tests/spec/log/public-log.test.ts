@@ -1,26 +1,23 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { sql } from 'drizzle-orm'
-import { newId } from '../../../src/ids.ts'
 import { parseCheckpoint, parseLogProof, parseProofLines } from '../../../src/protocol/log/checkpoint.ts'
 import { parseLogEntry } from '../../../src/protocol/log/log-entry.ts'
 import { isConsistent, leafHash, rootByInclusion } from '../../../src/protocol/log/merkle-log.ts'
 import { checkNote, parseNote, parseNoteKey } from '../../../src/protocol/log/note.ts'
-import { type Receipt, receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
+import { textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { toBase64url } from '../../../src/protocol/signing/base64url.ts'
 import { verifyEd25519, verifyKey } from '../../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { receiptOf } from '../../support/money/forging.ts'
 import { insertGroup, insertReceipts } from '../../support/money/insert-receipts.ts'
 import { payFor } from '../../support/money/money.ts'
 import { markOf } from '../../support/money/receipt-macs.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitFor } from '../../support/run/wait-until.ts'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  // Only what the tests ask for is sequenced, so that each sees its own entries.
-  gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' })
-})
-afterAll(() => gateway.stop())
+// Only what the tests ask for is sequenced, so that each sees its own entries.
+const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
 
 const path = '/v1/public/log'
 const text = async (route: string) => (await gateway.ask('GET', path + route)).text()
@@ -28,24 +25,9 @@ const proof = async (query: string) => json(await gateway.ask('GET', `${path}/pr
 
 /** A free receipt as the writer puts it there; resolves with its hash. */
 async function received(issuer: 'node' | 'gateway' = 'gateway', write = insertGroup): Promise<string> {
-  const facts: Receipt = {
-    issuer,
-    requestId: newId('req'),
-    jobId: null,
-    kind: 'hosted_chat',
-    nodeId: 'node_a',
-    nodeClass: 'gpu',
-    runtimeId: 'rt_a',
-    runtimeKind: 'vllm',
-    modelId: 'm',
-    promptTokens: 1,
-    completionTokens: 2,
-    startedAt: '2026-11-20T15:59:59.000Z',
-    completedAt: '2026-11-20T16:00:00.000Z',
-  }
-  const written = receiptText(facts)
-  await write(gateway.database, [{ hash: textHash(written), text: written, customerId: 'cus_a', facts }])
-  return textHash(written)
+  const receipt = receiptOf('cus_a', { issuer })
+  await write(gateway.database, [receipt])
+  return receipt.hash
 }
 
 async function checkpoint() {

@@ -1,80 +1,48 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createReceiptMacs } from '../../../src/actors/log/receipt-macs.ts'
 import { headers, witnessPath } from '../../../src/brand.ts'
-import { newId } from '../../../src/ids.ts'
 import { checkpointText, logProofText } from '../../../src/protocol/log/checkpoint.ts'
 import { logLeaf } from '../../../src/protocol/log/log-entry.ts'
 import { nodeHash } from '../../../src/protocol/log/merkle-log.ts'
 import { noteKeyText, noteText, parseNote, parseSignatureLine } from '../../../src/protocol/log/note.ts'
 import { logSigner } from '../../../src/protocol/log/note-signing.ts'
 import { witnessRequestText } from '../../../src/protocol/log/witnessing.ts'
-import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { CallSignal } from '../../../src/transport/call-signal.ts'
-import { type CommandLine, commandLine } from '../../cli/command-line.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { commandLine } from '../../cli/command-line.ts'
+import { dialledAgent, newAccount } from '../../support/gateways/accounts.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { receiptOf } from '../../support/money/forging.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
-import { startAgent, type TestAgent } from '../../support/nodes/agents.ts'
-import { waitUntil } from '../../support/run/wait-until.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const logKey = signingKey(Buffer.from('5a'.repeat(32), 'hex'))
 const macs = createReceiptMacs(['5a'.repeat(32)])
-let gateway: TestGateway
-let agents: readonly TestAgent[]
-let cli: CommandLine
-let customer: { readonly customer_id: string; readonly customer_token: string }
 
-async function agent(customerId: string, name: string): Promise<TestAgent> {
-  const body = { customer_id: customerId, name, visibility: 'private', node_class: 'gpu', privacy_class: 'private' }
-  const token = await json(await gateway.ask('POST', '/v1/admin/enrollment-tokens', { as: 'admin', json: body }))
-  const made = await startAgent({ gatewayUrl: gateway.url, token: String(token.enrollment_token), runtimes: [] })
-  await waitUntil('a tunnel', async () => gateway.gateway.router.transport(made.nodeId as never) !== null)
-  return made
-}
-
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     SVC_LOG_INTERVAL_MS: '5000',
     SVC_LOG_COSIGN_MS: '600000',
     SVC_LOG_KEY: '5a'.repeat(32),
-  })
-  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'Ada' } })
-  customer = (await json(made)) as unknown as typeof customer
-  agents = [await agent(customer.customer_id, 'one'), await agent(customer.customer_id, 'two')]
-  cli = commandLine({
+  }),
+)
+const customer = await newAccount(gateway)
+const agents = await fixture([await dialledAgent(gateway, customer.id), await dialledAgent(gateway, customer.id)])
+const cli = await fixture(
+  commandLine({
     SVC_BASE_URL: gateway.url,
-    SVC_CUSTOMER_ID: customer.customer_id,
-    SVC_CUSTOMER_TOKEN: customer.customer_token,
-  })
-})
-afterAll(async () => {
-  cli.close()
-  for (const one of agents) await one.remove()
-  await gateway.stop()
-})
+    SVC_CUSTOMER_ID: customer.id,
+    SVC_CUSTOMER_TOKEN: customer.token,
+  }),
+)
 
 async function received(): Promise<{ readonly hash: string; readonly text: string }> {
-  const text = receiptText({
-    issuer: 'gateway',
-    requestId: newId('req'),
-    jobId: null,
-    kind: 'hosted_chat',
-    nodeId: 'node_a',
-    nodeClass: 'gpu',
-    runtimeId: 'rt_a',
-    runtimeKind: 'vllm',
-    modelId: 'm',
-    promptTokens: 1,
-    completionTokens: 2,
-    startedAt: '2026-11-20T15:59:59.000Z',
-    completedAt: '2026-11-20T16:00:00.000Z',
-  })
-  const hash = textHash(text)
-  await insertReceipts(gateway.database, [{ hash, text, customerId: customer.customer_id }], macs)
-  return { hash, text }
+  const receipt = receiptOf(customer.id)
+  await insertReceipts(gateway.database, [receipt], macs)
+  return receipt
 }
 
 /** Has an agent sign what it is shown, as the gateway asks it: with the router's signature, over its tunnel. */

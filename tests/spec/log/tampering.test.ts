@@ -5,25 +5,19 @@ import { canonicalJson } from '../../../src/protocol/json/canonical-json.ts'
 import { textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { newAccount } from '../../support/gateways/accounts.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { type Books, tamper, undo, writtenBooks } from '../../support/money/tampering.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitFor } from '../../support/run/wait-until.ts'
 
 const env = { SVC_LOG_INTERVAL_MS: '5000' }
-let gateway: TestGateway
+const gateway = await fixture(startTestGateway(env))
+const books = await writtenBooks(gateway)
 /** One that was started after all of it was written, as after a stop. */
-let later: TestGateway
-let books: Books
-beforeAll(async () => {
-  gateway = await startTestGateway(env)
-  books = await writtenBooks(gateway)
-  later = await startTestGateway(env, undefined, { beside: gateway })
-})
+const later = await fixture(startTestGateway(env, undefined, { beside: gateway }))
+
 afterEach(() => undo(gateway))
-afterAll(async () => {
-  await later.stop()
-  await gateway.stop()
-})
 
 /** The rules that are broken, as both gateways see it. */
 async function broken(): Promise<ReadonlySet<string>> {
@@ -404,9 +398,7 @@ describe.each([
 })
 
 test('§31: the log put back as a whole, with all that it holds, is found by what the gateway has seen', async () => {
-  const body = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'Bo' } })
-  const id = String((await json(body)).customer_id)
-  await gateway.ask('POST', `/v1/admin/customers/${id}/credits`, { as: 'admin', json: { amount_wei: '5' } })
+  await newAccount(gateway, '5')
   await gateway.gateway.sequencer.catchUp({ heads: true })
   await undo(gateway)
   // One gateway writes at a time, and only the one that wrote has seen it.

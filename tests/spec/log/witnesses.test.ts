@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,13 +12,13 @@ import { consistencyProof, foldSubtrees, leafHash, type Subtree } from '../../..
 import { noteKeyText, noteKinds, noteText, parseNote } from '../../../src/protocol/log/note.ts'
 import { logSigner } from '../../../src/protocol/log/note-signing.ts'
 import { witnessRequestText } from '../../../src/protocol/log/witnessing.ts'
-import { textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { fromBase64url } from '../../../src/protocol/signing/base64url.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { dialledAgent, newAccount } from '../../support/gateways/accounts.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { receiptOf } from '../../support/money/forging.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
-import { startAgent, type TestAgent } from '../../support/nodes/agents.ts'
-import { waitUntil } from '../../support/run/wait-until.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'penstock-witness-'))
 afterAll(() => rmSync(scratch, { recursive: true }))
@@ -91,38 +91,12 @@ test('§31: a forged gateway that shows two logs is exposed when their witnesses
   expect(shown).toMatchObject({ kind: 'inconsistent', seen: expect.stringContaining(`${origin}\n3\n`) })
 })
 
-let gateway: TestGateway
-let agent: TestAgent
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000' })
-  const owner = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'Ada' } })
-  const token = await gateway.ask('POST', '/v1/admin/enrollment-tokens', {
-    as: 'admin',
-    json: {
-      customer_id: (await json(owner)).customer_id,
-      name: 'm',
-      visibility: 'private',
-      node_class: 'gpu',
-      privacy_class: 'private',
-      endpoint_url_allowed: false,
-    },
-  })
-  const issued = await json(token)
-  agent = await startAgent({ gatewayUrl: gateway.url, token: String(issued.enrollment_token), runtimes: [] })
-  const reached = () => gateway.gateway.router.transport(agent.nodeId as never) !== null
-  await waitUntil('a tunnel', async () => reached())
-})
-afterAll(async () => {
-  await agent.remove()
-  await gateway.stop()
-})
+const env = { SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000' }
+const gateway = await fixture(startTestGateway(env))
+await fixture(dialledAgent(gateway, (await newAccount(gateway)).id))
 
-let made = 0
 async function grow(count: number): Promise<void> {
-  const rows = Array.from({ length: count }, () => {
-    const text = `{"issuer":"gateway","request_id":"req_w${made++}","job_id":null,"kind":"hosted_chat","node_id":"n","node_class":"c","runtime_id":"r","runtime_kind":"k","model_id":"m","prompt_tokens":1,"completion_tokens":1,"started_at":"2026-11-20T15:59:59.000Z","completed_at":"2026-11-20T16:00:00.000Z"}`
-    return { hash: textHash(text), text, customerId: 'cus_a' }
-  })
+  const rows = Array.from({ length: count }, () => receiptOf())
   await insertReceipts(gateway.database, rows)
   await gateway.gateway.sequencer.catchUp()
 }

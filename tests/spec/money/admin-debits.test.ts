@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { Ledger } from '../../../src/actors/money/ledger.ts'
 import { newId } from '../../../src/ids.ts'
@@ -6,37 +6,25 @@ import { createLog } from '../../../src/log.ts'
 import { ledgerEntryHash } from '../../../src/protocol/log/entry-facts.ts'
 import { Debit, Invoice, UsageExport } from '../../../src/protocol/wire/money/billing.ts'
 import { LedgerProof } from '../../../src/protocol/wire/money/money.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { newAccount } from '../../support/gateways/accounts.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'
 import { testMacs } from '../../support/money/receipt-macs.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitFor, waitUntil } from '../../support/run/wait-until.ts'
 
-let gateway: TestGateway
+const gateway = await fixture(startTestGateway())
 /** Another gateway on the same database. */
-let other: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  other = await startTestGateway({}, undefined, { beside: gateway })
-})
+const other = await fixture(startTestGateway({}, undefined, { beside: gateway }))
+
 afterEach(async () => {
   await expectBooksBalance(gateway.database.db)
   await gateway.gateway.sequencer.catchUp({ heads: true })
   expect((await gateway.gateway.checkBooks()).faults).toEqual([])
 })
-afterAll(async () => {
-  await other.stop()
-  await gateway.stop()
-})
 
-async function credited(wei: string): Promise<{ readonly id: string; readonly token: string }> {
-  const made = await json(
-    await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'Ada' } }),
-  )
-  const id = String(made.customer_id)
-  await gateway.ask('POST', `/v1/admin/customers/${id}/credits`, { as: 'admin', json: { amount_wei: wei } })
-  return { id, token: String(made.customer_token) }
-}
+const credited = (wei: string) => newAccount(gateway, wei)
 const debit = (id: string, body: object, at = gateway) =>
   at.ask('POST', `/v1/admin/customers/${id}/debits`, { as: 'admin', json: body })
 const codeOf = async (response: Response) => [response.status, (await json(response)).code]

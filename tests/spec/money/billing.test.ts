@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { Ledger } from '../../../src/actors/money/ledger.ts'
 import { csvText } from '../../../src/http/frame/csv.ts'
@@ -12,20 +12,16 @@ import {
 } from '../../../src/protocol/wire/money/billing.ts'
 import { Costs } from '../../../src/protocol/wire/money/costs.ts'
 import { LedgerProof, TreasuryReport } from '../../../src/protocol/wire/money/money.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'
 import { testMacs } from '../../support/money/receipt-macs.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000' })
-})
-afterAll(async () => {
-  await expectBooksBalance(gateway.database.db)
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000' }), ({ database }) =>
+  expectBooksBalance(database.db),
+)
 
 interface Customer {
   readonly id: string

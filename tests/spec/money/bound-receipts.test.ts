@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { describe, expect, test } from 'bun:test'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { newId } from '../../../src/ids.ts'
 import { canonicalJson } from '../../../src/protocol/json/canonical-json.ts'
 import { answerText, commitment, readSalt } from '../../../src/protocol/receipts/binding.ts'
@@ -9,39 +9,30 @@ import { verifyKey } from '../../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { isoTime } from '../../../src/time.ts'
 import { readStream } from '../../support/clients/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
-import { agentRuntime, agentUsage, type ScriptedAgent, startScriptedAgent } from '../../support/nodes/scripted-agent.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
+import { agentRuntime, agentUsage, startScriptedAgent } from '../../support/nodes/scripted-agent.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
-let plain: FakeNode
-let behind: FakeNode
-let agent: TestAgent
-let old: ScriptedAgent
-
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_METRICS_PUBLIC: 'true', SVC_RECEIPT_FLUSH_MS: '10' },
-  })
-  customer = await gateway.customer()
-  plain = startFakeNode({ models: ['m-plain'] })
-  behind = startFakeNode({ models: ['m-agent'] })
-  await gateway.node(plain.url, { customerId: customer.customerId })
-  const token = await enrollmentToken(gateway, customer.customerId)
-  agent = await startAgent({ gatewayUrl: gateway.url, token: token.enrollment_token, runtimes: [behind.url] })
-  const other = await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed: true })
-  old = await startScriptedAgent(gateway.url, other.enrollment_token, [agentRuntime(newId('rt'), ['m-old'])])
-  for (const id of [agent.nodeId, old.nodeId]) await untilState(gateway, id, 'ready')
-  for (const server of [plain, behind]) server.setAnswer({ chunks: 5, intervalMs: 0 })
-})
-afterAll(async () => {
-  await agent?.remove()
-  await old?.stop()
-  plain?.stop()
-  behind?.stop()
-  await gateway?.stop()
-})
+  }),
+)
+const customer = await gateway.customer()
+const plain = await fixture(startFakeNode({ models: ['m-plain'] }))
+const behind = await fixture(startFakeNode({ models: ['m-agent'] }))
+await gateway.node(plain.url, { customerId: customer.customerId })
+const token = await enrollmentToken(gateway, customer.customerId)
+const agent = await fixture(
+  startAgent({ gatewayUrl: gateway.url, token: token.enrollment_token, runtimes: [behind.url] }),
+)
+const other = await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed: true })
+const old = await fixture(
+  startScriptedAgent(gateway.url, other.enrollment_token, [agentRuntime(newId('rt'), ['m-old'])]),
+)
+for (const id of [agent.nodeId, old.nodeId]) await untilState(gateway, id, 'ready')
+for (const server of [plain, behind]) server.setAnswer({ chunks: 5, intervalMs: 0 })
 
 const nonce = 'nonce-of-client-1'
 const bodyOf = (model: string, more: object = {}) => ({

@@ -1,12 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type PaidGateway, startPaidGateway } from '../../support/money/paid-gateway.ts'
+import { expect, test } from 'bun:test'
+import { startPaidGateway } from '../../support/money/paid-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitFor } from '../../support/run/wait-until.ts'
 
-let paid: PaidGateway
-beforeAll(async () => {
-  paid = await startPaidGateway({ promptPrice: 7n, outputPrice: 11n, creditWei: 10n ** 9n })
-})
-afterAll(() => paid?.stop())
+const paid = await fixture(startPaidGateway({ promptPrice: 7n, outputPrice: 11n, creditWei: 10n ** 9n }))
 
 const inForce = 'every price is the one of the catalogue when the work was quoted'
 

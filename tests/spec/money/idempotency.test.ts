@@ -1,37 +1,23 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { dropOldKeys } from '../../../src/db/queries/accounts/idempotency.ts'
-import type { FakeNode } from '../../../src/fake-node/fake-node.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const open = { min_privacy_class: 'public' as const }
 const messages = [{ role: 'user', content: 'once' }]
-let gateway: TestGateway
-let beside: TestGateway
-let payer: TestCustomer
-let owner: TestCustomer
-let nodes: readonly FakeNode[]
-let node: FakeNode
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  owner = await gateway.customer({ policy: open, keyPolicy: open })
-  payer = await gateway.customer({ policy: open, keyPolicy: open })
-  nodes = startFakeNodes(1, { models: ['paid'] })
-  node = nodeAt(nodes, 0)
-  await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
-  await gateway.admin('PUT', '/v1/admin/models', { id: 'paid', completion_token_price_wei: '1000' })
-  await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '1000000' })
-  beside = await startTestGateway({ beside: gateway })
-  await waitFor('the other gateway serves', async () => (await ask('warm-up', {}, beside)).status === 200)
-})
-afterAll(async () => {
-  await expectBooksBalance(gateway.database.db)
-  await beside.stop()
-  await gateway.stop()
-  for (const one of nodes) one.stop()
-})
+const gateway = await fixture(startTestGateway(), ({ database }) => expectBooksBalance(database.db))
+const owner = await gateway.customer({ policy: open, keyPolicy: open })
+const payer = await gateway.customer({ policy: open, keyPolicy: open })
+const nodes = await fixture(startFakeNodes(1, { models: ['paid'] }))
+const node = nodeAt(nodes, 0)
+await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+await gateway.admin('PUT', '/v1/admin/models', { id: 'paid', completion_token_price_wei: '1000' })
+await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '1000000' })
+const beside = await fixture(startTestGateway({ beside: gateway }))
+await waitFor('the other gateway serves', async () => (await ask('warm-up', {}, beside)).status === 200)
 
 /** `key` null: none is sent. */
 function ask(key: string | null, body: object = {}, at = gateway, as = payer.key): Promise<Response> {

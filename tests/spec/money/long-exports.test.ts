@@ -1,11 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { expect, test } from 'bun:test'
+import { newAccount } from '../../support/gateways/accounts.ts'
+import { startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
 
 /** Around what is read at once, and two whole reads. */
 const lengths = [1_000, 1_001, 2_000, 2_001] as const
@@ -24,8 +22,7 @@ const idsDown = (prefix: string, length: number) =>
 
 test.each(lengths)('§32: exports of a customer with %p debits have a line for each, in their order', async (length) => {
   const { sql } = gateway.database
-  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'x' } })
-  const customerId = String((await json(made)).customer_id)
+  const { id: customerId } = await newAccount(gateway)
   await sql`insert into ledger_entries
     (entry_id, customer_id, kind, amount_wei, balance_after_wei, reserved_after_wei, reservation_id)
     select 'e' || ${length}::text || '_' || lpad(i::text, 6, '0'), ${customerId}, 'debit', 1, 0, 0, ${customerId} || i

@@ -1,25 +1,20 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { dropOldNonces } from '../../../src/db/queries/pool/node-identities.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { payoutReportMessage } from '../../../src/protocol/signing/signatures.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { expectBooksBalance, fundedCustomer } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const seed = Uint8Array.from({ length: 32 }, (_, at) => 0x11 + at)
 const key = signingKey(seed)
 const nodeId = 'node_0001'
-let gateway: TestGateway
-let customerId: string
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000' })
-  customerId = await fundedCustomer(gateway.database, 1_000_000n)
-  await addNode(nodeId)
-})
-afterAll(async () => {
-  await expectBooksBalance(gateway.database.db)
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000' }), ({ database }) =>
+  expectBooksBalance(database.db),
+)
+const customerId = await fundedCustomer(gateway.database, 1_000_000n)
+await addNode(nodeId)
 
 async function addNode(id: string) {
   await gateway.database.sql`insert into nodes (node_id, customer_id, kind, name, visibility, privacy_class, node_class,

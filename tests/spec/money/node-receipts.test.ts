@@ -1,5 +1,5 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { afterEach, describe, expect, test } from 'bun:test'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { newId } from '../../../src/ids.ts'
 import { type Receipt, receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { toBase64url } from '../../../src/protocol/signing/base64url.ts'
@@ -7,41 +7,29 @@ import { type SigningKey, signingKey, verifyKey } from '../../../src/protocol/si
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { isoTime } from '../../../src/time.ts'
 import { EventStreamReader, readStream } from '../../support/clients/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
-import {
-  type AgentCall,
-  agentRuntime,
-  agentUsage,
-  type ScriptedAgent,
-  startScriptedAgent,
-} from '../../support/nodes/scripted-agent.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
+import { type AgentCall, agentRuntime, agentUsage, startScriptedAgent } from '../../support/nodes/scripted-agent.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
-let server: FakeNode
-let agent: TestAgent
-let liar: ScriptedAgent
-
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_METRICS_PUBLIC: 'true', SVC_RECEIPT_FLUSH_MS: '10' },
-  })
-  customer = await gateway.customer()
-  server = startFakeNode({ models: ['m-1'] })
-  const token = await enrollmentToken(gateway, customer.customerId)
-  agent = await startAgent({ gatewayUrl: gateway.url, token: token.enrollment_token, runtimes: [server.url] })
-  const other = await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed: true })
-  liar = await startScriptedAgent(gateway.url, other.enrollment_token, [agentRuntime(newId('rt'), ['lies'])])
-  for (const id of [agent.nodeId, liar.nodeId]) await untilState(gateway, id, 'ready')
-})
+  }),
+)
+const customer = await gateway.customer()
+const server = await fixture(startFakeNode({ models: ['m-1'] }))
+const token = await enrollmentToken(gateway, customer.customerId)
+const agent = await fixture(
+  startAgent({ gatewayUrl: gateway.url, token: token.enrollment_token, runtimes: [server.url] }),
+)
+const other = await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed: true })
+const liar = await fixture(
+  startScriptedAgent(gateway.url, other.enrollment_token, [agentRuntime(newId('rt'), ['lies'])]),
+)
+for (const id of [agent.nodeId, liar.nodeId]) await untilState(gateway, id, 'ready')
+
 afterEach(() => server.setAnswer({ chunks: 5, intervalMs: 0 }))
-afterAll(async () => {
-  await agent?.remove()
-  await liar?.stop()
-  server?.stop()
-  await gateway?.stop()
-})
 
 interface ReceiptRow {
   readonly receipt_hash: string

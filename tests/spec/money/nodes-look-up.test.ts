@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
-import { openPrivateFolder, type PrivateFolder } from '../../../src/host/private-files.ts'
+import { describe, expect, test } from 'bun:test'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { openPrivateFolder } from '../../../src/host/private-files.ts'
 import { createLog } from '../../../src/log.ts'
 import { createAlarms, readAlarms } from '../../../src/node/membership/alarms.ts'
 import { loadIdentity } from '../../../src/node/membership/identity.ts'
@@ -17,52 +17,45 @@ import { signingKey, verifyEd25519 } from '../../../src/protocol/signing/ed25519
 import { verifyBundle } from '../../../src/protocol/verify/bundle.ts'
 import { minuteMs } from '../../../src/time.ts'
 import { commandLine } from '../../cli/command-line.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const open = { min_privacy_class: 'public' as const }
 const logKey = signingKey(Buffer.from('5a'.repeat(32), 'hex'))
-let gateway: TestGateway
-let payer: TestCustomer
-let server: FakeNode
-let agent: TestAgent
-let folder: PrivateFolder
 
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     env: {
       SVC_LOG_KEY: '5a'.repeat(32),
       SVC_LOG_INTERVAL_MS: '100',
       SVC_RECEIPT_FLUSH_MS: '10',
       SVC_LOG_COSIGN_MS: '200',
     },
-  })
-  const owner = await gateway.customer({ policy: open, keyPolicy: open })
-  payer = await gateway.customer({ policy: open, keyPolicy: open })
-  server = startFakeNode({ models: ['sold'] })
-  const token = await enrollmentToken(gateway, owner.customerId, { visibility: 'public', privacyClass: 'public' })
-  agent = await startAgent({
+  }),
+)
+const owner = await gateway.customer({ policy: open, keyPolicy: open })
+const payer = await gateway.customer({ policy: open, keyPolicy: open })
+const server = await fixture(startFakeNode({ models: ['sold'] }))
+const token = await enrollmentToken(gateway, owner.customerId, { visibility: 'public', privacyClass: 'public' })
+const agent = await fixture(
+  startAgent({
     gatewayUrl: gateway.url,
     token: token.enrollment_token,
     runtimes: [server.url],
     visibility: 'public',
-  })
-  await untilState(gateway, agent.nodeId, 'ready')
-  folder = openPrivateFolder(agent.node.folder)
-  await gateway.admin('PUT', '/v1/admin/models', {
-    id: 'sold',
-    prompt_token_price_wei: '10',
-    completion_token_price_wei: '1000',
-  })
-  await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '100000000' })
-  server.setAnswer({ chunks: 5, intervalMs: 0 })
+  }),
+)
+await untilState(gateway, agent.nodeId, 'ready')
+const folder = openPrivateFolder(agent.node.folder)
+await gateway.admin('PUT', '/v1/admin/models', {
+  id: 'sold',
+  prompt_token_price_wei: '10',
+  completion_token_price_wei: '1000',
 })
-afterAll(async () => {
-  await agent?.remove()
-  server?.stop()
-  await gateway?.stop()
-})
+await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '100000000' })
+server.setAnswer({ chunks: 5, intervalMs: 0 })
 
 const messages = [{ role: 'user', content: 'hello there' }]
 interface Told {

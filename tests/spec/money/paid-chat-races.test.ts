@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { expect, test } from 'bun:test'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
-import { type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const open = { min_privacy_class: 'public' as const }
 const usage = { prompt_tokens: 5, completion_tokens: 4, total_tokens: 9 }
@@ -14,31 +15,24 @@ const completion = {
   usage,
 }
 
-let gateway: TestGateway
-let payer: TestCustomer
-let nodes: readonly ScriptedNode[]
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_METRICS_PUBLIC: 'true' } })
-  const owner = await gateway.customer()
-  payer = await gateway.customer({ policy: open, keyPolicy: open })
-  nodes = [startScriptedNode(), startScriptedNode()]
-  const shared = { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' } as const
-  for (const { url } of nodes) await gateway.node(url, shared)
-  await price('1000')
-  await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '10000000' })
-})
-afterAll(async () => {
-  await expectBooksBalance(gateway.database.db)
-  await gateway.stop()
-  for (const node of nodes) node.stop()
-})
-
 const price = (wei: string) =>
   gateway.admin('PUT', '/v1/admin/models', {
     id: 'm',
     prompt_token_price_wei: wei,
     completion_token_price_wei: wei,
   })
+
+const gateway = await fixture(startTestGateway({ env: { SVC_METRICS_PUBLIC: 'true' } }), ({ database }) =>
+  expectBooksBalance(database.db),
+)
+const owner = await gateway.customer()
+const payer = await gateway.customer({ policy: open, keyPolicy: open })
+const nodes = await fixture([startScriptedNode(), startScriptedNode()])
+const shared = { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' } as const
+for (const { url } of nodes) await gateway.node(url, shared)
+await price('1000')
+await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '10000000' })
+
 const entries = async () =>
   (
     await gateway.database.sql<{ kind: string; amount_wei: string }[]>`select kind, amount_wei from ledger_entries

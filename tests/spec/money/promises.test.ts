@@ -1,14 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promiseTexts } from '../../../src/actors/promises/promise-batch.ts'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { type LogPromise, readPromise } from '../../../src/protocol/log/promise.ts'
 import { signingKey, verifyKey } from '../../../src/protocol/signing/ed25519.ts'
-import { type CommandLine, commandLine } from '../../cli/command-line.ts'
+import { commandLine } from '../../cli/command-line.ts'
 import { readStream } from '../../support/clients/event-stream.ts'
-import { type PaidGateway, startPaidGateway } from '../../support/money/paid-gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent } from '../../support/nodes/agents.ts'
+import { startPaidGateway } from '../../support/money/paid-gateway.ts'
+import { enrollmentToken, startAgent } from '../../support/nodes/agents.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const logKey = signingKey(Buffer.from('5a'.repeat(32), 'hex'))
@@ -16,12 +17,8 @@ const known = verifyKey(logKey.publicKey)
 const sinceMs = Date.now()
 const messages = [{ role: 'user', content: 'hello there' }]
 
-let paid: PaidGateway
-let own: FakeNode
-let agent: TestAgent
-let cli: CommandLine
-beforeAll(async () => {
-  paid = await startPaidGateway({
+const paid = await fixture(
+  startPaidGateway({
     promptPrice: 10n,
     outputPrice: 100n,
     creditWei: 100_000_000n,
@@ -32,20 +29,14 @@ beforeAll(async () => {
       SVC_PUBLIC_RPM_PER_IP: '100000',
       SVC_RECEIPT_FLUSH_MS: '10',
     },
-  })
-  const { gateway, payer } = paid
-  own = startFakeNode({ models: ['own'] })
-  await gateway.node(own.url, { customerId: payer.customerId })
-  const token = await enrollmentToken(gateway, payer.customerId)
-  agent = await startAgent({ gatewayUrl: gateway.url, token: token.enrollment_token, runtimes: [] })
-  cli = commandLine({ SVC_BASE_URL: gateway.url })
-})
-afterAll(async () => {
-  cli?.close()
-  await agent?.remove()
-  own?.stop()
-  await paid?.stop()
-})
+  }),
+)
+const { gateway, payer } = paid
+const own = await fixture(startFakeNode({ models: ['own'] }))
+await gateway.node(own.url, { customerId: payer.customerId })
+const token = await enrollmentToken(gateway, payer.customerId)
+const agent = await fixture(startAgent({ gatewayUrl: gateway.url, token: token.enrollment_token, runtimes: [] }))
+const cli = await fixture(commandLine({ SVC_BASE_URL: gateway.url }))
 
 /** Makes sure of one promise, and that its receipt is on the disk already. */
 async function expectPromise(promise: LogPromise | undefined, hash: unknown): Promise<void> {

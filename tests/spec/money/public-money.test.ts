@@ -1,16 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { SimpleMerkleTree } from '@openzeppelin/merkle-tree'
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import type { FakeNode } from '../../../src/fake-node/fake-node.ts'
 import { settledEventTopic } from '../../../src/protocol/receipts/settlement-contract.ts'
 import type { PublicSettlement } from '../../../src/protocol/wire/money/money.ts'
 import type { Pricing } from '../../../src/protocol/wire/money/pricing.ts'
 import { readConfig } from '../../../src/settings/config.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const prices = {
   SVC_PRIVATE_INFERENCE_BASE_PRICE_WEI: '1',
@@ -22,43 +22,36 @@ const prices = {
   SVC_PROTOCOL_FEE_BPS: '250',
 }
 
-let gateway: TestGateway
-let customer: TestCustomer
-let nodes: readonly FakeNode[]
-let hashes: string[]
-let nodeId: string
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { ...prices, SVC_MARKETPLACE_SEGMENT: 'openrouter' } })
-  customer = await gateway.customer()
-  nodes = startFakeNodes(2, (at) => ({
+const gateway = await fixture(
+  startTestGateway({ env: { ...prices, SVC_MARKETPLACE_SEGMENT: 'openrouter' } }),
+  ({ database }) => expectBooksBalance(database.db),
+)
+const customer = await gateway.customer()
+const nodes = await fixture(
+  startFakeNodes(2, (at) => ({
     models: at === 0 ? ['meta/llama-8b', 'plain'] : ['private-one'],
     contextLength: 8_192,
-  }))
-  const owner = await gateway.customer()
-  nodeId = await gateway.node(nodeAt(nodes, 0).url, {
-    customerId: owner.customerId,
-    visibility: 'public',
-    privacyClass: 'public',
-  })
-  await gateway.node(nodeAt(nodes, 1).url, { customerId: owner.customerId })
-  await gateway.admin('PUT', '/v1/admin/models', {
-    id: 'meta/llama-8b',
-    name: 'Llama 8B',
-    description: 'Eight billion',
-    input_modalities: ['text', 'image'],
-    max_output_length: 4_096,
-    usd_prices: { prompt: '0.00000015', completion: '0.0000006' },
-  })
-  await gateway.admin('POST', `/v1/admin/customers/${customer.customerId}/credits`, { amount_wei: '1000000' })
-  const pay = (amountWei: bigint, held = false) =>
-    payFor(gateway.database, { customerId: customer.customerId, nodeId, amountWei, held })
-  hashes = [await pay(100n), await pay(200n), await pay(300n), await pay(400n, true)]
+  })),
+)
+const owner = await gateway.customer()
+const nodeId = await gateway.node(nodeAt(nodes, 0).url, {
+  customerId: owner.customerId,
+  visibility: 'public',
+  privacyClass: 'public',
 })
-afterAll(async () => {
-  await expectBooksBalance(gateway.database.db)
-  await gateway.stop()
-  for (const node of nodes) node.stop()
+await gateway.node(nodeAt(nodes, 1).url, { customerId: owner.customerId })
+await gateway.admin('PUT', '/v1/admin/models', {
+  id: 'meta/llama-8b',
+  name: 'Llama 8B',
+  description: 'Eight billion',
+  input_modalities: ['text', 'image'],
+  max_output_length: 4_096,
+  usd_prices: { prompt: '0.00000015', completion: '0.0000006' },
 })
+await gateway.admin('POST', `/v1/admin/customers/${customer.customerId}/credits`, { amount_wei: '1000000' })
+const pay = (amountWei: bigint, held = false) =>
+  payFor(gateway.database, { customerId: customer.customerId, nodeId, amountWei, held })
+const hashes: string[] = [await pay(100n), await pay(200n), await pay(300n), await pay(400n, true)]
 
 const get = (path: string, headers: Readonly<Record<string, string>> = {}) => fetch(gateway.url + path, { headers })
 const body = async (path: string) => (await (await get(path)).json()) as Record<string, never>

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { ledgerEntryHash } from '../../../src/protocol/log/entry-facts.ts'
 import { Invoice, UsageExport } from '../../../src/protocol/wire/money/billing.ts'
@@ -10,42 +10,24 @@ import {
   ReceiptDecision,
 } from '../../../src/protocol/wire/money/receipt.ts'
 import { commandLine } from '../../cli/command-line.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { newAccount } from '../../support/gateways/accounts.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitFor } from '../../support/run/wait-until.ts'
 
-let gateway: TestGateway
+const gateway = await fixture(startTestGateway())
 /** Another gateway on the same database. */
-let other: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  other = await startTestGateway({}, undefined, { beside: gateway })
-})
+const other = await fixture(startTestGateway({}, undefined, { beside: gateway }))
+
 afterEach(async () => {
   await expectBooksBalance(gateway.database.db)
   await gateway.gateway.sequencer.catchUp({ heads: true })
   expect((await gateway.gateway.checkBooks()).faults).toEqual([])
 })
-afterAll(async () => {
-  await other.stop()
-  await gateway.stop()
-})
 
-interface Payer {
-  readonly id: string
-  readonly token: string
-}
-
-async function payer(wei = '1000'): Promise<Payer> {
-  const made = await json(
-    await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'Ada' } }),
-  )
-  const id = String(made.customer_id)
-  await gateway.ask('POST', `/v1/admin/customers/${id}/credits`, { as: 'admin', json: { amount_wei: wei } })
-  return { id, token: String(made.customer_token) }
-}
-
+const payer = (wei = '1000') => newAccount(gateway, wei)
 const pay = (customerId: string, amountWei: bigint, more: { held?: boolean; feeBps?: number } = {}) =>
   payFor(gateway.database, { customerId, nodeId: 'node_a', amountWei, held: true, ...more })
 const decide = (hash: string, verb: 'release' | 'reject', at = gateway) =>

@@ -1,15 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { FakeNode } from '../../../src/fake-node/fake-node.ts'
+import { describe, expect, test } from 'bun:test'
 import { settledEventTopic } from '../../../src/protocol/receipts/settlement-contract.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { payoutReportMessage } from '../../../src/protocol/signing/signatures.ts'
 import type { PayoutBatch, PayoutProof } from '../../../src/protocol/wire/money/money.ts'
 import { parseCsv } from '../../support/clients/csv.ts'
 import { readStream } from '../../support/clients/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { type Anvil, chainId, deploy, operatorKey, startAnvil } from '../../support/money/anvil.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { chainId, deploy, operatorKey, startAnvil } from '../../support/money/anvil.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** Work that was paid, batched, settled on a chain and made final, as every report of it shows it. */
 const identity = signingKey(Uint8Array.from({ length: 32 }, (_, at) => 0x40 + at))
@@ -19,16 +19,6 @@ const words = { prompt: 'mk-prompt-7d1f', output: 'mk-output-93ab', job: 'job-mk
 const instant = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 const hash = expect.stringMatching(/^0x[0-9a-f]{64}$/)
 
-let anvil: Anvil
-let contract: string
-let gateway: TestGateway
-let owner: TestCustomer
-let payer: TestCustomer
-let nodes: readonly FakeNode[]
-let nodeId: string
-let privateId: string
-/** Two that are final, in one batch, then one that is held. */
-let receipts: string[]
 let batch: PayoutBatch
 
 const chat = (body: object) =>
@@ -43,10 +33,17 @@ const chat = (body: object) =>
 const batches = async () =>
   (await gateway.admin<{ batches: PayoutBatch[] }>('GET', '/v1/admin/payout-batches?limit=1000')).batches
 
-beforeAll(async () => {
-  anvil = await startAnvil()
-  contract = await deploy(anvil)
-  gateway = await startTestGateway({
+const get = async (path: string, headers: Readonly<Record<string, string>> = {}) => {
+  const response = await fetch(gateway.url + path, { headers })
+  return { status: response.status, text: await response.text() }
+}
+const body = async (path: string, headers: Readonly<Record<string, string>> = {}) =>
+  JSON.parse((await get(path, headers)).text) as Record<string, unknown>
+
+const anvil = await fixture(startAnvil())
+const contract = await deploy(anvil)
+const gateway = await fixture(
+  startTestGateway({
     env: {
       SVC_CHAIN_RPC_URL: anvil.url,
       SVC_CHAIN_ID: String(chainId),
@@ -58,48 +55,38 @@ beforeAll(async () => {
       SVC_SETTLEMENT_POLL_MS: '20',
       SVC_PAYOUT_ANNOUNCE_MS: '0',
     },
-  })
-  owner = await gateway.customer({ policy: open, keyPolicy: open })
-  payer = await gateway.customer({ policy: open, keyPolicy: open })
-  nodes = startFakeNodes(2, (at) => ({ models: at === 0 ? ['paid'] : ['private-one'] }))
-  const [shared, own] = [nodeAt(nodes, 0), nodeAt(nodes, 1)]
-  const offered = { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' } as const
-  nodeId = await gateway.node(shared.url, offered)
-  privateId = await gateway.node(own.url, { customerId: owner.customerId })
-  await gateway.admin('PATCH', `/v1/admin/nodes/${nodeId}`, { payout_address: payee })
-  await gateway.database.sql`update nodes set identity_key = ${Buffer.from(identity.publicKey, 'base64url')}
+  }),
+  ({ database }) => expectBooksBalance(database.db),
+)
+const owner = await gateway.customer({ policy: open, keyPolicy: open })
+const payer = await gateway.customer({ policy: open, keyPolicy: open })
+const nodes = await fixture(startFakeNodes(2, (at) => ({ models: at === 0 ? ['paid'] : ['private-one'] })))
+const [shared, own] = [nodeAt(nodes, 0), nodeAt(nodes, 1)]
+const offered = { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' } as const
+const nodeId = await gateway.node(shared.url, offered)
+const privateId = await gateway.node(own.url, { customerId: owner.customerId })
+await gateway.admin('PATCH', `/v1/admin/nodes/${nodeId}`, { payout_address: payee })
+await gateway.database.sql`update nodes set identity_key = ${Buffer.from(identity.publicKey, 'base64url')}
     where node_id = ${nodeId}`
-  await gateway.admin('PUT', '/v1/admin/models', { id: 'paid', completion_token_price_wei: '1000' })
-  await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '1000000' })
-  const usage = { prompt_tokens: 5, completion_tokens: 4, total_tokens: 9 }
-  shared.setAnswer({ text: words.output, usage })
-  const whole = (await (await chat({})).json()) as { svc: { receipt_hash: string } }
-  const streamed = (await readStream(await chat({ stream: true }))).last as unknown as typeof whole
-  await gateway.admin('POST', '/v1/admin/payout-batches', {})
-  await waitFor('the batch to be final', async () => {
-    await anvil.mine()
-    const [first] = await batches()
-    batch = first as PayoutBatch
-    return first?.status === 'completed'
-  })
-  // More than can be: its share waits.
-  shared.setAnswer({ text: `${words.output} `.repeat(4), usage: { ...usage, completion_tokens: 1_000_000 } })
-  const held = (await (await chat({})).json()) as typeof whole
-  receipts = [whole, streamed, held].map(({ svc }) => svc.receipt_hash)
+await gateway.admin('PUT', '/v1/admin/models', { id: 'paid', completion_token_price_wei: '1000' })
+await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '1000000' })
+const usage = { prompt_tokens: 5, completion_tokens: 4, total_tokens: 9 }
+shared.setAnswer({ text: words.output, usage })
+const whole = (await (await chat({})).json()) as { svc: { receipt_hash: string } }
+const streamed = (await readStream(await chat({ stream: true }))).last as unknown as typeof whole
+await gateway.admin('POST', '/v1/admin/payout-batches', {})
+await waitFor('the batch to be final', async () => {
+  await anvil.mine()
+  const [first] = await batches()
+  batch = first as PayoutBatch
+  return first?.status === 'completed'
 })
-afterAll(async () => {
-  await expectBooksBalance(gateway.database.db)
-  await gateway.stop()
-  for (const node of nodes) node.stop()
-  await anvil.stop()
-})
+// More than can be: its share waits.
+shared.setAnswer({ text: `${words.output} `.repeat(4), usage: { ...usage, completion_tokens: 1_000_000 } })
+const held = (await (await chat({})).json()) as typeof whole
+/** Two that are final, in one batch, then one that is held. */
+const receipts: string[] = [whole, streamed, held].map(({ svc }) => svc.receipt_hash)
 
-const get = async (path: string, headers: Readonly<Record<string, string>> = {}) => {
-  const response = await fetch(gateway.url + path, { headers })
-  return { status: response.status, text: await response.text() }
-}
-const body = async (path: string, headers: Readonly<Record<string, string>> = {}) =>
-  JSON.parse((await get(path, headers)).text) as Record<string, unknown>
 const asAdmin = () => ({ 'x-svc-admin-token': gateway.tokens.operator })
 
 let nonces = 0

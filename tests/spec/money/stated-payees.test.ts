@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Ledger } from '../../../src/actors/money/ledger.ts'
@@ -7,39 +7,21 @@ import { createLog } from '../../../src/log.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { payeeMessage } from '../../../src/protocol/signing/signatures.ts'
 import { isoTime } from '../../../src/time.ts'
-import { type CommandLine, commandLine } from '../../cli/command-line.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { commandLine } from '../../cli/command-line.ts'
+import { dialledAgent, newAccount } from '../../support/gateways/accounts.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { chargeFor } from '../../support/money/ledger.ts'
 import { testMacs } from '../../support/money/receipt-macs.ts'
 import { tamper } from '../../support/money/tampering.ts'
-import { startAgent, type TestAgent } from '../../support/nodes/agents.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const [first, second, thief] = ['a1', 'b2', 'ff'].map((pair) => `0x${pair.repeat(20)}`) as [string, string, string]
 
-let gateway: TestGateway
-let agent: TestAgent
-let cli: CommandLine
-let customerId = ''
-let ledger: Ledger
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' })
-  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'Ada' } })
-  customerId = String((await json(made)).customer_id)
-  const credit = { amount_wei: '100000', reason: 'paid' }
-  await gateway.ask('POST', `/v1/admin/customers/${customerId}/credits`, { as: 'admin', json: credit })
-  const grant = { customer_id: customerId, name: 'm', visibility: 'private', node_class: 'gpu' }
-  const body = { ...grant, privacy_class: 'private', endpoint_url_allowed: false }
-  const token = await json(await gateway.ask('POST', '/v1/admin/enrollment-tokens', { as: 'admin', json: body }))
-  const given = { gatewayUrl: gateway.url, token: String(token.enrollment_token), runtimes: [] }
-  agent = await startAgent({ ...given, payoutAddress: first })
-  cli = commandLine({})
-  ledger = new Ledger({ ...gateway.database, macs: testMacs, log: createLog('silent', () => {}) })
-})
-afterAll(async () => {
-  cli.close()
-  await agent.remove()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const { id: customerId } = await newAccount(gateway, '100000')
+const agent = await fixture(dialledAgent(gateway, customerId, { payoutAddress: first }))
+const cli = await fixture(commandLine({}))
+const ledger = new Ledger({ ...gateway.database, macs: testMacs, log: createLog('silent', () => {}) })
 
 /** The node earns. Resolves with the payout. */
 async function earn(): Promise<string> {

@@ -1,36 +1,25 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { describe, expect, test } from 'bun:test'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { parseNoteKey } from '../../../src/protocol/log/note.ts'
 import { verifyEd25519 } from '../../../src/protocol/signing/ed25519.ts'
 import { verifyReceipt } from '../../../src/protocol/verify/receipt.ts'
 import { checkWord } from '../../../src/protocol/verify/trust.ts'
 import { readStream } from '../../support/clients/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
-let plain: FakeNode
-let behind: FakeNode
-let agent: TestAgent
-
-beforeAll(async () => {
-  const env = { SVC_RECEIPT_FLUSH_MS: '10', SVC_LOG_INTERVAL_MS: '100' }
-  gateway = await startTestGateway({ env })
-  customer = await gateway.customer()
-  plain = startFakeNode({ models: ['m-plain'], answer: { chunks: 2, intervalMs: 0 } })
-  behind = startFakeNode({ models: ['m-agent'], answer: { chunks: 2, intervalMs: 0 } })
-  await gateway.node(plain.url, { customerId: customer.customerId })
-  const token = await enrollmentToken(gateway, customer.customerId)
-  agent = await startAgent({ gatewayUrl: gateway.url, token: token.enrollment_token, runtimes: [behind.url] })
-  await untilState(gateway, agent.nodeId, 'ready')
-})
-afterAll(async () => {
-  await agent?.remove()
-  plain?.stop()
-  behind?.stop()
-  await gateway?.stop()
-})
+const env = { SVC_RECEIPT_FLUSH_MS: '10', SVC_LOG_INTERVAL_MS: '100' }
+const gateway = await fixture(startTestGateway({ env }))
+const customer = await gateway.customer()
+const plain = await fixture(startFakeNode({ models: ['m-plain'], answer: { chunks: 2, intervalMs: 0 } }))
+const behind = await fixture(startFakeNode({ models: ['m-agent'], answer: { chunks: 2, intervalMs: 0 } }))
+await gateway.node(plain.url, { customerId: customer.customerId })
+const token = await enrollmentToken(gateway, customer.customerId)
+const agent = await fixture(
+  startAgent({ gatewayUrl: gateway.url, token: token.enrollment_token, runtimes: [behind.url] }),
+)
+await untilState(gateway, agent.nodeId, 'ready')
 
 interface File {
   readonly receipt: Readonly<Record<string, string>>

@@ -29,6 +29,13 @@ export const factsOf = (more: Partial<Receipt> = {}): Receipt => ({
   ...more,
 })
 
+/** A free receipt, as it is inserted. */
+export function receiptOf(customerId = 'cus_a', more: Partial<Receipt> = {}) {
+  const facts = factsOf(more)
+  const text = receiptText(facts)
+  return { hash: textHash(text), text, customerId, facts }
+}
+
 /** What somebody with the database writes. `mac`: null, or one that was copied from elsewhere. */
 export async function forge(sql: Sql, facts: Receipt, mac: string | null = null): Promise<string> {
   const hash = textHash(receiptText(facts))
@@ -41,18 +48,12 @@ export async function forge(sql: Sql, facts: Receipt, mac: string | null = null)
 }
 
 export async function issued(count: number, on: TestGateway, macs = testMacs): Promise<readonly string[]> {
-  const rows = Array.from({ length: count }, () => {
-    const text = receiptText(factsOf())
-    return { hash: textHash(text), text, customerId: 'cus_a' }
-  })
+  const rows = Array.from({ length: count }, () => receiptOf())
   await insertReceipts(on.database, rows, macs)
   return rows.map(({ hash }) => hash)
 }
 export async function issuedInGroup(count: number, on: TestGateway): Promise<readonly string[]> {
-  const rows = Array.from({ length: count }, () => {
-    const facts = factsOf()
-    return { hash: textHash(receiptText(facts)), text: receiptText(facts), customerId: 'cus_a', facts }
-  })
+  const rows = Array.from({ length: count }, () => receiptOf())
   await insertGroup(on.database, rows)
   return rows.map(({ hash }) => hash)
 }

@@ -48,3 +48,9 @@ export async function fixture<T extends Fixture | readonly Fixture[]>(
     clearTimeout(timer)
   }
 }
+
+/** For one test: `await using own = await scoped(startTestGateway())` is stopped where its block ends. */
+export async function scoped<T extends Fixture>(starting: T | Promise<T>): Promise<T & AsyncDisposable> {
+  const started = await starting
+  return Object.assign(started, { [Symbol.asyncDispose]: () => end(started) })
+}
