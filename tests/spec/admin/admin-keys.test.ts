@@ -1,17 +1,15 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { beforeEach, expect, test } from 'bun:test'
 import { isWellFormedToken } from '../../../src/secrets.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { newAccount } from '../../support/gateways/accounts.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
 let customerId = ''
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
+const gateway = await fixture(startTestGateway())
+
 beforeEach(async () => {
-  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } })
-  customerId = String((await json(made)).customer_id)
+  customerId = (await newAccount(gateway)).id
 })
-afterAll(() => gateway.stop())
 
 const keysPath = () => `/v1/admin/customers/${customerId}/keys`
 const issue = async (body: object = { name: 'laptop' }) => {
@@ -51,8 +49,7 @@ test('§23: issuing answers 201 with the key itself, which no later answer shows
 
 test('§23: the keys of all customers are one list, newest first, without a secret; a viewer does not see it', async () => {
   const { gateway_key: secret, ...first } = await issue()
-  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'B' } })
-  customerId = String((await json(made)).customer_id)
+  customerId = (await newAccount(gateway)).id
   const second = await issue({ name: 'phone' })
   const answer = await gateway.ask('GET', '/v1/admin/keys?limit=2', { as: 'operator' })
   const text = await answer.text()

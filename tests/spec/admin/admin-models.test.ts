@@ -1,29 +1,17 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { expect, test } from 'bun:test'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { newAccount, newKey } from '../../support/gateways/accounts.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let gateway: TestGateway
-let server: FakeNode
-let key = ''
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' })
-  server = startFakeNode({ models: ['Llama-3.1-8B-Q4.gguf'] })
-  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } })
-  const { customer_id } = await json(made)
-  const issued = await gateway.ask('POST', `/v1/admin/customers/${customer_id}/keys`, {
-    as: 'admin',
-    json: { name: 'k' },
-  })
-  key = String((await json(issued)).gateway_key)
-  const node = { customer_id, url: server.url, visibility: 'private', node_class: 'gpu', privacy_class: 'private' }
-  await gateway.ask('POST', '/v1/admin/nodes', { as: 'operator', json: node })
-  await waitUntil('the node is ready', () => gateway.gateway.router.counts().nodes.ready === 1)
-})
-afterAll(async () => {
-  server.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }))
+const server = await fixture(startFakeNode({ models: ['Llama-3.1-8B-Q4.gguf'] }))
+const { id: customer_id } = await newAccount(gateway)
+const key = await newKey(gateway, customer_id)
+const node = { customer_id, url: server.url, visibility: 'private', node_class: 'gpu', privacy_class: 'private' }
+await gateway.ask('POST', '/v1/admin/nodes', { as: 'operator', json: node })
+await waitUntil('the node is ready', () => gateway.gateway.router.counts().nodes.ready === 1)
 
 const put = (json_: object) => gateway.ask('PUT', '/v1/admin/models', { as: 'operator', json: json_ })
 const listed = async () =>

@@ -1,31 +1,18 @@
-import { afterAll, beforeAll, expect, setSystemTime, test } from 'bun:test'
+import { expect, setSystemTime, test } from 'bun:test'
 import { errorKeptMs } from '../../../src/actors/pool/pool-node.ts'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { newId } from '../../../src/ids.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { newAccount, newKey } from '../../support/gateways/accounts.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let gateway: TestGateway
-let server: FakeNode
-let customerId = ''
-let key = ''
 const apiKey = 'upstream-secret-0123456789'
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' })
-  server = startFakeNode({ models: ['m-1'], apiKey })
-  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } })
-  customerId = String((await json(made)).customer_id)
-  const issued = await gateway.ask('POST', `/v1/admin/customers/${customerId}/keys`, {
-    as: 'admin',
-    json: { name: 'k' },
-  })
-  key = String((await json(issued)).gateway_key)
-})
-afterAll(async () => {
-  server.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }))
+const server = await fixture(startFakeNode({ models: ['m-1'], apiKey }))
+const { id: customerId } = await newAccount(gateway)
+const key = await newKey(gateway, customerId)
 
 const body = (more: object = {}) => ({
   customer_id: customerId,

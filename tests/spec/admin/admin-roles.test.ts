@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { type AnyElysia, Elysia } from 'elysia'
 import { type AdminAction, adminRoutes } from '../../../src/actions/registry.ts'
 import type { Role } from '../../../src/actors/accounts/access.ts'
 import { actionKey, bracedPath, checkAdminRoutes, RouteTable } from '../../../src/http/frame/route-table.ts'
 import { adminRouteFaults } from '../../../src/machines/rules/admin-route.ts'
 import { newToken } from '../../../src/secrets.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
 
 const roles = ['viewer', 'operator', 'admin'] as const
 const rank = (role: Role) => roles.indexOf(role)
@@ -177,16 +174,12 @@ test('§4: without a token and with a wrong one every admin route answers 401', 
     { 'x-svc-admin-token': 'nonsense' },
     { authorization: `Bearer ${gateway.tokens.admin}` },
   ]
-  const strict = await startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000' })
-  try {
-    for (const { method, path } of rows()) {
-      for (const headers of [...credentials, { 'x-svc-admin-token': newToken('admin') }]) {
-        const response = await strict.ask(method, target(path), { headers, ...request(method) })
-        expect([method, path, response.status]).toEqual([method, path, 401])
-      }
+  await using strict = await scoped(startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000' }))
+  for (const { method, path } of rows()) {
+    for (const headers of [...credentials, { 'x-svc-admin-token': newToken('admin') }]) {
+      const response = await strict.ask(method, target(path), { headers, ...request(method) })
+      expect([method, path, response.status]).toEqual([method, path, 401])
     }
-  } finally {
-    await strict.stop()
   }
 })
 

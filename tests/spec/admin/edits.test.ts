@@ -1,17 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { describe, expect, test } from 'bun:test'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let fake: FakeNode
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  fake = startFakeNode({ models: ['m'] })
-})
-afterAll(async () => {
-  fake.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway())
+const fake = await fixture(startFakeNode({ models: ['m'] }))
 
 type Row = Readonly<Record<string, unknown>> & { readonly etag: string }
 type Init = Parameters<TestGateway['ask']>[2]

@@ -1,11 +1,12 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import type { ChatCommand } from '../../../src/actors/chat/chat-command.ts'
 import type { Decision } from '../../../src/actors/dispatch/dispatched.ts'
 import { DecisionLog } from '../../../src/actors/explain/decision-log.ts'
 import { newId } from '../../../src/ids.ts'
 import type { Explanation } from '../../../src/protocol/wire/admin/explanation.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { type OwnedPool, startOwnedPool } from '../../support/pools/owned-pool.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startOwnedPool } from '../../support/pools/owned-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const secret = 'the-prompt-nobody-may-see'
 const own = { owner: 'A', visibility: 'private', privacyClass: 'private' } as const
@@ -19,24 +20,16 @@ const nodes = {
 } as const
 type NodeName = keyof typeof nodes
 
-let gateway: TestGateway
-let pool: OwnedPool
-let key = ''
-let away = ''
+const gateway = await fixture(
+  startTestGateway({ env: { SVC_QUEUE_WAIT_MS: '100', SVC_ADMIN_RPM_PER_TOKEN: '1000000' } }),
+)
+const pool = await fixture(startOwnedPool(gateway, ['A', 'B', 'L'], nodes))
+await pool.account('A', { min_privacy_class: 'public' })
+const key = (await pool.key('A')).key
+const away = (await pool.key('A', { model_policy: { min_privacy_class: 'public' } })).key
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_QUEUE_WAIT_MS: '100', SVC_ADMIN_RPM_PER_TOKEN: '1000000' } })
-  pool = await startOwnedPool(gateway, ['A', 'B', 'L'], nodes)
-  await pool.account('A', { min_privacy_class: 'public' })
-  key = (await pool.key('A')).key
-  away = (await pool.key('A', { model_policy: { min_privacy_class: 'public' } })).key
-})
 afterEach(() => {
   for (const name of Object.keys(nodes)) pool.fake(name).clearFaults()
-})
-afterAll(async () => {
-  pool.stop()
-  await gateway.stop()
 })
 
 type Tried = Explanation['tries'][number]

@@ -1,23 +1,21 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
+import { newAccount } from '../../support/gateways/accounts.ts'
 import { freePort } from '../../support/gateways/free-port.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customerId = ''
 const ollamaPort = freePort()
 const publicUrl = 'https://llm.example.com'
-
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_PUBLIC_URL: publicUrl, SVC_OLLAMA_LISTEN: `127.0.0.1:${ollamaPort}` })
-  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } })
-  customerId = String((await json(made)).customer_id)
-})
-afterAll(() => gateway.stop())
 
 const ask = async (method: string, path: string, body: object) => {
   const response = await gateway.ask(method, `/v1/admin/nodes${path}`, { as: 'operator', json: body })
   return { status: response.status, answer: await json(response) }
 }
+
+const gateway = await fixture(
+  startTestGateway({ SVC_PUBLIC_URL: publicUrl, SVC_OLLAMA_LISTEN: `127.0.0.1:${ollamaPort}` }),
+)
+const { id: customerId } = await newAccount(gateway)
 
 test('§23: no node is the gateway itself, whatever its public URL is, and whether it is made or changed', async () => {
   const rest = { customer_id: customerId, visibility: 'private', node_class: 'gpu', privacy_class: 'private' }

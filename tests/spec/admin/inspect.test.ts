@@ -1,30 +1,23 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { expect, test } from 'bun:test'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import type { InspectEvents } from '../../../src/protocol/wire/admin/inspect.ts'
 import { newToken } from '../../../src/secrets.ts'
 import { InspectReader } from '../../support/console/inspect-reader.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const consolesMax = 4
 const secret = 'what-nobody-may-see-here'
-let gateway: TestGateway
-let customer: TestCustomer
-let node: FakeNode
-let nodeId: string
 const inspect = (token?: string) =>
   fetch(`${gateway.url}/v1/admin/inspect`, token === undefined ? {} : { headers: { 'x-svc-admin-token': token } })
 const open = async (token = gateway.tokens.viewer) => new InspectReader(await inspect(token))
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_CONSOLES_MAX: `${consolesMax}`, SVC_ADMIN_RPM_PER_TOKEN: '100000' } })
-  customer = await gateway.customer()
-  node = startFakeNode({ models: ['m-1'], answer: { text: secret } })
-  nodeId = await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(
+  startTestGateway({ env: { SVC_CONSOLES_MAX: `${consolesMax}`, SVC_ADMIN_RPM_PER_TOKEN: '100000' } }),
+)
+const customer = await gateway.customer()
+const node = await fixture(startFakeNode({ models: ['m-1'], answer: { text: secret } }))
+const nodeId = await gateway.node(node.url, { customerId: customer.customerId })
 
 test('§23: machines, transitions and the stream are for viewers, and for nobody without a token', async () => {
   const paths = ['/v1/admin/machines', '/v1/admin/machines/node/transitions', '/v1/admin/inspect']

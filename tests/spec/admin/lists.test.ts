@@ -1,30 +1,27 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { lists } from '../../../src/actions/registry.ts'
 import { parseCsv } from '../../support/clients/csv.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** A spreadsheet would run it. */
 const formula = '=HYPERLINK("http://x","y")'
 const modelId = 'listed-model'
 
-let gateway: TestGateway
-let customerId = ''
 const send = async (method: string, path: string, body: object) =>
   json(await gateway.ask(method, `/v1/admin${path}`, { as: 'admin', json: body }))
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customerId = String((await send('POST', '/customers', { display_name: formula })).customer_id)
-  const owned = { customer_id: customerId, visibility: 'private', node_class: 'standard', privacy_class: 'private' }
-  await send('POST', '/nodes', { ...owned, url: 'http://127.0.0.1:9', name: 'rack' })
-  await send('POST', '/enrollment-tokens', { ...owned, name: 'box' })
-  await send('POST', `/customers/${customerId}/keys`, { name: 'one' })
-  await send('PUT', '/models', { id: modelId, context_length: 4_096 })
-})
-afterAll(() => gateway.stop())
-
 const ask = (path: string, as: 'admin' | 'viewer' = 'admin') =>
   gateway.ask('GET', path.replace(':customer_id', customerId), { as })
+
+const gateway = await fixture(startTestGateway())
+const customerId = String((await send('POST', '/customers', { display_name: formula })).customer_id)
+const owned = { customer_id: customerId, visibility: 'private', node_class: 'standard', privacy_class: 'private' }
+await send('POST', '/nodes', { ...owned, url: 'http://127.0.0.1:9', name: 'rack' })
+await send('POST', '/enrollment-tokens', { ...owned, name: 'box' })
+await send('POST', `/customers/${customerId}/keys`, { name: 'one' })
+await send('PUT', '/models', { id: modelId, context_length: 4_096 })
+
 const cellOf = (value: unknown) => {
   const text = value === null || value === undefined ? '' : String(value)
   return text.startsWith('=') ? `'${text}` : text

@@ -1,28 +1,19 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import type { AccessEventList, ApprovalEventList } from '../../../src/protocol/wire/admin/audit.ts'
 import type { AdminCreated, AdminList } from '../../../src/protocol/wire/admin/operators.ts'
 import { newToken } from '../../../src/secrets.ts'
-import { type CommandLine, commandLine } from '../../cli/command-line.ts'
+import { commandLine } from '../../cli/command-line.ts'
 import { InspectReader } from '../../support/console/inspect-reader.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const second = newToken('admin')
-let gateway: TestGateway
+const gateway = await fixture(startTestGateway())
 /** Another gateway on the same database. */
-let peer: TestGateway
-let cli: CommandLine
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  peer = await startTestGateway({}, undefined, { beside: gateway })
-  cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin })
-})
-afterAll(async () => {
-  cli.close()
-  await peer.stop()
-  await gateway.stop()
-})
+const peer = await fixture(startTestGateway({}, undefined, { beside: gateway }))
+const cli = await fixture(commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin }))
 
 const as = (token: string, more: Readonly<Record<string, string>> = {}) => ({
   headers: { 'x-svc-admin-token': token, ...more },

@@ -1,33 +1,27 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { beforeEach, expect, test } from 'bun:test'
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import type { SessionBegun } from '../../../src/protocol/wire/admin/operators.ts'
 import { Jar, locationOf, throughProvider } from '../../support/console/oidc-browser.ts'
-import {
-  clientId,
-  clientSecret,
-  type ProviderOptions,
-  startProvider,
-  type TestProvider,
-} from '../../support/console/oidc-provider.ts'
+import { clientId, clientSecret, type ProviderOptions, startProvider } from '../../support/console/oidc-provider.ts'
 import { freePort } from '../../support/gateways/free-port.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** What a provider may answer that is broken or hostile, or was made for somebody else. */
 const people = { ada: { email: 'ada@example.test', groups: ['operators'] } }
 let instead: NonNullable<ProviderOptions['instead']> = () => false
-let provider: TestProvider
-let gateway: TestGateway
-let callback: string
-beforeAll(async () => {
-  const port = freePort()
-  callback = `http://127.0.0.1:${port}/v1/console/oidc/callback`
-  provider = await startProvider({
+const port = freePort()
+const callback = `http://127.0.0.1:${port}/v1/console/oidc/callback`
+const provider = await fixture(
+  startProvider({
     people,
     redirectUri: callback,
     instead: (request, response) => instead(request, response),
-  })
-  gateway = await startTestGateway({
+  }),
+)
+const gateway = await fixture(
+  startTestGateway({
     env: {
       SVC_PORT: String(port),
       SVC_OIDC_ISSUER: provider.issuer,
@@ -36,12 +30,9 @@ beforeAll(async () => {
       SVC_OIDC_SCOPES: 'openid email groups',
       SVC_OIDC_ROLES: 'operator=operators',
     },
-  })
-})
-afterAll(async () => {
-  await gateway.stop()
-  await provider.stop()
-})
+  }),
+)
+
 beforeEach(() => {
   instead = () => false
 })

@@ -1,42 +1,30 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { PolicyPreview } from '../../../src/protocol/wire/admin/accounts.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let own: FakeNode
-let others: FakeNode
-let customerId: string
-let keyId: string
-
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const [customer, stranger] = [await gateway.customer(), await gateway.customer()]
-  customerId = customer.customerId
-  own = startFakeNode({ models: ['llama-a', 'llama-b', 'qwen'] })
-  others = startFakeNode({ models: ['gemma', 'qwen'] })
-  await gateway.node(own.url, { customerId })
-  await gateway.node(others.url, {
-    customerId: stranger.customerId,
-    visibility: 'public',
-    privacyClass: 'public',
-  })
-  for (const id of ['gemma', 'qwen']) {
-    const price = { prompt_token_price_wei: '1', completion_token_price_wei: '1' }
-    await gateway.admin('PUT', '/v1/admin/models', { id, ...price })
-  }
-  const { key_id } = await gateway.admin<{ key_id: string }>('POST', `/v1/admin/customers/${customerId}/keys`, {
-    name: 'laptop',
-    model_policy: { min_privacy_class: 'public' },
-  })
-  keyId = key_id
+const gateway = await fixture(startTestGateway())
+const [customer, stranger] = [await gateway.customer(), await gateway.customer()]
+const customerId = customer.customerId
+const own = await fixture(startFakeNode({ models: ['llama-a', 'llama-b', 'qwen'] }))
+const others = await fixture(startFakeNode({ models: ['gemma', 'qwen'] }))
+await gateway.node(own.url, { customerId })
+await gateway.node(others.url, {
+  customerId: stranger.customerId,
+  visibility: 'public',
+  privacyClass: 'public',
 })
-afterAll(async () => {
-  own.stop()
-  others.stop()
-  await gateway.stop()
+for (const id of ['gemma', 'qwen']) {
+  const price = { prompt_token_price_wei: '1', completion_token_price_wei: '1' }
+  await gateway.admin('PUT', '/v1/admin/models', { id, ...price })
+}
+const { key_id } = await gateway.admin<{ key_id: string }>('POST', `/v1/admin/customers/${customerId}/keys`, {
+  name: 'laptop',
+  model_policy: { min_privacy_class: 'public' },
 })
+const keyId = key_id
 
 async function preview(asked: object): Promise<PolicyPreview> {
   const found = await gateway.admin<PolicyPreview>('POST', '/v1/admin/policy-preview', {

@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { beforeEach, expect, test } from 'bun:test'
 import type { AccessEventList, ApprovalEventList } from '../../../src/protocol/wire/admin/audit.ts'
 import type { AdminCreated, SessionBegun, SessionList } from '../../../src/protocol/wire/admin/operators.ts'
 import { commandLine } from '../../cli/command-line.ts'
 import { InspectReader } from '../../support/console/inspect-reader.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const minuteMs = 60_000
@@ -11,16 +12,9 @@ const minuteMs = 60_000
 const bounds = { SVC_SESSION_IDLE_MS: String(10 * minuteMs), SVC_SESSION_MAX_MS: String(60 * minuteMs) }
 let offsetMs = 0
 const world = { now: () => Date.now() + offsetMs }
-let gateway: TestGateway
-let peer: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway(bounds, undefined, { world })
-  peer = await startTestGateway(bounds, undefined, { world, beside: gateway })
-})
-afterAll(async () => {
-  await peer.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway(bounds, undefined, { world }))
+const peer = await fixture(startTestGateway(bounds, undefined, { world, beside: gateway }))
+
 beforeEach(() => {
   offsetMs = 0
 })

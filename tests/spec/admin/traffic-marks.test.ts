@@ -1,19 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { marksMax } from '../../../src/http/reports/marks.ts'
 import { AdminMarks } from '../../../src/protocol/wire/admin/traffic.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-const node = startFakeNode({ models: ['m'] })
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
-afterAll(async () => {
-  await gateway.stop()
-  node.stop()
-})
+const node = await fixture(startFakeNode({ models: ['m'] }))
+const gateway = await fixture(startTestGateway())
 
 const marksOf = async (query = '') => {
   const body = await json(await gateway.ask('GET', `/v1/admin/traffic/marks${query}`, { as: 'viewer' }))

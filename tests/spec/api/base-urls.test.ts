@@ -1,21 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import { newToken } from '../../../src/secrets.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
-const nodes = startFakeNodes(2, (at) => ({ models: at === 0 ? ['org/chat-model'] : ['nomic-embed-text'] }))
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_AUTH_FAILURES_PER_MINUTE: '10000' } })
-  customer = await gateway.customer()
-  for (const at of [0, 1]) await gateway.node(nodeAt(nodes, at).url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  for (const node of nodes) node.stop()
-  await gateway.stop()
-})
+const nodes = await fixture(
+  startFakeNodes(2, (at) => ({ models: at === 0 ? ['org/chat-model'] : ['nomic-embed-text'] })),
+)
+const gateway = await fixture(startTestGateway({ env: { SVC_AUTH_FAILURES_PER_MINUTE: '10000' } }))
+const customer = await gateway.customer()
+for (const at of [0, 1]) await gateway.node(nodeAt(nodes, at).url, { customerId: customer.customerId })
 
 const ask = (path: string, init: RequestInit = {}) => fetch(gateway.url + path, { redirect: 'manual', ...init })
 const keyed = (path: string, headers: Record<string, string> = {}) =>

@@ -1,19 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import type { Model } from '../../../src/protocol/wire/inference/models.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startTestGateway, type TestCustomer, waitFor } from '../../support/gateways/gateway.ts'
 import { type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** The keyed list and what a key may call are the same: both are asked for every model of the pool. */
 const open = { min_privacy_class: 'public' } as const
 const price = { prompt_token_price_wei: '3', completion_token_price_wei: '5' }
-let gateway: TestGateway
-let owner: TestCustomer
-let seller: TestCustomer
-/** The owner's: with the policies of every key at first, and one that may pay. */
-let plain = ''
-let paying = ''
 const nodes: (FakeNode | ScriptedNode)[] = []
 const nodeIds: Record<string, string> = {}
 
@@ -24,35 +19,33 @@ async function node(name: string, models: readonly string[], customer: TestCusto
   return nodeIds[name]
 }
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000' } })
-  owner = await gateway.customer({ policy: { ...open, allow_external: true } })
-  seller = await gateway.customer()
-  await node('home', ['both', 'mine'], owner)
-  await node('lab', ['lab-only'], owner, { nodeClass: 'lab' })
-  const away = await node('away', ['hosted'], owner)
-  await gateway.admin('PATCH', `/v1/admin/nodes/${away}`, { external: true })
-  await node('farm', ['both', 'sold', 'gift'], seller, { visibility: 'public', privacyClass: 'public' })
-  await node('friend', ['kept'], seller, { visibility: 'public', privacyClass: 'trusted' })
-  await node('cellar', ['hidden'], seller)
-  for (const [model, customer, more] of [
-    ['text-embed', seller, { visibility: 'public', privacyClass: 'public' }],
-    ['whisper-sold', seller, { visibility: 'public', privacyClass: 'public' }],
-    ['whisper-mine', owner, {}],
-  ] as const) {
-    const server = startScriptedNode(model)
-    server.answer((call) => call.respond(400, { error: { message: 'asked' } }))
-    nodes.push(server)
-    await gateway.node(server.url, { customerId: customer.customerId, ...more })
-  }
-  for (const id of ['both', 'sold', 'text-embed']) await gateway.admin('PUT', '/v1/admin/models', { id, ...price })
-  plain = owner.key
-  paying = await key(open)
-})
 afterAll(async () => {
   for (const each of nodes) each.stop()
-  await gateway.stop()
 })
+const gateway = await fixture(startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000' } }))
+const owner = await gateway.customer({ policy: { ...open, allow_external: true } })
+const seller = await gateway.customer()
+await node('home', ['both', 'mine'], owner)
+await node('lab', ['lab-only'], owner, { nodeClass: 'lab' })
+const away = await node('away', ['hosted'], owner)
+await gateway.admin('PATCH', `/v1/admin/nodes/${away}`, { external: true })
+await node('farm', ['both', 'sold', 'gift'], seller, { visibility: 'public', privacyClass: 'public' })
+await node('friend', ['kept'], seller, { visibility: 'public', privacyClass: 'trusted' })
+await node('cellar', ['hidden'], seller)
+for (const [model, customer, more] of [
+  ['text-embed', seller, { visibility: 'public', privacyClass: 'public' }],
+  ['whisper-sold', seller, { visibility: 'public', privacyClass: 'public' }],
+  ['whisper-mine', owner, {}],
+] as const) {
+  const server = startScriptedNode(model)
+  server.answer((call) => call.respond(400, { error: { message: 'asked' } }))
+  nodes.push(server)
+  await gateway.node(server.url, { customerId: customer.customerId, ...more })
+}
+for (const id of ['both', 'sold', 'text-embed']) await gateway.admin('PUT', '/v1/admin/models', { id, ...price })
+/** The owner's: with the policies of every key at first, and one that may pay. */
+const plain = owner.key
+const paying = await key(open)
 
 /** A key of the owner's, or of an account of its own with this policy. */
 async function key(keyPolicy: object | null, more: { scope?: readonly string[]; account?: object } = {}) {

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { RouteTable } from '../../../src/http/frame/route-table.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const open = [
   '/v1/api',
@@ -12,11 +13,7 @@ const open = [
 ]
 const exposed = 'Link, x-request-id, retry-after'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_PUBLIC_RPM_PER_IP: '40' })
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway({ SVC_PUBLIC_RPM_PER_IP: '40' }))
 
 const origin = { origin: 'https://page.example' }
 const corsOf = ({ headers }: Response) => [

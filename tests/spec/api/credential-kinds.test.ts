@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { type CredentialKind, headerName } from '../../../src/credential-kinds.ts'
 import { newToken } from '../../../src/secrets.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { describedPaths } from '../../support/walks/described-paths.ts'
 
 /** Written out, so that the product cannot move both sides. */
@@ -25,24 +26,22 @@ const carriers = [
   'x-svc-api-key',
 ] as const
 
-let gateway: TestGateway
-let customer: TestCustomer
-let paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>
-beforeAll(async () => {
-  const without = '1000000'
-  gateway = await startTestGateway({
+const without = '1000000'
+const gateway = await fixture(
+  startTestGateway({
     env: {
       SVC_AUTH_FAILURES_PER_MINUTE: '10000',
       SVC_PUBLIC_RPM_PER_IP: without,
       SVC_OLLAMA_LISTEN: '127.0.0.1:0',
       SVC_PROCESSES: '1',
     },
-  })
-  customer = await gateway.customer()
-  const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as { paths: typeof paths }
-  paths = describedPaths(document.paths)
-})
-afterAll(() => gateway.stop())
+  }),
+)
+const customer = await gateway.customer()
+const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as {
+  paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+}
+const paths = describedPaths(document.paths)
 
 interface Told {
   readonly status: number

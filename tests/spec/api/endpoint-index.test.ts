@@ -1,12 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { RouteTable } from '../../../src/http/frame/route-table.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
 
 test('endpoint 4: name, base_url, endpoints, openapi_url and documentation_url, and nothing else', async () => {
   const response = await gateway.ask('GET', '/v1/api')
@@ -64,16 +61,12 @@ test('RFC 9727: the API catalogue is a linkset with the same links, and no page 
 })
 
 test('§25: SVC_PUBLIC_URL is the base of every link; with https it also brings HSTS', async () => {
-  const other = await startTestGateway({ SVC_PUBLIC_URL: 'https://gw.example/' })
-  try {
-    const response = await other.ask('GET', '/v1/api')
-    expect(response.headers.get('strict-transport-security')).toBe('max-age=31536000')
-    expect(await json(response)).toMatchObject({
-      base_url: 'https://gw.example',
-      openapi_url: 'https://gw.example/openapi.json',
-    })
-    expect((await gateway.ask('GET', '/v1/api')).headers.get('strict-transport-security')).toBeNull()
-  } finally {
-    await other.stop()
-  }
+  await using other = await scoped(startTestGateway({ SVC_PUBLIC_URL: 'https://gw.example/' }))
+  const response = await other.ask('GET', '/v1/api')
+  expect(response.headers.get('strict-transport-security')).toBe('max-age=31536000')
+  expect(await json(response)).toMatchObject({
+    base_url: 'https://gw.example',
+    openapi_url: 'https://gw.example/openapi.json',
+  })
+  expect((await gateway.ask('GET', '/v1/api')).headers.get('strict-transport-security')).toBeNull()
 })

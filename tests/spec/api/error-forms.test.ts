@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { operations, routeOf } from '../../../src/actors/operations/registry.ts'
 import { tokenPaths } from '../../../src/actors/operations/token-paths.ts'
 import { sealedOperations } from '../../../src/actors/sealed/sealed-operation.ts'
 import { bracedPath } from '../../../src/http/frame/route-table.ts'
 import { AnthropicErrorBody, OpenAiErrorBody } from '../../../src/protocol/wire/admin/report.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 interface Described {
   readonly responses: {
@@ -13,14 +14,11 @@ interface Described {
   }
 }
 
-let gateway: TestGateway
-let paths: Readonly<Record<string, { readonly post: Described }>>
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as { paths: typeof paths }
-  paths = document.paths
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
+const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as {
+  paths: Readonly<Record<string, { readonly post: Described }>>
+}
+const paths = document.paths
 
 const forms = { OpenAiError: OpenAiErrorBody, AnthropicError: AnthropicErrorBody } as const
 const asked = [

@@ -1,29 +1,21 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
 import { Ollama } from 'ollama'
 import OpenAI from 'openai'
 import { type ProblemCode, problemKind, problemKinds } from '../../../src/errors.ts'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { helpFamilies } from '../../../src/http/docs/errors-page.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { json, startTestGateway as startHttpGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 const codes = Object.keys(problemKinds) as ProblemCode[]
 const publicUrl = 'https://door.example.org'
 
-let gateway: TestGateway
-let node: FakeNode
-let customer: TestCustomer
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_PROCESSES: '1' } })
-  node = startFakeNode({ models: ['talker'] })
-  customer = await gateway.customer()
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway({ env: { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_PROCESSES: '1' } }))
+const node = await fixture(startFakeNode({ models: ['talker'] }))
+const customer = await gateway.customer()
+await gateway.node(node.url, { customerId: customer.customerId })
 
 const page = async () => (await fetch(`${gateway.url}/docs/errors`)).text()
 /** The part of the page that a link leads to. */
@@ -161,13 +153,9 @@ test('§2: each error body links to its code on that page, in every envelope', a
 })
 
 test('§2: the link has the public address where there is one', async () => {
-  const named = await startHttpGateway({ SVC_PUBLIC_URL: `${publicUrl}/` })
-  try {
-    const answer = await json(await named.ask('GET', '/v1/admin/nodes'))
-    expect(answer.help_url).toBe(`${publicUrl}/docs/errors#missing_credentials`)
-  } finally {
-    await named.stop()
-  }
+  await using named = await scoped(startHttpGateway({ SVC_PUBLIC_URL: `${publicUrl}/` }))
+  const answer = await json(await named.ask('GET', '/v1/admin/nodes'))
+  expect(answer.help_url).toBe(`${publicUrl}/docs/errors#missing_credentials`)
 })
 
 describe('§2: the published SDKs still read the errors', () => {

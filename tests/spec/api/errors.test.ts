@@ -1,27 +1,20 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { problemKinds } from '../../../src/errors.ts'
 import { RouteTable } from '../../../src/http/frame/route-table.ts'
 import { OpenAiErrorBody, ProblemBody } from '../../../src/protocol/wire/admin/report.ts'
 import { sealedNodesPath, sealedOperationPaths } from '../../../src/protocol/wire/inference/sealed.ts'
 import { newToken } from '../../../src/secrets.ts'
-import { type AskOptions, json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { newAccount, newKey } from '../../support/gateways/accounts.ts'
+import { type AskOptions, json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const chat = '/v1/api/chat/completions'
 const secret = 'the-prompt-nobody-may-see'
 
-let gateway: TestGateway
-let key = ''
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const made = await json(
-    await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'Alice' } }),
-  )
-  const path = `/v1/admin/customers/${made.customer_id}/keys`
-  key = String((await json(await gateway.ask('POST', path, { as: 'admin', json: { name: 'k' } }))).gateway_key)
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
+const key = await newKey(gateway, (await newAccount(gateway)).id)
 
 interface OpenAiBody {
   readonly error: {
@@ -82,13 +75,9 @@ test('§2: chat and model list speak the OpenAI envelope, every other route RFC 
 })
 
 test('§2: `type` begins with SVC_PROBLEM_BASE_URL where it is set', async () => {
-  const other = await startTestGateway({ SVC_PROBLEM_BASE_URL: 'https://errors.example/' })
-  try {
-    const body = await json(await other.ask('GET', '/v1/admin/nodes'))
-    expect([body.type, body.code]).toEqual(['https://errors.example/missing_credentials', 'missing_credentials'])
-  } finally {
-    await other.stop()
-  }
+  await using other = await scoped(startTestGateway({ SVC_PROBLEM_BASE_URL: 'https://errors.example/' }))
+  const body = await json(await other.ask('GET', '/v1/admin/nodes'))
+  expect([body.type, body.code]).toEqual(['https://errors.example/missing_credentials', 'missing_credentials'])
 })
 
 test('§9: svc.job_id is in the log line of its request', async () => {
@@ -247,13 +236,7 @@ test('§1: a duplicate known parameter and an integer that is not digits are 400
 })
 
 test('§27: an id in the path that can be none is the 404 of its resource, on every route', async () => {
-  const made = await json(
-    await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'paths' } }),
-  )
-  const customer = {
-    'x-svc-customer-id': String(made.customer_id),
-    'x-svc-customer-token': String(made.customer_token),
-  }
+  const { headers: customer } = await newAccount(gateway)
   const codes: Readonly<Record<string, string>> = {
     customer_id: 'customer_not_found',
     key_id: 'key_not_found',
@@ -306,46 +289,40 @@ test('§4: who is it comes before everything else', async () => {
 })
 
 test('§4: after 20 failures a minute further failures of that address get 429, a valid credential still passes', async () => {
-  const strict = await startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '3', SVC_AUTH_LOCKOUT_MS: '60000' })
-  try {
-    const statuses: number[] = []
-    for (let i = 0; i < 6; i++) {
-      const wrong = { 'x-svc-admin-token': newToken('admin') }
-      statuses.push((await strict.ask('GET', '/v1/admin/nodes', { headers: wrong })).status)
-    }
-    expect(statuses).toEqual([401, 401, 401, 429, 429, 429])
-    const locked = await strict.ask('GET', '/v1/api/models', { headers: { authorization: 'Bearer nonsense' } })
-    expect(locked.status).toBe(429)
-    expect(Number(locked.headers.get('retry-after'))).toBeGreaterThan(50)
-    expect((await strict.ask('GET', '/v1/admin/nodes', { as: 'viewer' })).status).toBe(200)
-    expect((await strict.ask('GET', '/v1/api/models')).status).toBe(200)
-  } finally {
-    await strict.stop()
+  await using strict = await scoped(
+    startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '3', SVC_AUTH_LOCKOUT_MS: '60000' }),
+  )
+  const statuses: number[] = []
+  for (let i = 0; i < 6; i++) {
+    const wrong = { 'x-svc-admin-token': newToken('admin') }
+    statuses.push((await strict.ask('GET', '/v1/admin/nodes', { headers: wrong })).status)
   }
+  expect(statuses).toEqual([401, 401, 401, 429, 429, 429])
+  const locked = await strict.ask('GET', '/v1/api/models', { headers: { authorization: 'Bearer nonsense' } })
+  expect(locked.status).toBe(429)
+  expect(Number(locked.headers.get('retry-after'))).toBeGreaterThan(50)
+  expect((await strict.ask('GET', '/v1/admin/nodes', { as: 'viewer' })).status).toBe(200)
+  expect((await strict.ask('GET', '/v1/api/models')).status).toBe(200)
 })
 
 test('§17: public reads and admin requests are limited, with RateLimit headers and Retry-After', async () => {
-  const strict = await startTestGateway({ SVC_PUBLIC_RPM_PER_IP: '5', SVC_ADMIN_RPM_PER_TOKEN: '5' })
-  try {
-    const first = await strict.ask('GET', '/v1/api')
-    expect(first.headers.get('ratelimit-policy')).toBe('"public";q=5;w=60')
-    expect(first.headers.get('ratelimit')).toMatch(/^"public";r=\d+;t=\d+$/)
-    for (const ask of [
-      () => strict.ask('GET', '/v1/api/models'),
-      () => strict.ask('GET', '/v1/admin/nodes', { as: 'viewer' }),
-    ]) {
-      const answers: Response[] = []
-      for (let i = 0; i < 6; i++) answers.push(await ask())
-      const refused = answers.find(({ status }) => status === 429)
-      expect(refused).toBeDefined()
-      const t = /^"\w+";r=0;t=(\d+)$/.exec(refused?.headers.get('ratelimit') ?? '')?.[1]
-      expect(Number(t)).toBeGreaterThanOrEqual(1)
-      expect(refused?.headers.get('retry-after')).toBe(t ?? '')
-      expect(refused?.headers.get('ratelimit-policy')).toContain(';q=5;w=60')
-    }
-    expect((await strict.ask('GET', '/v1/admin/nodes', { as: 'operator' })).status).toBe(200)
-    expect((await strict.ask('GET', '/healthz')).status).toBe(200)
-  } finally {
-    await strict.stop()
+  await using strict = await scoped(startTestGateway({ SVC_PUBLIC_RPM_PER_IP: '5', SVC_ADMIN_RPM_PER_TOKEN: '5' }))
+  const first = await strict.ask('GET', '/v1/api')
+  expect(first.headers.get('ratelimit-policy')).toBe('"public";q=5;w=60')
+  expect(first.headers.get('ratelimit')).toMatch(/^"public";r=\d+;t=\d+$/)
+  for (const ask of [
+    () => strict.ask('GET', '/v1/api/models'),
+    () => strict.ask('GET', '/v1/admin/nodes', { as: 'viewer' }),
+  ]) {
+    const answers: Response[] = []
+    for (let i = 0; i < 6; i++) answers.push(await ask())
+    const refused = answers.find(({ status }) => status === 429)
+    expect(refused).toBeDefined()
+    const t = /^"\w+";r=0;t=(\d+)$/.exec(refused?.headers.get('ratelimit') ?? '')?.[1]
+    expect(Number(t)).toBeGreaterThanOrEqual(1)
+    expect(refused?.headers.get('retry-after')).toBe(t ?? '')
+    expect(refused?.headers.get('ratelimit-policy')).toContain(';q=5;w=60')
   }
+  expect((await strict.ask('GET', '/v1/admin/nodes', { as: 'operator' })).status).toBe(200)
+  expect((await strict.ask('GET', '/healthz')).status).toBe(200)
 })

@@ -1,25 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { describe, expect, test } from 'bun:test'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 /** `created` of the model lists: when the catalogue first knew the model. */
 const begunAt = Math.floor(Date.now() / 1_000)
 const weekAgo = begunAt - 604_800
 const model = 'org/aged'
-let gateway: TestGateway
-let customer: TestCustomer
-let node: FakeNode
-let nodeId: string
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  node = startFakeNode({ models: [model] })
-  nodeId = await gateway.node(node.url, { customerId: customer.customerId, visibility: 'public' })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const node = await fixture(startFakeNode({ models: [model] }))
+let nodeId = await gateway.node(node.url, { customerId: customer.customerId, visibility: 'public' })
 
 interface Listed {
   readonly data: readonly { readonly id: string; readonly created: number }[]
@@ -58,30 +49,26 @@ describe('§9: created', () => {
 
   test('never moves: not by calls, nor by a restart, another gateway, or a node that is deleted and comes back', async () => {
     await age(model)
-    const beside = await startTestGateway({ beside: gateway })
-    try {
-      await waitFor(
-        'the other gateway to list it',
-        async () => (await createdIn('/v1/models', model, { at: beside })) ?? 0,
-      )
-      expect(await created(model, beside)).toBe(weekAgo)
-      const answer = await beside.chat(customer.key, { model, messages: [{ role: 'user', content: 'hi' }] })
-      expect(answer.status).toBe(200)
-      await waitFor('the call to be measured', async () => {
-        const rows = await gateway.database.sql`select 1 from model_profiles where last_measured_at is not null`
-        return rows.length > 0
-      })
-      expect(await created(model, beside)).toBe(weekAgo)
+    await using beside = await scoped(startTestGateway({ beside: gateway }))
+    await waitFor(
+      'the other gateway to list it',
+      async () => (await createdIn('/v1/models', model, { at: beside })) ?? 0,
+    )
+    expect(await created(model, beside)).toBe(weekAgo)
+    const answer = await beside.chat(customer.key, { model, messages: [{ role: 'user', content: 'hi' }] })
+    expect(answer.status).toBe(200)
+    await waitFor('the call to be measured', async () => {
+      const rows = await gateway.database.sql`select 1 from model_profiles where last_measured_at is not null`
+      return rows.length > 0
+    })
+    expect(await created(model, beside)).toBe(weekAgo)
 
-      await gateway.admin('DELETE', `/v1/admin/nodes/${nodeId}`)
-      expect(await createdIn('/v1/models', model)).toBeUndefined()
-      nodeId = await gateway.node(node.url, { customerId: customer.customerId, visibility: 'public' })
-      expect(await created()).toBe(weekAgo)
-      await waitFor('the other gateway to follow', () => createdIn('/v1/models', model, { at: beside }))
-      expect(await created(model, beside)).toBe(weekAgo)
-    } finally {
-      await beside.stop()
-    }
+    await gateway.admin('DELETE', `/v1/admin/nodes/${nodeId}`)
+    expect(await createdIn('/v1/models', model)).toBeUndefined()
+    nodeId = await gateway.node(node.url, { customerId: customer.customerId, visibility: 'public' })
+    expect(await created()).toBe(weekAgo)
+    await waitFor('the other gateway to follow', () => createdIn('/v1/models', model, { at: beside }))
+    expect(await created(model, beside)).toBe(weekAgo)
   })
 
   test('belongs to the id: an entry has its own, and without it the node’s name has its old one again', async () => {
@@ -101,18 +88,14 @@ describe('§9: created', () => {
   })
 
   test('the marketplace and Anthropic’s list have the same time', async () => {
-    const beside = await startTestGateway({ beside: gateway })
-    try {
-      await waitFor('the other gateway to list it', () => createdIn('/v1/models', model, { at: beside }))
-      const known = await created(model, beside)
-      expect(await createdIn('/marketplace/models', model, { at: beside, key: '' })).toBe(known)
-      const anthropic = await fetch(`${beside.url}/v1/models/${model}`, {
-        headers: { 'x-api-key': customer.key, 'anthropic-version': '2023-06-01' },
-      })
-      const { created_at: at } = (await anthropic.json()) as { created_at: string }
-      expect(Date.parse(at) / 1_000).toBe(known)
-    } finally {
-      await beside.stop()
-    }
+    await using beside = await scoped(startTestGateway({ beside: gateway }))
+    await waitFor('the other gateway to list it', () => createdIn('/v1/models', model, { at: beside }))
+    const known = await created(model, beside)
+    expect(await createdIn('/marketplace/models', model, { at: beside, key: '' })).toBe(known)
+    const anthropic = await fetch(`${beside.url}/v1/models/${model}`, {
+      headers: { 'x-api-key': customer.key, 'anthropic-version': '2023-06-01' },
+    })
+    const { created_at: at } = (await anthropic.json()) as { created_at: string }
+    expect(Date.parse(at) / 1_000).toBe(known)
   })
 })

@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { newToken } from '../../../src/secrets.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 interface Listed {
@@ -14,7 +15,6 @@ interface Listed {
   }[]
 }
 
-let gateway: TestGateway
 const nodes: FakeNode[] = []
 const nodeIds: string[] = []
 const keys: Record<'alice' | 'bob' | 'scoped' | 'restricted', string> = {
@@ -59,23 +59,20 @@ const list = async (key?: string): Promise<Listed> => {
 }
 const ids = async (key?: string) => (await list(key)).data.map(({ id }) => id)
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' })
-  const alice = await customer('Alice')
-  const bob = await customer('Bob', { denied_models: ['z-*'] })
-  const home = await register(alice, 'private', 'home', ['b-home', 'a-home'])
-  await register(alice, 'private', 'lab', ['z-lab'])
-  await register(bob, 'public', 'farm', ['m-farm', 'z-farm'])
-  keys.alice = await issue(alice)
-  keys.scoped = await issue(alice, { node_scope: [home] })
-  keys.restricted = await issue(alice, { model_policy: { route_tiers: ['lab'] } })
-  keys.bob = await issue(bob)
-  await waitUntil('all nodes are ready', () => (gateway.gateway.router.counts().nodes.ready ?? 0) === 3)
-})
 afterAll(async () => {
   for (const node of nodes) node.stop()
-  await gateway.stop()
 })
+const gateway = await fixture(startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }))
+const alice = await customer('Alice')
+const bob = await customer('Bob', { denied_models: ['z-*'] })
+const home = await register(alice, 'private', 'home', ['b-home', 'a-home'])
+await register(alice, 'private', 'lab', ['z-lab'])
+await register(bob, 'public', 'farm', ['m-farm', 'z-farm'])
+keys.alice = await issue(alice)
+keys.scoped = await issue(alice, { node_scope: [home] })
+keys.restricted = await issue(alice, { model_policy: { route_tiers: ['lab'] } })
+keys.bob = await issue(bob)
+await waitUntil('all nodes are ready', () => (gateway.gateway.router.counts().nodes.ready ?? 0) === 3)
 
 test('endpoint 3, rule 1: without a key, models with a ready profile on a public machine, sorted by id', async () => {
   expect(await list()).toEqual({

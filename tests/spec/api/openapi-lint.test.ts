@@ -1,23 +1,18 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 const rules = join(root, 'tests/support/openapi/redocly.yaml')
 const lintMs = 120_000
 
-let gateway: TestGateway
-let folder: string
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'penstock-lint-'))
-  gateway = await startTestGateway()
-})
-afterAll(async () => {
-  await gateway.stop()
-  rmSync(folder, { recursive: true })
-})
+const folder = mkdtempSync(join(tmpdir(), 'penstock-lint-'))
+const gateway = await fixture(startTestGateway())
+
+afterAll(() => rmSync(folder, { recursive: true }))
 
 interface Report {
   readonly totals: { readonly errors: number; readonly warnings: number }

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Validator } from '@seriousme/openapi-schema-validator'
@@ -11,7 +11,9 @@ import { bracedPath, RouteTable } from '../../../src/http/frame/route-table.ts'
 import { DescribedChatRequest } from '../../../src/http/openapi/chat-request.ts'
 import { requestExamples, streamExamples, wholeExamples } from '../../../src/http/openapi/transcripts.ts'
 import { ChatChunk, ChatCompletion, ChatRequest, chatRoles } from '../../../src/protocol/wire/inference/chat.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { newAccount } from '../../support/gateways/accounts.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 interface Operation {
   readonly responses: Record<string, { content?: Record<string, { schema: object; examples?: object }> }>
@@ -46,13 +48,8 @@ interface BodySchema {
   readonly properties: Readonly<Record<string, object>>
 }
 
-let gateway: TestGateway
-let document: Document
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  document = (await (await gateway.ask('GET', '/openapi.json')).json()) as Document
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
+const document = (await (await gateway.ask('GET', '/openapi.json')).json()) as Document
 
 /** Paths that refer to another one. */
 const references = () =>
@@ -144,10 +141,7 @@ test('§13, §16: what can be had as a table names both types, and answers with 
     const isTable = tables.some((each) => each.operation === operation)
     expect([path, types.includes('text/csv')]).toEqual([path, isTable])
   }
-  const { customer_id: customerId, customer_token: token } = await json(
-    await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'reader' } }),
-  )
-  const reader = { 'x-svc-customer-id': String(customerId), 'x-svc-customer-token': String(token) }
+  const { id: customerId, headers: reader } = await newAccount(gateway)
   // Without a payout there is no batch, and without an agent no pull: tests/spec/money/settled-money.test.ts and
   // tests/spec/nodes/pulled-models.test.ts have them.
   const elsewhere = tables.filter(({ path }) => /\{(?:batch|node)_id\}/.test(path))

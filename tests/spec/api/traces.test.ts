@@ -1,42 +1,35 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { beforeEach, expect, test } from 'bun:test'
 import { createSpanExporter, type FinishedSpan, readHeaders } from '../../../src/actors/telemetry/trace-export.ts'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { readConfig } from '../../../src/settings/config.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { type Collector, type SeenSpan, startCollector } from '../../support/money/collector.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { type SeenSpan, startCollector } from '../../support/money/collector.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import conventions from './fixtures/semantic-conventions.json'
 
-let collector: Collector
-let gateway: TestGateway
-let node: FakeNode
-let customer: TestCustomer
 const secret = 'the-prompt-nobody-may-see'
 const ids = { trace: '4bf92f3577b34da6a3ce929d0e0e4736', parent: '00f067aa0ba902b7' }
 const sampled = `00-${ids.trace}-${ids.parent}-01`
 const [internal, server, client] = [1, 2, 3]
 
-beforeAll(async () => {
-  collector = startCollector()
-  gateway = await startTestGateway({
+const collector = await fixture(startCollector())
+const gateway = await fixture(
+  startTestGateway({
     env: {
       OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/`,
       OTEL_EXPORTER_OTLP_HEADERS: 'Authorization=Bearer%20word,x-team=a=b',
     },
-  })
-  node = startFakeNode({ models: ['a', 'b', 'agg'] })
-  customer = await gateway.customer()
-  const id = await gateway.node(node.url, { customerId: customer.customerId })
-  await gateway.admin('PATCH', `/v1/admin/nodes/${id}`, { name: 'the-rack' })
-})
+  }),
+)
+const node = await fixture(startFakeNode({ models: ['a', 'b', 'agg'] }))
+const customer = await gateway.customer()
+const id = await gateway.node(node.url, { customerId: customer.customerId })
+await gateway.admin('PATCH', `/v1/admin/nodes/${id}`, { name: 'the-rack' })
+
 beforeEach(() => {
   collector.clear()
   node.clearFaults()
-})
-afterAll(async () => {
-  await gateway.stop()
-  node.stop()
-  collector.stop()
 })
 
 const ask = (body: object, headers: Readonly<Record<string, string>> = {}) =>
@@ -203,54 +196,45 @@ test('§18: the sub-calls of a mixture stand under svc.mixture', async () => {
 })
 
 test('§18: failover: each try is a call of its own', async () => {
-  const second = startFakeNode({ models: ['pair'] })
-  const third = startFakeNode({ models: ['pair'] })
-  try {
-    for (const { url } of [second, third]) await gateway.node(url, { customerId: customer.customerId })
-    for (const each of [second, third]) each.setFaults({ kind: 'status500', times: 1 })
-    await (await ask({ model: 'pair' }, { traceparent: sampled })).text()
-    const spans = await collector.trace(ids.trace, 3)
-    expect(named(spans, 'chat pair').map(({ status }) => status)).toEqual([2, 2])
-  } finally {
-    second.stop()
-    third.stop()
-  }
+  await using second = await scoped(startFakeNode({ models: ['pair'] }))
+  await using third = await scoped(startFakeNode({ models: ['pair'] }))
+  for (const { url } of [second, third]) await gateway.node(url, { customerId: customer.customerId })
+  for (const each of [second, third]) each.setFaults({ kind: 'status500', times: 1 })
+  await (await ask({ model: 'pair' }, { traceparent: sampled })).text()
+  const spans = await collector.trace(ids.trace, 3)
+  expect(named(spans, 'chat pair').map(({ status }) => status)).toEqual([2, 2])
 })
 
 test('§18: every attribute has the name and type of the published conventions, or our own prefix', async () => {
   const published = new Map(conventions.registries.flatMap(({ attributes }) => Object.entries(attributes)))
-  const own = startFakeNode({ models: ['e'] })
-  try {
-    await gateway.node(own.url, { customerId: customer.customerId })
-    const sampling = {
-      top_k: 5,
-      frequency_penalty: 0,
-      presence_penalty: 0.5,
-      n: 1,
-      seed: 1,
-      temperature: 0,
-      max_completion_tokens: 9,
+  await using own = await scoped(startFakeNode({ models: ['e'] }))
+  await gateway.node(own.url, { customerId: customer.customerId })
+  const sampling = {
+    top_k: 5,
+    frequency_penalty: 0,
+    presence_penalty: 0.5,
+    n: 1,
+    seed: 1,
+    temperature: 0,
+    max_completion_tokens: 9,
+  }
+  await (await ask({ model: 'e', ...sampling }, { traceparent: sampled })).text()
+  await fetch(`${gateway.url}/v1/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json', traceparent: sampled },
+    body: JSON.stringify({ model: 'e', prompt: secret }),
+  }).then((response) => response.text())
+  const spans = await collector.trace(ids.trace, 4)
+  expect(one(spans, 'chat e').attributes['gen_ai.request.max_tokens']).toBe(9)
+  expect(one(spans, 'POST /v1/api/completions').attributes['url.path']).toBe('/v1/completions')
+  expect(named(spans, 'text_completion e')).toHaveLength(1)
+  for (const { attributes, types } of spans) {
+    for (const [name, type] of Object.entries(types)) {
+      if (!name.startsWith('svc.'))
+        expect({ name, type }).toEqual({ name, type: published.get(name) ?? 'not published' })
     }
-    await (await ask({ model: 'e', ...sampling }, { traceparent: sampled })).text()
-    await fetch(`${gateway.url}/v1/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json', traceparent: sampled },
-      body: JSON.stringify({ model: 'e', prompt: secret }),
-    }).then((response) => response.text())
-    const spans = await collector.trace(ids.trace, 4)
-    expect(one(spans, 'chat e').attributes['gen_ai.request.max_tokens']).toBe(9)
-    expect(one(spans, 'POST /v1/api/completions').attributes['url.path']).toBe('/v1/completions')
-    expect(named(spans, 'text_completion e')).toHaveLength(1)
-    for (const { attributes, types } of spans) {
-      for (const [name, type] of Object.entries(types)) {
-        if (!name.startsWith('svc.'))
-          expect({ name, type }).toEqual({ name, type: published.get(name) ?? 'not published' })
-      }
-      const { 'gen_ai.operation.name': operation } = attributes
-      if (operation !== undefined) expect(conventions.operations).toContain(String(operation))
-    }
-  } finally {
-    own.stop()
+    const { 'gen_ai.operation.name': operation } = attributes
+    if (operation !== undefined) expect(conventions.operations).toContain(String(operation))
   }
 })
 
@@ -289,21 +273,16 @@ const span: FinishedSpan = {
 const log = { warn: () => {}, info: () => {} } as never
 
 test('§18: what a collector refuses for now is sent again; what it refuses for good is dropped and counted', async () => {
-  const own = startCollector()
-  const exporter = createSpanExporter({ endpoint: own.url, headers: null, serviceName: 's', log })
-  try {
-    own.fail(503)
-    exporter.add(span)
-    await waitFor('the second try', () => own.spans.length === 1)
-    expect(own.bodies).toHaveLength(2)
-    own.fail(400)
-    exporter.add(span)
-    await waitFor('the drop', () => exporter.dropped() === 1)
-    expect(own.spans).toHaveLength(1)
-  } finally {
-    await exporter.stop()
-    own.stop()
-  }
+  await using own = await scoped(startCollector())
+  await using exporter = await scoped(createSpanExporter({ endpoint: own.url, headers: null, serviceName: 's', log }))
+  own.fail(503)
+  exporter.add(span)
+  await waitFor('the second try', () => own.spans.length === 1)
+  expect(own.bodies).toHaveLength(2)
+  own.fail(400)
+  exporter.add(span)
+  await waitFor('the drop', () => exporter.dropped() === 1)
+  expect(own.spans).toHaveLength(1)
 })
 
 test('§18: spans wait a second for others, and twice as long after each refusal, up to half a minute', async () => {

@@ -1,12 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { RouteTable } from '../../../src/http/frame/route-table.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_PUBLIC_RPM_PER_IP: '100000' })
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway({ SVC_PUBLIC_RPM_PER_IP: '100000' }))
 
 const warningOf = async (method: string, path: string) =>
   (await gateway.ask(method, path, { as: 'admin' })).headers.get('warning')

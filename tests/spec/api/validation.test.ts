@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { ollamaOperations, routeOf } from '../../../src/actors/operations/registry.ts'
 import { sampleOf } from '../../../src/http/openapi/samples.ts'
 import { openApiSchema } from '../../../src/http/openapi/schema.ts'
 import { type Schema, secretText, wrongBodies, wrongValues } from '../../support/clients/wrong-values.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { sampleOf as operationSample } from '../../support/pools/operation-samples.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { describedPaths } from '../../support/walks/described-paths.ts'
 
 interface Media {
@@ -37,22 +38,18 @@ const passedOn = /^messages\[0\]\.tool_calls/
 const unchecked =
   /: (the gateway passes it on|the node gets it in another form|for the gateway alone|accepted, and passed on)/
 
-let gateway: TestGateway
-let customer: TestCustomer
-let document: Document
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     env: {
       SVC_OLLAMA_LISTEN: '127.0.0.1:0',
       SVC_PROCESSES: '1',
       SVC_ADMIN_RPM_PER_TOKEN: without,
       SVC_PUBLIC_RPM_PER_IP: without,
     },
-  })
-  customer = await gateway.customer()
-  document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as Document
-})
-afterAll(() => gateway.stop())
+  }),
+)
+const customer = await gateway.customer()
+const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as Document
 
 /** Who a route asks for, and the headers that come before a body. */
 function credentials(path: string): Record<string, string> {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,18 +7,15 @@ import { createApp } from '../../../src/http/app.ts'
 import { RouteTable } from '../../../src/http/frame/route-table.ts'
 import { ApprovalPolicy } from '../../../src/protocol/wire/admin/approval-policy.ts'
 import { newToken } from '../../../src/secrets.ts'
-import { type AskOptions, json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { type AskOptions, json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 const production = {
   SVC_ENFORCE_REASON: 'true',
   SVC_REQUIRE_SECOND_APPROVER: 'true',
   SVC_AUDIT_MIN_RETENTION_DAYS: '30',
 }
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway(production)
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway(production))
 
 const path = '/v1/admin/approval-policy'
 const policy = async (at = gateway, options: AskOptions = { as: 'viewer' }) =>
@@ -26,12 +23,8 @@ const policy = async (at = gateway, options: AskOptions = { as: 'viewer' }) =>
 
 /** The policy of a gateway that was started with other settings. */
 async function policyWith(env: Readonly<Record<string, string>>, options?: AskOptions) {
-  const own = await startTestGateway({ ...production, ...env })
-  try {
-    return await policy(own, options)
-  } finally {
-    await own.stop()
-  }
+  await using own = await scoped(startTestGateway({ ...production, ...env }))
+  return await policy(own, options)
 }
 
 type Row = ApprovalPolicy['actions'][number]

@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { RouteTable } from '../../../src/http/frame/route-table.ts'
 import { outcomeOf, queryKeys } from '../../../src/http/plugins/access-audit.ts'
 import { newToken } from '../../../src/secrets.ts'
 import { waitFor } from '../../support/gateways/gateway.ts'
-import { type AskOptions, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { type AskOptions, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
 const auditKey = 'the-audit-key-of-this-test'
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000', SVC_AUDIT_KEY: auditKey })
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000', SVC_AUDIT_KEY: auditKey }))
 
 const roles = ['viewer', 'operator', 'admin'] as const
 const rows = () => new RouteTable(gateway.app).rows.filter(({ path }) => path.startsWith('/v1/admin/'))
@@ -144,35 +141,31 @@ test('§16: outcomes follow the status', () => {
 })
 
 test('§16: an ordered stop writes what waits; beyond the bound events are refused and counted', async () => {
-  const own = await startTestGateway()
+  await using own = await scoped(startTestGateway())
   const { audit, metrics } = own.gateway
   const kept = own.database.sql
-  try {
-    await Promise.all(Array.from({ length: 200 }, () => own.ask('GET', '/v1/admin/nodes', { as: 'viewer' })))
-    await waitFor('the metrics to tell what was stored', async () =>
-      (await metrics.text()).includes('svc_audit_access_events_written_total 200\n'),
-    )
-    await kept`alter table admin_access_events rename to away`
-    await Promise.all(Array.from({ length: 100 }, () => own.ask('GET', '/v1/admin/nodes', { as: 'viewer' })))
-    const { access } = audit
-    const sample = { actorType: 'admin_token', actorRole: 'viewer', actorHashPrefix: null, method: 'GET' } as const
-    const rest = { pathTemplate: '/x', queryKeys: [], statusCode: 200, outcome: 'success', errorCode: null } as const
-    const none = { userAgentHashPrefix: null, ipHashPrefix: null, requestId: 'req_x' }
-    // 10,000 wait, and at most 500 are under way to the database.
-    const flood = 10_000 + 500 + 100
-    for (let index = 0; index < flood; index++) access.call(audit, { ...sample, ...rest, ...none })
-    expect(audit.writer.dropped()).toBeGreaterThanOrEqual(100)
-    // Events follow their answers: the last of the hundred may come, and be refused, while the metrics are gathered.
-    await waitFor('the metrics to tell what was refused', async () => {
-      const text = await metrics.text()
-      return text.includes(`svc_audit_access_events_refused_total ${audit.writer.dropped()}\n`)
-    })
-    await kept`alter table away rename to admin_access_events`
-    await own.gateway.stop()
-    const [row] = await kept`select count(*)::int as count from admin_access_events`
-    expect(row?.count).toBe(300 + flood - audit.writer.dropped())
-    expect(row?.count).toBe(audit.writer.written())
-  } finally {
-    await own.stop()
-  }
+  await Promise.all(Array.from({ length: 200 }, () => own.ask('GET', '/v1/admin/nodes', { as: 'viewer' })))
+  await waitFor('the metrics to tell what was stored', async () =>
+    (await metrics.text()).includes('svc_audit_access_events_written_total 200\n'),
+  )
+  await kept`alter table admin_access_events rename to away`
+  await Promise.all(Array.from({ length: 100 }, () => own.ask('GET', '/v1/admin/nodes', { as: 'viewer' })))
+  const { access } = audit
+  const sample = { actorType: 'admin_token', actorRole: 'viewer', actorHashPrefix: null, method: 'GET' } as const
+  const rest = { pathTemplate: '/x', queryKeys: [], statusCode: 200, outcome: 'success', errorCode: null } as const
+  const none = { userAgentHashPrefix: null, ipHashPrefix: null, requestId: 'req_x' }
+  // 10,000 wait, and at most 500 are under way to the database.
+  const flood = 10_000 + 500 + 100
+  for (let index = 0; index < flood; index++) access.call(audit, { ...sample, ...rest, ...none })
+  expect(audit.writer.dropped()).toBeGreaterThanOrEqual(100)
+  // Events follow their answers: the last of the hundred may come, and be refused, while the metrics are gathered.
+  await waitFor('the metrics to tell what was refused', async () => {
+    const text = await metrics.text()
+    return text.includes(`svc_audit_access_events_refused_total ${audit.writer.dropped()}\n`)
+  })
+  await kept`alter table away rename to admin_access_events`
+  await own.gateway.stop()
+  const [row] = await kept`select count(*)::int as count from admin_access_events`
+  expect(row?.count).toBe(300 + flood - audit.writer.dropped())
+  expect(row?.count).toBe(audit.writer.written())
 })

@@ -1,13 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { newToken } from '../../../src/secrets.ts'
-import { type AskOptions, json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { type AskOptions, json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
 
 interface Told {
   readonly status: number
@@ -178,29 +175,27 @@ test('§16: an absent reason is marked; one too long is refused', async () => {
 })
 
 test('§16: with SVC_ENFORCE_REASON an action that needs a reason is refused without one', async () => {
-  const strict = await startTestGateway({ SVC_ENFORCE_REASON: 'true' })
-  try {
-    const none = await tell('POST', '/v1/admin/customers', { json: { display_name: 'A' } }, strict)
-    expect([none.status, none.body.code]).toEqual([400, 'reason_required'])
-    const bare = await tell('DELETE', '/v1/admin/keys/key_nobody', {}, strict)
-    expect([bare.status, bare.body.code]).toEqual([400, 'reason_required'])
-    const headers = { 'x-svc-reason': 'because' }
-    expect((await tell('DELETE', '/v1/admin/keys/key_nobody', { headers }, strict)).status).toBe(404)
-    const given = await tell('POST', '/v1/admin/customers', { json: { display_name: 'A' }, headers }, strict)
-    expect([...(await approvals(given.requestId, strict))]).toMatchObject([{ reason: 'because', metadata: {} }])
-    expect((await tell('PUT', '/v1/admin/models', { json: { id: 'm' } }, strict)).status).toBe(200)
-  } finally {
-    await strict.stop()
-  }
+  await using strict = await scoped(startTestGateway({ SVC_ENFORCE_REASON: 'true' }))
+  const none = await tell('POST', '/v1/admin/customers', { json: { display_name: 'A' } }, strict)
+  expect([none.status, none.body.code]).toEqual([400, 'reason_required'])
+  const bare = await tell('DELETE', '/v1/admin/keys/key_nobody', {}, strict)
+  expect([bare.status, bare.body.code]).toEqual([400, 'reason_required'])
+  const headers = { 'x-svc-reason': 'because' }
+  expect((await tell('DELETE', '/v1/admin/keys/key_nobody', { headers }, strict)).status).toBe(404)
+  const given = await tell('POST', '/v1/admin/customers', { json: { display_name: 'A' }, headers }, strict)
+  expect([...(await approvals(given.requestId, strict))]).toMatchObject([{ reason: 'because', metadata: {} }])
+  expect((await tell('PUT', '/v1/admin/models', { json: { id: 'm' } }, strict)).status).toBe(200)
 })
 
 test('§16: with SVC_REQUIRE_SECOND_APPROVER marked actions need the token of another admin', async () => {
   const second = newToken('admin')
   const first = newToken('admin')
-  const strict = await startTestGateway({
-    SVC_REQUIRE_SECOND_APPROVER: 'true',
-    SVC_ADMIN_TOKENS: `${first},${second}`,
-  })
+  await using strict = await scoped(
+    startTestGateway({
+      SVC_REQUIRE_SECOND_APPROVER: 'true',
+      SVC_ADMIN_TOKENS: `${first},${second}`,
+    }),
+  )
   const as = (approver: string | null): AskOptions => ({
     json: { name: 'k' },
     headers: { 'x-svc-admin-token': first, ...(approver === null ? {} : { 'x-svc-approver-token': approver }) },
@@ -209,46 +204,36 @@ test('§16: with SVC_REQUIRE_SECOND_APPROVER marked actions need the token of an
     const response = await strict.ask('POST', `${path}/keys`, as(approver))
     return { response, requestId: response.headers.get('x-request-id') ?? '' }
   }
-  try {
-    // Not marked: no second person.
-    const made = await json(
-      await strict.ask('POST', '/v1/admin/customers', { ...as(null), json: { display_name: 'A' } }),
-    )
-    const path = `/v1/admin/customers/${made.customer_id}`
-    const refusals: readonly (readonly [string | null, number, string])[] = [
-      [null, 401, 'missing_credentials'],
-      [newToken('admin'), 401, 'invalid_credentials'],
-      [first, 403, 'insufficient_role'],
-      [strict.tokens.operator, 403, 'insufficient_role'],
-    ]
-    for (const [approver, status, code] of refusals) {
-      const { response } = await issue(approver, path)
-      expect([response.status, (await json(response)).code]).toEqual([status, code])
-    }
-    const { response, requestId } = await issue(second, path)
-    expect(response.status).toBe(201)
-    const [event] = await approvals(requestId, strict)
-    expect(event?.approver_hash_prefix).toMatch(/^[0-9a-f]{12}$/)
-    expect(event?.approver_hash_prefix).not.toBe(event?.actor_hash_prefix)
-  } finally {
-    await strict.stop()
+  // Not marked: no second person.
+  const made = await json(await strict.ask('POST', '/v1/admin/customers', { ...as(null), json: { display_name: 'A' } }))
+  const path = `/v1/admin/customers/${made.customer_id}`
+  const refusals: readonly (readonly [string | null, number, string])[] = [
+    [null, 401, 'missing_credentials'],
+    [newToken('admin'), 401, 'invalid_credentials'],
+    [first, 403, 'insufficient_role'],
+    [strict.tokens.operator, 403, 'insufficient_role'],
+  ]
+  for (const [approver, status, code] of refusals) {
+    const { response } = await issue(approver, path)
+    expect([response.status, (await json(response)).code]).toEqual([status, code])
   }
+  const { response, requestId } = await issue(second, path)
+  expect(response.status).toBe(201)
+  const [event] = await approvals(requestId, strict)
+  expect(event?.approver_hash_prefix).toMatch(/^[0-9a-f]{12}$/)
+  expect(event?.approver_hash_prefix).not.toBe(event?.actor_hash_prefix)
 })
 
 test('§16: a week without its tables: access events make them, an action is refused once and then goes on', async () => {
-  const own = await startTestGateway()
+  await using own = await scoped(startTestGateway())
   const { sql } = own.database
-  try {
-    const parts = await sql<{ name: string }[]>`
+  const parts = await sql<{ name: string }[]>`
       select c.relname as name from pg_class c join pg_inherits i on i.inhrelid = c.oid
       where c.relkind = 'r' and c.relname ~ '^admin_(access|approval|command)_events_p'`
-    for (const { name } of parts) await sql.unsafe(`drop table ${name}`)
-    const make = async () => (await tell('POST', '/v1/admin/customers', { json: { display_name: 'A' } }, own)).status
-    expect(await make()).toBe(503)
-    await waitUntil('the tables are made', async () => (await make()) === 201)
-    await waitUntil('the access events are written', () => own.gateway.audit.writer.written() >= 2)
-    expect(own.gateway.audit.writer.dropped()).toBe(0)
-  } finally {
-    await own.stop()
-  }
+  for (const { name } of parts) await sql.unsafe(`drop table ${name}`)
+  const make = async () => (await tell('POST', '/v1/admin/customers', { json: { display_name: 'A' } }, own)).status
+  expect(await make()).toBe(503)
+  await waitUntil('the tables are made', async () => (await make()) === 201)
+  await waitUntil('the access events are written', () => own.gateway.audit.writer.written() >= 2)
+  expect(own.gateway.audit.writer.dropped()).toBe(0)
 })

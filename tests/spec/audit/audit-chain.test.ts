@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { beforeEach, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { adminRoute } from '../../../src/actions/registry.ts'
 import { AuditLog } from '../../../src/actors/audit/audit-log.ts'
 import { createLog } from '../../../src/log.ts'
 import { canonicalJson } from '../../../src/protocol/json/canonical-json.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { testAudit } from '../../support/leaks/audit.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 interface Chain {
   readonly holds: boolean
@@ -15,13 +16,8 @@ interface Chain {
   readonly heads: readonly { writer_id: string; seq: number; mac: string; ordinal: number; purged_seq: number | null }[]
 }
 
-let gateway: TestGateway
-let sql: TestGateway['database']['sql']
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  ;({ sql } = gateway.database)
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
+const { sql } = gateway.database
 
 const key = 'audit-key-of-the-tests-0123456789abcdef'
 const verify = async () =>

@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { csvText } from '../../../src/http/frame/csv.ts'
 import { parseCsv } from '../../support/clients/csv.ts'
 import { waitFor } from '../../support/gateways/gateway.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** What a spreadsheet would run, and what a loose reader would split. */
 const payloads = [
@@ -17,35 +18,29 @@ const payloads = [
   'a "quoted", word',
   'none of it',
 ]
-let gateway: TestGateway
-let customerId = ''
-let nodeId = ''
 let calls = 0
 const send = async (method: string, path: string, body: object) => {
   calls++
   return json(await gateway.ask(method, path, { as: 'admin', json: body }))
 }
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customerId = String((await send('POST', '/v1/admin/customers', { display_name: 'A', reason: 'r' })).customer_id)
-  const node = {
-    ...{ customer_id: customerId, url: 'http://127.0.0.1:9', visibility: 'private' },
-    ...{ privacy_class: 'private', node_class: 'gpu', reason: 'r' },
-  }
-  nodeId = String((await send('POST', '/v1/admin/nodes', node)).node_id)
-  for (const [index, reason] of payloads.entries()) {
-    await send('POST', `/v1/admin/nodes/${nodeId}/${index % 2 === 0 ? 'drain' : 'resume'}`, { reason })
-  }
-  await send('POST', `/v1/admin/customers/${customerId}/credits`, { amount_wei: '5' })
-  await gateway.ask('GET', '/v1/admin/nodes?limit=5&b=1')
-  calls++
-  await waitFor('the events', async () => {
-    await gateway.gateway.audit.writer.flush()
-    return gateway.gateway.audit.writer.written() >= calls
-  })
+const gateway = await fixture(startTestGateway())
+const customerId = String((await send('POST', '/v1/admin/customers', { display_name: 'A', reason: 'r' })).customer_id)
+const node = {
+  ...{ customer_id: customerId, url: 'http://127.0.0.1:9', visibility: 'private' },
+  ...{ privacy_class: 'private', node_class: 'gpu', reason: 'r' },
+}
+const nodeId = String((await send('POST', '/v1/admin/nodes', node)).node_id)
+for (const [index, reason] of payloads.entries()) {
+  await send('POST', `/v1/admin/nodes/${nodeId}/${index % 2 === 0 ? 'drain' : 'resume'}`, { reason })
+}
+await send('POST', `/v1/admin/customers/${customerId}/credits`, { amount_wei: '5' })
+await gateway.ask('GET', '/v1/admin/nodes?limit=5&b=1')
+calls++
+await waitFor('the events', async () => {
+  await gateway.gateway.audit.writer.flush()
+  return gateway.gateway.audit.writer.written() >= calls
 })
-afterAll(() => gateway.stop())
 
 interface Read {
   readonly json: readonly Readonly<Record<string, unknown>>[]

@@ -1,37 +1,34 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { expect, test } from 'bun:test'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { addAccess, addCommands } from '../../support/leaks/audit-rows.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const roles = ['viewer', 'operator', 'admin']
-  const paths = ['/v1/admin/nodes', '/v1/admin/models', '/v1/admin/customers/:customer_id']
-  const access = Array.from({ length: 72 }, (_, at) => ({
-    method: at % 2 === 0 ? 'GET' : 'POST',
-    path: paths[at % 3] ?? '',
-    role: roles[Math.floor(at / 2) % 3] ?? '',
-    status: [200, 404, 403, 500][Math.floor(at / 6) % 4] ?? 0,
-    age: 1 + Math.floor(at / 4),
-  }))
-  await addAccess(gateway, access)
-  const commands = Array.from({ length: 24 }, (_, at) => ({
-    action: at % 2 === 0 ? 'node.drain' : 'node.resume',
-    role: roles[at % 3] ?? '',
-    age: 1 + Math.floor(at / 4),
-  }))
-  await addCommands(gateway, commands)
-  for (let at = 0; at < 48; at++) {
-    const [action, category, type] = at % 2 === 0 ? ['node.drain', 'node_control', 'node'] : ['x.y', 'z', 'key']
-    const createdAt = new Date(Date.now() - (1 + Math.floor(at / 4)) * 3_600_000).toISOString()
-    await gateway.database.sql`
+const gateway = await fixture(startTestGateway())
+const roles = ['viewer', 'operator', 'admin']
+const paths = ['/v1/admin/nodes', '/v1/admin/models', '/v1/admin/customers/:customer_id']
+const access = Array.from({ length: 72 }, (_, at) => ({
+  method: at % 2 === 0 ? 'GET' : 'POST',
+  path: paths[at % 3] ?? '',
+  role: roles[Math.floor(at / 2) % 3] ?? '',
+  status: [200, 404, 403, 500][Math.floor(at / 6) % 4] ?? 0,
+  age: 1 + Math.floor(at / 4),
+}))
+await addAccess(gateway, access)
+const commands = Array.from({ length: 24 }, (_, at) => ({
+  action: at % 2 === 0 ? 'node.drain' : 'node.resume',
+  role: roles[at % 3] ?? '',
+  age: 1 + Math.floor(at / 4),
+}))
+await addCommands(gateway, commands)
+for (let at = 0; at < 48; at++) {
+  const [action, category, type] = at % 2 === 0 ? ['node.drain', 'node_control', 'node'] : ['x.y', 'z', 'key']
+  const createdAt = new Date(Date.now() - (1 + Math.floor(at / 4)) * 3_600_000).toISOString()
+  await gateway.database.sql`
       insert into admin_approval_events (event_id, action, category, target_type, target_id, actor_type, actor_role,
         approval_policy, metadata, created_at, writer_id, seq, mac)
       values (${`apv_${String(at).padStart(26, '0')}`}, ${action}, ${category}, ${type}, ${`t${at % 4}`}, 'admin_token',
         ${roles[at % 3] ?? ''}, 'admin_approval_policy_v1', '{}', ${createdAt}, 'wrk_test', ${at}, '\\x00')`
-  }
-})
-afterAll(() => gateway.stop())
+}
 
 type Event = Readonly<Record<string, string | number | null>>
 /** Calls of this test have events as well: they are left out by their paths. */

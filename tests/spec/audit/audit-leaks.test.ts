@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { RouteTable } from '../../../src/http/frame/route-table.ts'
 import { newToken } from '../../../src/secrets.ts'
 import { EventStreamReader } from '../../support/clients/event-stream.ts'
 import { waitFor } from '../../support/gateways/gateway.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
-import { everyRow, type Row } from '../../support/leaks/every-row.ts'
+import { startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { everyRow } from '../../support/leaks/every-row.ts'
 import { findAll } from '../../support/leaks/leak-markers.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** Passes for a name, an id, a text and a part of a path: nothing is refused for its form alone. */
 const mark = (what: string) => `mk-${what}-${crypto.randomUUID().replaceAll('-', '')}`
@@ -31,10 +32,7 @@ const secrets = {
 /** What the specification names: where it may stand. */
 const named = { queryName: mark('keyname'), reason: mark('reason'), modelId: mark('model') }
 
-let gateway: TestGateway
 const answers: string[] = []
-let rows: readonly Row[] = []
-let metrics = ''
 
 async function call(method: string, path: string, more: { headers?: object; body?: object } = {}): Promise<void> {
   const query = new URLSearchParams([
@@ -76,44 +74,43 @@ const callers = () => [
   ...(['viewer', 'operator', 'admin'] as const).map((role) => ({ 'x-svc-admin-token': gateway.tokens[role] })),
 ]
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_TRUSTED_PROXIES: '127.0.0.1', SVC_AUTH_FAILURES_PER_MINUTE: '10000' })
-  const mounted = new RouteTable(gateway.app).rows.filter(({ path }) => path.startsWith('/v1/admin/'))
-  const bodies = [
-    { [secrets.bodyName]: secrets.bodyValue, reason: named.reason },
-    { display_name: { x: secrets.bodyValue }, id: [secrets.bodyValue] },
-    { older_than_days: 30, confirm: secrets.confirm },
-  ]
-  for (const { method, path } of mounted) {
-    for (const headers of callers()) {
-      const place = path.replaceAll(/:\w+/g, secrets.id)
-      if (method === 'GET') await call(method, place, { headers })
-      else for (const body of bodies) await call(method, place, { headers, body })
-    }
-  }
-  for (const headers of callers()) {
-    await call('GET', `/v1/admin/${secrets.path}`, { headers })
-    await call('POST', `/v1/admin/nodes/${secrets.path}/${secrets.path}`, { headers, body: bodies[0] ?? {} })
-  }
-  const admin = { 'x-svc-admin-token': gateway.tokens.admin }
-  const reason = named.reason
-  await call('PUT', '/v1/admin/models', { headers: admin, body: { id: named.modelId, reason } })
-  await call('POST', '/v1/admin/retention/audit-events/purge', {
-    headers: admin,
-    body: { older_than_days: 30, dry_run: true, confirm: secrets.confirm, reason },
-  })
-  const last = `/v1/admin/${secrets.path}/last`
-  await call('GET', last, { headers: admin })
-  await waitFor('the last event', async () => {
-    await gateway.gateway.audit.writer.flush()
-    return gateway.gateway.audit.writer.written() >= answers.length
-  })
-  rows = await everyRow(gateway.database.url)
-  metrics = await gateway.gateway.metrics.text()
-})
-afterAll(() => gateway.stop())
-
 const tokens = () => ({ ...gateway.tokens })
+
+const gateway = await fixture(
+  startTestGateway({ SVC_TRUSTED_PROXIES: '127.0.0.1', SVC_AUTH_FAILURES_PER_MINUTE: '10000' }),
+)
+const mounted = new RouteTable(gateway.app).rows.filter(({ path }) => path.startsWith('/v1/admin/'))
+const bodies = [
+  { [secrets.bodyName]: secrets.bodyValue, reason: named.reason },
+  { display_name: { x: secrets.bodyValue }, id: [secrets.bodyValue] },
+  { older_than_days: 30, confirm: secrets.confirm },
+]
+for (const { method, path } of mounted) {
+  for (const headers of callers()) {
+    const place = path.replaceAll(/:\w+/g, secrets.id)
+    if (method === 'GET') await call(method, place, { headers })
+    else for (const body of bodies) await call(method, place, { headers, body })
+  }
+}
+for (const headers of callers()) {
+  await call('GET', `/v1/admin/${secrets.path}`, { headers })
+  await call('POST', `/v1/admin/nodes/${secrets.path}/${secrets.path}`, { headers, body: bodies[0] ?? {} })
+}
+const admin = { 'x-svc-admin-token': gateway.tokens.admin }
+const reason = named.reason
+await call('PUT', '/v1/admin/models', { headers: admin, body: { id: named.modelId, reason } })
+await call('POST', '/v1/admin/retention/audit-events/purge', {
+  headers: admin,
+  body: { older_than_days: 30, dry_run: true, confirm: secrets.confirm, reason },
+})
+const last = `/v1/admin/${secrets.path}/last`
+await call('GET', last, { headers: admin })
+await waitFor('the last event', async () => {
+  await gateway.gateway.audit.writer.flush()
+  return gateway.gateway.audit.writer.written() >= answers.length
+})
+const rows = await everyRow(gateway.database.url)
+const metrics = await gateway.gateway.metrics.text()
 
 test('§16, §18: of random words in tokens, ids, queries, bodies, agents and addresses none is in any table', () => {
   const audit = rows.filter(({ table }) => table.startsWith('admin_access_events'))

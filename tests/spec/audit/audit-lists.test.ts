@@ -1,28 +1,7 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { waitFor } from '../../support/gateways/gateway.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
-
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A', reason: 'because' } })
-  const made = await gateway.ask('POST', '/v1/admin/nodes', {
-    as: 'operator',
-    json: {
-      customer_id: (await ids())[0],
-      url: 'http://127.0.0.1:9',
-      visibility: 'private',
-      privacy_class: 'private',
-      node_class: 'gpu',
-    },
-  })
-  const { node_id } = await json(made)
-  await gateway.ask('POST', `/v1/admin/nodes/${node_id}/drain`, { as: 'operator', json: { reason: 'works' } })
-  await gateway.ask('GET', '/v1/admin/nodes?limit=5', { as: 'viewer' })
-  await gateway.ask('GET', '/v1/admin/nodes')
-  await waitFor('the events', () => gateway.gateway.audit.writer.written() >= 5)
-})
-afterAll(() => gateway.stop())
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** §32. */
 const lastPage = { next_cursor: null, truncated: false }
@@ -31,6 +10,25 @@ const ids = async () =>
   (await gateway.database.sql<{ customer_id: string }[]>`select customer_id from customers`).map(
     (row) => row.customer_id,
   )
+
+const gateway = await fixture(startTestGateway())
+await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A', reason: 'because' } })
+const made = await gateway.ask('POST', '/v1/admin/nodes', {
+  as: 'operator',
+  json: {
+    customer_id: (await ids())[0],
+    url: 'http://127.0.0.1:9',
+    visibility: 'private',
+    privacy_class: 'private',
+    node_class: 'gpu',
+  },
+})
+const { node_id } = await json(made)
+await gateway.ask('POST', `/v1/admin/nodes/${node_id}/drain`, { as: 'operator', json: { reason: 'works' } })
+await gateway.ask('GET', '/v1/admin/nodes?limit=5', { as: 'viewer' })
+await gateway.ask('GET', '/v1/admin/nodes')
+await waitFor('the events', () => gateway.gateway.audit.writer.written() >= 5)
+
 interface List {
   readonly count: number
   readonly events: readonly Readonly<Record<string, unknown>>[]

@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { newId } from '../../../src/ids.ts'
-import { type AskOptions, json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { type AskOptions, json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { payFor } from '../../support/money/money.ts'
-import { createBody, type JobCustomer, jobCustomer, jobNode, postJob } from '../../support/pools/job-pool.ts'
+import { createBody, jobCustomer, jobNode, postJob } from '../../support/pools/job-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customer: JobCustomer
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await jobCustomer(gateway)
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
+const customer = await jobCustomer(gateway)
 
 interface Told {
   readonly response: Response

@@ -11,6 +11,7 @@ import type { AuditExport } from '../../../src/protocol/wire/admin/audit-export.
 import { dayMs, hourMs } from '../../../src/time.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { testAudit } from '../../support/leaks/audit.ts'
+import { scoped } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 let gateway: TestGateway
@@ -251,17 +252,13 @@ test('§16: what a stopped gateway left half-done the next one finishes, with ex
       confirmation: confirm,
       requestId: 'req_left',
     })}::text::jsonb, 12, 6, 6, now())`
-  const second = await startTestGateway({}, async () => gateway.database.url)
-  try {
-    const ended = async () => (await sql`select * from audit_purge_runs where run_id = 'run_left'`)[0]
-    await waitUntil('the purge is finished', async () => (await ended())?.status === 'done')
-    const run = await ended()
-    expect([run?.purged_access, run?.purged_command, run?.purged_approval].map(Number)).toEqual([12, 6, 6])
-    const [event] = await sql`select * from admin_approval_events where request_id = 'req_left'`
-    expect(event).toMatchObject({ action: 'audit.retention.purge', reason: 'left', metadata: { result: 'purged' } })
-  } finally {
-    await second.stop()
-  }
+  await using _second = await scoped(startTestGateway({}, async () => gateway.database.url))
+  const ended = async () => (await sql`select * from audit_purge_runs where run_id = 'run_left'`)[0]
+  await waitUntil('the purge is finished', async () => (await ended())?.status === 'done')
+  const run = await ended()
+  expect([run?.purged_access, run?.purged_command, run?.purged_approval].map(Number)).toEqual([12, 6, 6])
+  const [event] = await sql`select * from admin_approval_events where request_id = 'req_left'`
+  expect(event).toMatchObject({ action: 'audit.retention.purge', reason: 'left', metadata: { result: 'purged' } })
 })
 
 test('§31: an export after a purge begins at what the purge left, and holds against the log', async () => {

@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { AuditSummary } from '../../../src/protocol/wire/admin/audit-summary.ts'
 import { waitFor } from '../../support/gateways/gateway.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { type AccessRow, addAccess, addCommands, type CommandRow } from '../../support/leaks/audit-rows.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const { sql } = gateway.database
-  await sql`select audit_ensure_partitions(now() - interval '32 days', now())`
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
+const { sql } = gateway.database
+await sql`select audit_ensure_partitions(now() - interval '32 days', now())`
 
 let asks = 0
 const ask = (query = '', at = gateway) => {
@@ -223,17 +220,13 @@ test('§16: the risk at the edges of its thresholds', async () => {
 })
 
 test('§16: the thresholds are the operator’s', async () => {
-  const own = await startTestGateway({ SVC_AUDIT_WATCH_DENIED: '1', SVC_AUDIT_REVIEW_ERRORS: '2' })
-  try {
-    const status = async () => ((await json(await ask('', own))) as unknown as AuditSummary).risk.status
-    expect(await status()).toBe('clear')
-    await addAccess(own, [{ status: 401 }])
-    expect(await status()).toBe('watch')
-    await addAccess(own, times(2, { status: 500 }))
-    expect(await status()).toBe('review')
-  } finally {
-    await own.stop()
-  }
+  await using own = await scoped(startTestGateway({ SVC_AUDIT_WATCH_DENIED: '1', SVC_AUDIT_REVIEW_ERRORS: '2' }))
+  const status = async () => ((await json(await ask('', own))) as unknown as AuditSummary).risk.status
+  expect(await status()).toBe('clear')
+  await addAccess(own, [{ status: 401 }])
+  expect(await status()).toBe('watch')
+  await addAccess(own, times(2, { status: 500 }))
+  expect(await status()).toBe('review')
 })
 
 test('§17: window_hours 1 to 720, limit 1 to 10 000', async () => {

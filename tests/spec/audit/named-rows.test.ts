@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { RowsNamed } from '../../../src/protocol/wire/admin/audit.ts'
 import { commandLine } from '../../cli/command-line.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 // Rows from before events said what their targets were: nothing in the database tells them from rows that somebody put there.
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
 
 const faults = async () => (await gateway.gateway.checkBooks()).faults.map(({ rule, subject }) => `${rule}: ${subject}`)
 const accountRule = 'every customer and its keys are as their last event made them'
@@ -97,11 +94,7 @@ test('§36: who changes a row meanwhile waits for nobody that waits for it', asy
 
 test('§36: the command says how many rows it has named', async () => {
   await insertCustomer('cus_last')
-  const cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin })
-  try {
-    const { code, out } = await cli.run(['audit', 'name-rows', '--reason', 'all looked at'])
-    expect([code, out]).toEqual([0, expect.stringMatching(/named_count +1\nall_named +yes/)])
-  } finally {
-    cli.close()
-  }
+  await using cli = await scoped(commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin }))
+  const { code, out } = await cli.run(['audit', 'name-rows', '--reason', 'all looked at'])
+  expect([code, out]).toEqual([0, expect.stringMatching(/named_count +1\nall_named +yes/)])
 })

@@ -1,29 +1,27 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { ask, type Dialect, type DialectAnswer, dialects, endOf } from '../../hostile/world/dialect-calls.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { lasts } from '../../support/run/lasts.ts'
 
 const MiB = 1024 * 1024
 const callsMax = 256
 const changesMax = 4_096
 
-/** `late`: a whole answer is put together from its stream. */
-let nodes: Readonly<Record<'direct' | 'late', ScriptedNode>>
-let gateway: TestGateway
-let customer: TestCustomer
-beforeAll(async () => {
-  // A node that failed is asked again at once.
-  const env = { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_PROCESSES: '1', SVC_HOLD_DOWN_MS: '100', SVC_EJECTION_MS: '100' }
-  gateway = await startTestGateway({ env })
-  customer = await gateway.customer()
-  nodes = { direct: startScriptedNode('direct'), late: startScriptedNode('late', 'llama.cpp') }
-  for (const { url } of Object.values(nodes)) await gateway.node(url, { customerId: customer.customerId })
-})
 afterAll(async () => {
   for (const node of Object.values(nodes)) node.stop()
-  await gateway.stop()
 })
+// A node that failed is asked again at once.
+const env = { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_PROCESSES: '1', SVC_HOLD_DOWN_MS: '100', SVC_EJECTION_MS: '100' }
+const gateway = await fixture(startTestGateway({ env }))
+const customer = await gateway.customer()
+/** `late`: a whole answer is put together from its stream. */
+const nodes: Readonly<Record<'direct' | 'late', ScriptedNode>> = {
+  direct: startScriptedNode('direct'),
+  late: startScriptedNode('late', 'llama.cpp'),
+}
+for (const { url } of Object.values(nodes)) await gateway.node(url, { customerId: customer.customerId })
 
 const usage = { prompt_tokens: 5, completion_tokens: 7, total_tokens: 12 }
 const frame = (delta: object) => `data: ${JSON.stringify({ choices: [{ index: 0, delta, text: 'a' }] })}\n\n`

@@ -1,15 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { newToken } from '../../../src/secrets.ts'
 import type { ExpectedRefusal } from '../../support/clients/chat-refusal.ts'
 import { waitFor } from '../../support/gateways/gateway.ts'
 import { nodeAt } from '../../support/nodes/fake-nodes.ts'
-import { bad, type ChatPool, chatPath, messages, refused, startChatPool } from '../../support/pools/chat-pool.ts'
+import { bad, chatPath, messages, refused, startChatPool } from '../../support/pools/chat-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let pool: ChatPool
-beforeAll(async () => {
-  pool = await startChatPool()
-})
-afterAll(() => pool.stop())
+const pool = await fixture(startChatPool())
 
 describe('§4: who may chat', () => {
   const bearer = (token: string) => ({ authorization: `Bearer ${token}` })

@@ -1,27 +1,15 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { expectRefusal } from '../../support/clients/chat-refusal.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
-import {
-  nodeUsage,
-  type ScriptedCall,
-  type ScriptedNode,
-  startScriptedNode,
-} from '../../support/nodes/scripted-node.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { nodeUsage, type ScriptedCall, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { leak } from '../../support/pools/stream-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let node: ScriptedNode
-let customer: TestCustomer
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_FAILOVER_ROUTES_MAX: '2' } })
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway({ env: { SVC_FAILOVER_ROUTES_MAX: '2' } }))
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+await gateway.node(node.url, { customerId: customer.customerId })
+
 afterEach(() => node.answer(null))
 
 const choice = { index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }

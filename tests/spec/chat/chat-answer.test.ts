@@ -1,33 +1,20 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
 import { Value } from '@sinclair/typebox/value'
 import { ChatCompletion } from '../../../src/protocol/wire/inference/chat.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import {
-  nodeUsage,
-  type ScriptedCall,
-  type ScriptedNode,
-  startScriptedNode,
-} from '../../support/nodes/scripted-node.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { nodeUsage, type ScriptedCall, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { lasts } from '../../support/run/lasts.ts'
 
 const secret = 'the-prompt-nobody-may-see'
 const leak = '/srv/secret-of-the-node'
 
-let gateway: TestGateway
-let node: ScriptedNode
-let customer: TestCustomer
-let nodeId = ''
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_RECEIPT_FLUSH_MS: '5', SVC_FAILOVER_ROUTES_MAX: '2' } })
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  nodeId = await gateway.node(node.url, { customerId: customer.customerId, nodeClass: 'home' })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway({ env: { SVC_RECEIPT_FLUSH_MS: '5', SVC_FAILOVER_ROUTES_MAX: '2' } }))
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+const nodeId = await gateway.node(node.url, { customerId: customer.customerId, nodeClass: 'home' })
+
 afterEach(() => node.answer(null))
 
 const message = { role: 'assistant', content: 'Hi' }

@@ -1,22 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { chatRoles } from '../../../src/protocol/wire/inference/chat.ts'
 import type { ExpectedRefusal } from '../../support/clients/chat-refusal.ts'
-import {
-  bad,
-  type ChatPool,
-  chatPath,
-  invalid,
-  messages,
-  refused,
-  secret,
-  startChatPool,
-} from '../../support/pools/chat-pool.ts'
+import { bad, chatPath, invalid, messages, refused, secret, startChatPool } from '../../support/pools/chat-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let pool: ChatPool
-beforeAll(async () => {
-  pool = await startChatPool()
-})
-afterAll(() => pool.stop())
+const pool = await fixture(startChatPool())
 
 describe('§3: bodies that are none', () => {
   const deep = (levels: number) =>

@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { secondsToUtcMidnight } from '../../../src/time.ts'
 import { waitFor } from '../../support/gateways/gateway.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
-import { bad, type ChatPool, refused, type ShownNode, secret, startChatPool } from '../../support/pools/chat-pool.ts'
+import { bad, refused, type ShownNode, secret, startChatPool } from '../../support/pools/chat-pool.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
-let pool: ChatPool
-beforeAll(async () => {
-  pool = await startChatPool()
-})
-afterAll(() => pool.stop())
+const pool = await fixture(startChatPool())
 
 describe('§3: refusals of policy, models and routes', () => {
   test('model_not_found: unknown, or nobody of the caller’s serves it', async () => {
@@ -132,61 +129,49 @@ describe('§3: refusals of policy, models and routes', () => {
   test('rate_limited, with the RateLimit headers', async () => {
     const policy = { rate_limit_rpm: 1 }
     const { key, customerId } = await pool.gateway.customer({ policy })
-    const node = nodeAt(startFakeNodes(1, { models: ['slow'] }), 0)
-    try {
-      await pool.gateway.node(node.url, { customerId })
-      const first = await pool.ask({ model: 'slow' }, { key })
-      expect(first.status).toBe(200)
-      expect(first.headers.get('ratelimit-policy')).toBe('"chat";q=1;w=60')
-      const { headers } = await refused(await pool.ask({ model: 'slow' }, { key }), {
-        status: 429,
-        code: 'rate_limited',
-        retry: true,
-      })
-      expect(headers.get('ratelimit')).toBe(`"chat";r=0;t=${headers.get('retry-after')}`)
-    } finally {
-      node.stop()
-    }
+    await using node = await scoped(nodeAt(startFakeNodes(1, { models: ['slow'] }), 0))
+    await pool.gateway.node(node.url, { customerId })
+    const first = await pool.ask({ model: 'slow' }, { key })
+    expect(first.status).toBe(200)
+    expect(first.headers.get('ratelimit-policy')).toBe('"chat";q=1;w=60')
+    const { headers } = await refused(await pool.ask({ model: 'slow' }, { key }), {
+      status: 429,
+      code: 'rate_limited',
+      retry: true,
+    })
+    expect(headers.get('ratelimit')).toBe(`"chat";r=0;t=${headers.get('retry-after')}`)
   })
 
   test('concurrency_limited, with Retry-After 1', async () => {
     const { key, customerId } = await pool.gateway.customer({ policy: { max_concurrency: 1 } })
-    const node = nodeAt(startFakeNodes(1, { models: ['slow'], answer: { firstTokenMs: 1_500 } }), 0)
-    try {
-      await pool.gateway.node(node.url, { customerId })
-      const started = node.nextRequest()
-      const first = pool.ask({ model: 'slow' }, { key })
-      await started
-      const expected = { status: 429, code: 'concurrency_limited', retry: true }
-      const { headers } = await refused(await pool.ask({ model: 'slow' }, { key }), expected)
-      expect(headers.get('retry-after')).toBe('1')
-      expect((await first).status).toBe(200)
-    } finally {
-      node.stop()
-    }
+    await using node = await scoped(nodeAt(startFakeNodes(1, { models: ['slow'], answer: { firstTokenMs: 1_500 } }), 0))
+    await pool.gateway.node(node.url, { customerId })
+    const started = node.nextRequest()
+    const first = pool.ask({ model: 'slow' }, { key })
+    await started
+    const expected = { status: 429, code: 'concurrency_limited', retry: true }
+    const { headers } = await refused(await pool.ask({ model: 'slow' }, { key }), expected)
+    expect(headers.get('retry-after')).toBe('1')
+    expect((await first).status).toBe(200)
   })
 
   test('daily_token_quota_exceeded: insufficient_quota, seconds to midnight UTC, no retry', async () => {
     const { key, customerId } = await pool.gateway.customer({ policy: { daily_token_quota: 50 } })
-    const node = nodeAt(startFakeNodes(1, { models: ['slow'] }), 0)
-    try {
-      await pool.gateway.node(node.url, { customerId })
-      const most = secondsToUtcMidnight(Date.now())
-      const response = await pool.ask({ model: 'slow', max_tokens: 1_000 }, { key })
-      const least = secondsToUtcMidnight(Date.now())
-      const refusal = await refused(response, {
-        status: 429,
-        code: 'daily_token_quota_exceeded',
-        type: 'insufficient_quota',
-        retry: false,
-      })
-      expect(Number(refusal.headers.get('retry-after'))).toBeGreaterThanOrEqual(least)
-      expect(Number(refusal.headers.get('retry-after'))).toBeLessThanOrEqual(most)
-      expect(refusal.headers.get('ratelimit')).toBe(`"chat-tokens";r=0;t=${refusal.headers.get('retry-after')}`)
-      expect(node.requests).toHaveLength(0)
-    } finally {
-      node.stop()
-    }
+    await using node = await scoped(nodeAt(startFakeNodes(1, { models: ['slow'] }), 0))
+    await pool.gateway.node(node.url, { customerId })
+    const most = secondsToUtcMidnight(Date.now())
+    const response = await pool.ask({ model: 'slow', max_tokens: 1_000 }, { key })
+    const least = secondsToUtcMidnight(Date.now())
+    const refusal = await refused(response, {
+      status: 429,
+      code: 'daily_token_quota_exceeded',
+      type: 'insufficient_quota',
+      retry: false,
+    })
+    expect(Number(refusal.headers.get('retry-after'))).toBeGreaterThanOrEqual(least)
+    expect(Number(refusal.headers.get('retry-after'))).toBeLessThanOrEqual(most)
+    expect(refusal.headers.get('ratelimit')).toBe(`"chat-tokens";r=0;t=${refusal.headers.get('retry-after')}`)
+    expect(node.requests).toHaveLength(0)
   })
 })
 

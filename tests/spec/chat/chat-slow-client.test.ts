@@ -1,16 +1,11 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { afterEach, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { readStream } from '../../support/clients/event-stream.ts'
 import { connectRawClient, type RawClient } from '../../support/clients/raw-client.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import {
-  nodeChunk,
-  nodeUsage,
-  type ScriptedCall,
-  type ScriptedNode,
-  startScriptedNode,
-} from '../../support/nodes/scripted-node.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { nodeChunk, nodeUsage, type ScriptedCall, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { lasts } from '../../support/run/lasts.ts'
 
 const MiB = 1024 * 1024
@@ -19,28 +14,18 @@ const inFlightBytesMax = 24 * MiB
 const piece = `data: ${JSON.stringify(nodeChunk({ content: 'x'.repeat(60 * 1024) }))}\n\n`
 const finish = nodeChunk({}, 'stop', { usage: nodeUsage })
 
-let gateway: TestGateway
-/** The same database; cuts a client off after one second. */
-let impatient: TestGateway
-let node: ScriptedNode
-let customer: TestCustomer
 let client: RawClient | null = null
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  impatient = await startTestGateway({ beside: gateway, env: { SVC_SLOW_CLIENT_TIMEOUT_MS: '1000' } })
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  const nodeId = await gateway.node(node.url, { customerId: customer.customerId })
-  await waitFor('the node on the other gateway', async () => {
-    const shown = await impatient.admin<{ state: string }>('GET', `/v1/admin/nodes/${nodeId}`)
-    return shown.state === 'ready'
-  })
+const gateway = await fixture(startTestGateway())
+/** The same database; cuts a client off after one second. */
+const impatient = await fixture(startTestGateway({ beside: gateway, env: { SVC_SLOW_CLIENT_TIMEOUT_MS: '1000' } }))
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+const nodeId = await gateway.node(node.url, { customerId: customer.customerId })
+await waitFor('the node on the other gateway', async () => {
+  const shown = await impatient.admin<{ state: string }>('GET', `/v1/admin/nodes/${nodeId}`)
+  return shown.state === 'ready'
 })
-afterAll(async () => {
-  node.stop()
-  await impatient.stop()
-  await gateway.stop()
-})
+
 afterEach(() => {
   client?.leave()
   client = null

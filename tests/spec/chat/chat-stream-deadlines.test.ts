@@ -1,9 +1,10 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { EventStreamReader, readStream } from '../../support/clients/event-stream.ts'
 import { startTestGateway } from '../../support/gateways/gateway.ts'
-import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { type ScriptedCall, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { error, errorEvent, expectBroken, finished, told } from '../../support/pools/broken-stream.ts'
-import { type StreamPool, startStreamPool, text } from '../../support/pools/stream-pool.ts'
+import { startStreamPool, text } from '../../support/pools/stream-pool.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 import { lasts } from '../../support/run/lasts.ts'
 import { stopwatch } from '../../support/run/stopwatch.ts'
 
@@ -16,21 +17,13 @@ const scaled = {
   SVC_TOTAL_TIMEOUT_MS: '10000',
 }
 
-let pool: StreamPool
+const pool = await fixture(startStreamPool(scaled))
 /** Two that serve `pair`. */
-let first: ScriptedNode
-let second: ScriptedNode
-beforeAll(async () => {
-  pool = await startStreamPool(scaled)
-  first = startScriptedNode('pair')
-  second = startScriptedNode('pair')
-  const owned = { customerId: pool.customer.customerId }
-  await Promise.all([first, second].map(({ url }) => pool.gateway.node(url, owned)))
-})
-afterAll(async () => {
-  for (const each of [first, second]) each.stop()
-  await pool.stop()
-})
+const first = await fixture(startScriptedNode('pair'))
+const second = await fixture(startScriptedNode('pair'))
+const owned = { customerId: pool.customer.customerId }
+await Promise.all([first, second].map(({ url }) => pool.gateway.node(url, owned)))
+
 afterEach(() => {
   for (const each of [pool.node, first, second]) each.answer(null)
 })
@@ -115,60 +108,48 @@ test.each(['reset', 'fin'] as const)(
 
 describe('§6: deadlines and keep-alives', () => {
   test.concurrent('stream_idle_timeout between two chunks', async () => {
-    const own = startScriptedNode('idle')
-    try {
-      await pool.gateway.node(own.url, { customerId: pool.customer.customerId })
-      const arriving = own.next()
-      const asking = pool.ask({ model: 'idle' })
-      const call = await arriving
-      call.open()
-      await call.event(text('so far'))
-      await expectBroken(await asking, 'stream_idle_timeout', 504, told.idle, 'so far')
-      await call.gone
-    } finally {
-      own.stop()
-    }
+    await using own = await scoped(startScriptedNode('idle'))
+    await pool.gateway.node(own.url, { customerId: pool.customer.customerId })
+    const arriving = own.next()
+    const asking = pool.ask({ model: 'idle' })
+    const call = await arriving
+    call.open()
+    await call.event(text('so far'))
+    await expectBroken(await asking, 'stream_idle_timeout', 504, told.idle, 'so far')
+    await call.gone
   })
 
   test.concurrent('upstream_timeout: the whole answer takes too long', async () => {
-    const own = startScriptedNode('endless')
-    try {
-      await pool.gateway.node(own.url, { customerId: pool.customer.customerId })
-      const arriving = own.next()
-      const asking = pool.ask({ model: 'endless' })
-      const call = await arriving
-      call.open()
-      let open = true
-      void call.gone.then(() => {
-        open = false
-      })
-      const sending = (async () => {
-        for (; open; await lasts(100)) await call.event(text('.'))
-      })()
-      const stream = await readStream(await asking)
-      expect([stream.done, stream.last.error?.code, stream.last.error?.message]).toEqual([
-        false,
-        'upstream_timeout',
-        told.late,
-      ])
-      await sending
-    } finally {
-      own.stop()
-    }
+    await using own = await scoped(startScriptedNode('endless'))
+    await pool.gateway.node(own.url, { customerId: pool.customer.customerId })
+    const arriving = own.next()
+    const asking = pool.ask({ model: 'endless' })
+    const call = await arriving
+    call.open()
+    let open = true
+    void call.gone.then(() => {
+      open = false
+    })
+    const sending = (async () => {
+      for (; open; await lasts(100)) await call.event(text('.'))
+    })()
+    const stream = await readStream(await asking)
+    expect([stream.done, stream.last.error?.code, stream.last.error?.message]).toEqual([
+      false,
+      'upstream_timeout',
+      told.late,
+    ])
+    await sending
   })
 
   test.concurrent('upstream_timeout: no first chunk, told inside the committed stream', async () => {
-    const own = startScriptedNode('mute')
-    try {
-      await pool.gateway.node(own.url, { customerId: pool.customer.customerId })
-      const arriving = own.next()
-      const asking = pool.ask({ model: 'mute' })
-      const call = await arriving
-      await expectBroken(await asking, 'upstream_timeout', 504, told.late, '')
-      await call.gone
-    } finally {
-      own.stop()
-    }
+    await using own = await scoped(startScriptedNode('mute'))
+    await pool.gateway.node(own.url, { customerId: pool.customer.customerId })
+    const arriving = own.next()
+    const asking = pool.ask({ model: 'mute' })
+    const call = await arriving
+    await expectBroken(await asking, 'upstream_timeout', 504, told.late, '')
+    await call.gone
   })
 
   test.concurrent('upstream_timeout: one deadline for all machines: beyond it no other is asked', async () => {
@@ -203,32 +184,29 @@ describe('§6: deadlines and keep-alives', () => {
   })
 
   test.concurrent('a comment at the commit and after each silence, and the answer after them is whole', async () => {
-    const patient = await startTestGateway({
-      beside: pool.gateway,
-      env: { SVC_KEEP_ALIVE_MS: '5000', SVC_HEADER_COMMIT_MS: '200' },
-    })
-    const own = startScriptedNode('slow')
-    try {
-      await patient.node(own.url, { customerId: pool.customer.customerId })
-      const arriving = own.next()
-      const sent = { model: 'slow', stream: true, messages: [{ role: 'user', content: 'hi' }] }
-      const tookMs = stopwatch()
-      const asking = patient.chat(pool.customer.key, sent)
-      const call = await arriving
-      const reader = new EventStreamReader(await asking)
-      expect(await reader.block()).toBe(': svc processing')
-      expect(tookMs()).toBeGreaterThanOrEqual(190)
-      expect(await reader.block()).toBe(': svc processing')
-      expect(tookMs()).toBeGreaterThanOrEqual(5_000)
-      call.open()
-      for (const chunk of [text('x'), finished]) await call.event(chunk)
-      call.end()
-      expect((await reader.chunk()).choices[0]?.delta).toEqual({ role: 'assistant', content: '' })
-      expect((await reader.chunk()).choices[0]?.delta).toEqual({ content: 'x' })
-      expect((await reader.rest()).at(-1)).toBe('data: [DONE]')
-    } finally {
-      own.stop()
-      await patient.stop()
-    }
+    await using patient = await scoped(
+      startTestGateway({
+        beside: pool.gateway,
+        env: { SVC_KEEP_ALIVE_MS: '5000', SVC_HEADER_COMMIT_MS: '200' },
+      }),
+    )
+    await using own = await scoped(startScriptedNode('slow'))
+    await patient.node(own.url, { customerId: pool.customer.customerId })
+    const arriving = own.next()
+    const sent = { model: 'slow', stream: true, messages: [{ role: 'user', content: 'hi' }] }
+    const tookMs = stopwatch()
+    const asking = patient.chat(pool.customer.key, sent)
+    const call = await arriving
+    const reader = new EventStreamReader(await asking)
+    expect(await reader.block()).toBe(': svc processing')
+    expect(tookMs()).toBeGreaterThanOrEqual(190)
+    expect(await reader.block()).toBe(': svc processing')
+    expect(tookMs()).toBeGreaterThanOrEqual(5_000)
+    call.open()
+    for (const chunk of [text('x'), finished]) await call.event(chunk)
+    call.end()
+    expect((await reader.chunk()).choices[0]?.delta).toEqual({ role: 'assistant', content: '' })
+    expect((await reader.chunk()).choices[0]?.delta).toEqual({ content: 'x' })
+    expect((await reader.rest()).at(-1)).toBe('data: [DONE]')
   })
 })

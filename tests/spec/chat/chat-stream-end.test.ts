@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { EventStreamReader, type ReadStream, readStream } from '../../support/clients/event-stream.ts'
 import { waitFor } from '../../support/gateways/gateway.ts'
 import { nodeChunk, nodeUsage } from '../../support/nodes/scripted-node.ts'
@@ -8,29 +8,22 @@ import {
   finish,
   prompt,
   role,
-  type StreamPool,
   startStreamPool,
   text,
   usage,
   usual,
   writes,
 } from '../../support/pools/stream-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { lasts } from '../../support/run/lasts.ts'
 import { stopwatch } from '../../support/run/stopwatch.ts'
 
 /** Of the one that waits for the usage in vain, ms. */
 const shortHoldMs = 300
-let pool: StreamPool
+const pool = await fixture(startStreamPool({ SVC_FINISH_HOLD_MS: '10000', SVC_RECEIPT_FLUSH_MS: '5' }))
 /** Holds the last chunk for a short time only. */
-let impatient: StreamPool
-beforeAll(async () => {
-  pool = await startStreamPool({ SVC_FINISH_HOLD_MS: '10000', SVC_RECEIPT_FLUSH_MS: '5' })
-  impatient = await startStreamPool({ SVC_FINISH_HOLD_MS: String(shortHoldMs), SVC_RECEIPT_FLUSH_MS: '5' })
-})
-afterAll(async () => {
-  await impatient.stop()
-  await pool.stop()
-})
+const impatient = await fixture(startStreamPool({ SVC_FINISH_HOLD_MS: String(shortHoldMs), SVC_RECEIPT_FLUSH_MS: '5' }))
+
 afterEach(() => pool.node.answer(null))
 
 /** A timer may fire a little early. */

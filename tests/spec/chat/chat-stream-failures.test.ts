@@ -1,32 +1,19 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { expectRefusal } from '../../support/clients/chat-refusal.ts'
 import { readStream } from '../../support/clients/event-stream.ts'
-import {
-  nodeChunk,
-  nodeUsage,
-  type ScriptedCall,
-  type ScriptedNode,
-  startScriptedNode,
-} from '../../support/nodes/scripted-node.ts'
+import { nodeChunk, nodeUsage, type ScriptedCall, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { error, errorEvent, event, expectBroken, finished, told } from '../../support/pools/broken-stream.ts'
-import { leak, role, type StreamPool, startStreamPool, text } from '../../support/pools/stream-pool.ts'
+import { leak, role, startStreamPool, text } from '../../support/pools/stream-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { lasts } from '../../support/run/lasts.ts'
 
-let pool: StreamPool
+const pool = await fixture(startStreamPool({ SVC_FAILOVER_FIRST_CHUNK_MS: '1000' }))
 /** Two that serve `pair`. */
-let first: ScriptedNode
-let second: ScriptedNode
-beforeAll(async () => {
-  pool = await startStreamPool({ SVC_FAILOVER_FIRST_CHUNK_MS: '1000' })
-  first = startScriptedNode('pair')
-  second = startScriptedNode('pair')
-  const owned = { customerId: pool.customer.customerId }
-  await Promise.all([first, second].map(({ url }) => pool.gateway.node(url, owned)))
-})
-afterAll(async () => {
-  for (const each of [first, second]) each.stop()
-  await pool.stop()
-})
+const first = await fixture(startScriptedNode('pair'))
+const second = await fixture(startScriptedNode('pair'))
+const owned = { customerId: pool.customer.customerId }
+await Promise.all([first, second].map(({ url }) => pool.gateway.node(url, owned)))
+
 afterEach(() => {
   for (const each of [pool.node, first, second]) each.answer(null)
 })

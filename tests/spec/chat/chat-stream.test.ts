@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
 import { EventStreamReader } from '../../support/clients/event-stream.ts'
 import { nodeChunk, nodeUsage } from '../../support/nodes/scripted-node.ts'
@@ -9,19 +9,16 @@ import {
   finish,
   leak,
   role,
-  type StreamPool,
   startStreamPool,
   text,
   usage,
   usual,
   writes,
 } from '../../support/pools/stream-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let pool: StreamPool
-beforeAll(async () => {
-  pool = await startStreamPool({ SVC_FINISH_HOLD_MS: '10000', SVC_RECEIPT_FLUSH_MS: '5' })
-})
-afterAll(() => pool.stop())
+const pool = await fixture(startStreamPool({ SVC_FINISH_HOLD_MS: '10000', SVC_RECEIPT_FLUSH_MS: '5' }))
+
 afterEach(() => pool.node.answer(null))
 
 describe('§6: the framing', () => {

@@ -1,35 +1,26 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
-import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { describe, expect, test } from 'bun:test'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { type ScriptedCall, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const nodesCount = 4
 const model = 'm'
-let gateway: TestGateway
-let customer: TestCustomer
-let other: TestCustomer
-let nodes: readonly ScriptedNode[]
 /** What the nodes were sent, and which of them it was. */
 let sent: { readonly node: number; readonly call: ScriptedCall }[] = []
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  other = await gateway.customer()
-  nodes = Array.from({ length: nodesCount }, () => startScriptedNode(model))
-  for (const [at, node] of nodes.entries()) {
-    await gateway.node(node.url, { customerId: customer.customerId })
-    node.answer((call) => {
-      sent.push({ node: at, call })
-      call.respond(200, {
-        choices: [{ index: 0, text: 'x', message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }],
-        usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
-      })
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const other = await gateway.customer()
+const nodes = await fixture(Array.from({ length: nodesCount }, () => startScriptedNode(model)))
+for (const [at, node] of nodes.entries()) {
+  await gateway.node(node.url, { customerId: customer.customerId })
+  node.answer((call) => {
+    sent.push({ node: at, call })
+    call.respond(200, {
+      choices: [{ index: 0, text: 'x', message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
     })
-  }
-})
-afterAll(async () => {
-  for (const node of nodes) node.stop()
-  await gateway.stop()
-})
+  })
+}
 
 interface Asked {
   readonly path: string

@@ -1,6 +1,6 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import {
   nodeChunk,
   nodeUsage,
@@ -9,32 +9,21 @@ import {
   startScriptedNode,
 } from '../../support/nodes/scripted-node.ts'
 import { streamOf, type WholeAnswer, wholeAnswers } from '../../support/nodes/streamed-answer.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { lasts } from '../../support/run/lasts.ts'
 
-/** §27: llama.cpp hears late that the client of a whole answer has left, so it is asked for a stream. */
-let gateway: TestGateway
-let customer: TestCustomer
-/** `streams` is a llama.cpp, `whole` is not; `spare` is a second llama.cpp with the model `pair`, as is `pairs`. */
-let streams: ScriptedNode
-let whole: ScriptedNode
-let pairs: ScriptedNode
-let spare: ScriptedNode
-let nodes: readonly ScriptedNode[]
 const ids = new Map<ScriptedNode, string>()
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_RECEIPT_FLUSH_MS: '5', SVC_METRICS_PUBLIC: 'true' } })
-  customer = await gateway.customer()
-  streams = startScriptedNode('streams', 'llama.cpp')
-  whole = startScriptedNode('whole')
-  pairs = startScriptedNode('pair', 'llama.cpp')
-  spare = startScriptedNode('pair', 'llama.cpp')
-  nodes = [streams, whole, pairs, spare]
-  for (const node of nodes) ids.set(node, await gateway.node(node.url, { customerId: customer.customerId }))
-})
-afterAll(async () => {
-  for (const node of nodes) node.stop()
-  await gateway.stop()
-})
+/** §27: llama.cpp hears late that the client of a whole answer has left, so it is asked for a stream. */
+const gateway = await fixture(startTestGateway({ env: { SVC_RECEIPT_FLUSH_MS: '5', SVC_METRICS_PUBLIC: 'true' } }))
+const customer = await gateway.customer()
+/** `streams` is a llama.cpp, `whole` is not; `spare` is a second llama.cpp with the model `pair`, as is `pairs`. */
+const streams = startScriptedNode('streams', 'llama.cpp')
+const whole = startScriptedNode('whole')
+const pairs = startScriptedNode('pair', 'llama.cpp')
+const spare = startScriptedNode('pair', 'llama.cpp')
+const nodes = await fixture([streams, whole, pairs, spare])
+for (const node of nodes) ids.set(node, await gateway.node(node.url, { customerId: customer.customerId }))
+
 afterEach(() => {
   for (const node of nodes) node.answer(null)
 })

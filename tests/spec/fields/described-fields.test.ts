@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { type TObject, Type } from '@sinclair/typebox'
 import { type Door, doors } from '../../../src/protocol/dialects/field.ts'
 import { fields, valueAt } from '../../../src/protocol/dialects/fields.ts'
@@ -9,7 +9,8 @@ import { MessagesRequest } from '../../../src/protocol/wire/inference/messages.t
 import { OllamaChatRequest, OllamaGenerateRequest, OllamaOptions } from '../../../src/protocol/wire/inference/ollama.ts'
 import { PooledRerankRequest } from '../../../src/protocol/wire/inference/rerank.ts'
 import { ResponsesRequest } from '../../../src/protocol/wire/inference/responses.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 interface Described {
   readonly properties: Readonly<Record<string, object>>
@@ -26,13 +27,8 @@ interface Document {
   readonly components: { readonly schemas: Readonly<Record<string, Described>> }
 }
 
-let gateway: TestGateway
-let document: Document
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as Document
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
+const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as Document
 
 const checked: Readonly<Record<Door, readonly TObject[]>> = {
   chat: [ChatRequest],

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { fields } from '../../../src/protocol/dialects/fields.ts'
 import {
   doorOf,
@@ -9,13 +9,10 @@ import {
   type Place,
   places,
 } from '../../support/pools/field-doors.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** The form in which a node gets what a door maps, as the last column of docs/reference/fields.md names it (§35). */
-let doors: FieldDoors
-beforeAll(async () => {
-  doors = await FieldDoors.start()
-})
-afterAll(() => doors.stop())
+const doors = await fixture(FieldDoors.start())
 
 const schema = { type: 'object', properties: { a: { type: 'boolean' } } }
 const answerSchema = {

@@ -1,14 +1,12 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import { member, messages, newNames, type Place, TwoOwners, told } from '../../support/pools/two-owners.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let owners: TwoOwners
-beforeAll(async () => {
-  owners = await TwoOwners.start()
-})
+const owners = await fixture(TwoOwners.start())
+
 beforeEach(() => {
   owners.sent = []
 })
-afterAll(() => owners.stop())
 
 describe('§35: Ollama’s options', () => {
   const options = (value: unknown) => member('options', value)

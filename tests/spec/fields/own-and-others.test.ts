@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import {
   leaving,
@@ -10,15 +10,13 @@ import {
   TwoOwners,
   told,
 } from '../../support/pools/two-owners.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let owners: TwoOwners
-beforeAll(async () => {
-  owners = await TwoOwners.start()
-})
+const owners = await fixture(TwoOwners.start())
+
 beforeEach(() => {
   owners.sent = []
 })
-afterAll(() => owners.stop())
 
 describe('§35: own nodes and others’', () => {
   test('where both have the model, it goes to the own one', async () => {

@@ -1,15 +1,13 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import { doors } from '../../../src/protocol/dialects/field.ts'
 import { member, newNames, places, requests, TwoOwners, told } from '../../support/pools/two-owners.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let owners: TwoOwners
-beforeAll(async () => {
-  owners = await TwoOwners.start()
-})
+const owners = await fixture(TwoOwners.start())
+
 beforeEach(() => {
   owners.sent = []
 })
-afterAll(() => owners.stop())
 
 describe.each(places)('§35: a field that the table lacks: %s', (place) => {
   test.each(newNames)('an own node gets it by its name: %j', async (name) => {

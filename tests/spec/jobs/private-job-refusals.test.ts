@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
-import { type JobNode, signedKey } from '../../support/nodes/job-node.ts'
+import { expect, test } from 'bun:test'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { signedKey } from '../../support/nodes/job-node.ts'
 import {
   createBody,
   type JobCustomer,
@@ -10,24 +10,18 @@ import {
   postJob,
   storeKeys,
 } from '../../support/pools/job-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let gateway: TestGateway
-let customer: JobCustomer
-let node: JobNode
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     SVC_POLL_INTERVAL_MS: '100',
     SVC_JOBS_OPEN_PER_CUSTOMER_MAX: '3',
     SVC_JOBS_OPEN_PER_NODE_MAX: '2',
-  })
-  customer = await jobCustomer(gateway)
-  node = await jobNode(gateway, customer)
-})
-afterAll(async () => {
-  await gateway.stop()
-  await node.stop()
-})
+  }),
+)
+const customer = await jobCustomer(gateway)
+const node = await fixture(jobNode(gateway, customer))
 
 async function refused(body: object, as: JobCustomer = customer) {
   const before = await written()

@@ -1,13 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { commandLine } from '../../cli/command-line.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { everyRow } from '../../support/leaks/every-row.ts'
-import type { JobNode } from '../../support/nodes/job-node.ts'
 import {
   createBody,
-  type JobCustomer,
   jobCustomer,
   jobNode,
   jobRequest,
@@ -15,20 +13,12 @@ import {
   postJob,
   readJob,
 } from '../../support/pools/job-pool.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let gateway: TestGateway
-let customer: JobCustomer
-let node: JobNode
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' })
-  customer = await jobCustomer(gateway)
-  node = await jobNode(gateway, customer)
-})
-afterAll(async () => {
-  await gateway.stop()
-  await node.stop()
-})
+const gateway = await fixture(startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }))
+const customer = await jobCustomer(gateway)
+const node = await fixture(jobNode(gateway, customer))
 
 const wait = { pollMs: 20 }
 
@@ -72,25 +62,21 @@ test('§14: the receipt keeps the signature of its node, and `verify receipt` fi
   const { receipt_hash: hash } = await readJob(gateway, customer, job.jobId)
   const told = await json(await gateway.ask('GET', `/v1/billing/receipts/${hash}`, { headers: customer.headers }))
   expect(told).toMatchObject({ receipt_hash: hash, public_key: node.identity.publicKey })
-  const cli = commandLine()
-  try {
-    const verify = (key: string) =>
-      cli
-        .run(['verify', 'receipt', '-', '--key', key, '--without-log', '--json'], { stdin: JSON.stringify(told) })
-        .then(({ out }) => JSON.parse(out))
-    const signature = (ok: boolean) => [
-      {
-        subject: hash,
-        valid: ok,
-        checks: expect.arrayContaining([expect.objectContaining({ name: 'signature', ok })]),
-      },
-    ]
-    expect(await verify(node.identity.publicKey)).toMatchObject({ valid: true, verdicts: signature(true) })
-    const other = signingKey(new Uint8Array(32).fill(77)).publicKey
-    expect(await verify(other)).toMatchObject({ valid: false, verdicts: signature(false) })
-  } finally {
-    cli.close()
-  }
+  await using cli = await scoped(commandLine())
+  const verify = (key: string) =>
+    cli
+      .run(['verify', 'receipt', '-', '--key', key, '--without-log', '--json'], { stdin: JSON.stringify(told) })
+      .then(({ out }) => JSON.parse(out))
+  const signature = (ok: boolean) => [
+    {
+      subject: hash,
+      valid: ok,
+      checks: expect.arrayContaining([expect.objectContaining({ name: 'signature', ok })]),
+    },
+  ]
+  expect(await verify(node.identity.publicKey)).toMatchObject({ valid: true, verdicts: signature(true) })
+  const other = signingKey(new Uint8Array(32).fill(77)).publicKey
+  expect(await verify(other)).toMatchObject({ valid: false, verdicts: signature(false) })
 })
 
 test('§10: padding hides the length: the ciphertext is a multiple of 256 bytes and the tag', async () => {

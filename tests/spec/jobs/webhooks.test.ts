@@ -1,40 +1,24 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { beforeEach, expect, test } from 'bun:test'
 import { createPublicKey, verify } from 'node:crypto'
 import { Webhook } from 'standardwebhooks'
 import type { WebhookDelivery, WebhookRecord } from '../../../src/protocol/wire/inference/job.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
-import {
-  startWebhookReceiver,
-  type TestWorld,
-  testWorld,
-  type WebhookReceiver,
-} from '../../support/money/webhook-receiver.ts'
-import type { JobNode } from '../../support/nodes/job-node.ts'
-import { createBody, type JobCustomer, jobCustomer, jobNode, postJob, readJob } from '../../support/pools/job-pool.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { startWebhookReceiver, testWorld } from '../../support/money/webhook-receiver.ts'
+import { createBody, jobCustomer, jobNode, postJob, readJob } from '../../support/pools/job-pool.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 import { lasts } from '../../support/run/lasts.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let gateway: TestGateway
-let receiver: WebhookReceiver
-let world: TestWorld
-let customer: JobCustomer
-let node: JobNode
-beforeAll(async () => {
-  receiver = await startWebhookReceiver()
-  world = testWorld(receiver)
-  gateway = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }, undefined, { world })
-  customer = await jobCustomer(gateway)
-  node = await jobNode(gateway, customer)
-})
+const receiver = await fixture(startWebhookReceiver())
+const world = testWorld(receiver)
+const gateway = await fixture(startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }, undefined, { world }))
+const customer = await jobCustomer(gateway)
+const node = await fixture(jobNode(gateway, customer))
+
 beforeEach(() => {
   receiver.answer(() => new Response(null, { status: 204 }))
   world.addresses = ['93.184.215.14']
   world.timeoutMs = 15_000
-})
-afterAll(async () => {
-  await gateway.stop()
-  await node.stop()
-  await receiver.stop()
 })
 
 const hook = 'https://hooks.example.com/in?key=1'
@@ -348,23 +332,21 @@ test('§11: at most 64 KiB of an answer are read, then it is left', async () => 
 })
 
 test('§11: a URL may have a port of SVC_WEBHOOK_PORTS, and no other', async () => {
-  const own = await startTestGateway({ SVC_WEBHOOK_PORTS: '443,8443' }, undefined, { world: testWorld(receiver) })
-  try {
-    const theirs = await jobCustomer(own)
-    const at = await jobNode(own, theirs)
-    for (const [port, status] of [
-      ['', 202],
-      [':443', 202],
-      [':8443', 202],
-      [':9443', 400],
-    ] as const) {
-      const body = { ...createBody(at), webhook_url: `https://hooks.example.com${port}/in` }
-      expect([port, (await postJob(own, theirs, body)).status]).toEqual([port, status])
-    }
-    await at.stop()
-  } finally {
-    await own.stop()
+  await using own = await scoped(
+    startTestGateway({ SVC_WEBHOOK_PORTS: '443,8443' }, undefined, { world: testWorld(receiver) }),
+  )
+  const theirs = await jobCustomer(own)
+  const at = await jobNode(own, theirs)
+  for (const [port, status] of [
+    ['', 202],
+    [':443', 202],
+    [':8443', 202],
+    [':9443', 400],
+  ] as const) {
+    const body = { ...createBody(at), webhook_url: `https://hooks.example.com${port}/in` }
+    expect([port, (await postJob(own, theirs, body)).status]).toEqual([port, status])
   }
+  await at.stop()
 })
 
 test('§11: a delivery whose gateway died is made again under the same number once its lease has run out', async () => {
@@ -408,33 +390,31 @@ test('§11: a replaced secret signs beside the new one for 24 h', async () => {
 })
 
 test('§11: while SVC_WEBHOOK_KEY is rotated both keys sign', async () => {
-  const own = await startTestGateway(
-    { SVC_WEBHOOK_KEY: `${'55'.repeat(32)},${'44'.repeat(32)}`, SVC_POLL_INTERVAL_MS: '100' },
-    undefined,
-    { world: testWorld(receiver) },
+  await using own = await scoped(
+    startTestGateway(
+      { SVC_WEBHOOK_KEY: `${'55'.repeat(32)},${'44'.repeat(32)}`, SVC_POLL_INTERVAL_MS: '100' },
+      undefined,
+      { world: testWorld(receiver) },
+    ),
   )
-  try {
-    const theirs = await jobCustomer(own)
-    const at = await jobNode(own, theirs)
-    const response = await postJob(own, theirs, { ...createBody(at), webhook_url: hook })
-    const { job_id: jobId } = await json(response)
-    await waitUntil('it is delivered', () => receivedFor(String(jobId)).length > 0)
-    const [{ headers, body } = { headers: {} as Record<string, string>, body: '' }] = receivedFor(String(jobId))
-    const { keys } = (await (await own.ask('GET', '/.well-known/webhook-keys.json')).json()) as { keys: string[] }
-    const signed = Buffer.from(`${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`)
-    const signatures = (headers['webhook-signature'] ?? '').split(' ').filter((part) => part.startsWith('v1a,'))
-    const signers = signatures.map((signature) =>
-      keys.findIndex((text) => {
-        const x = Buffer.from(text.replace('whpk_', ''), 'base64').toString('base64url')
-        const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
-        return verify(null, signed, key, Buffer.from(signature.slice(4), 'base64'))
-      }),
-    )
-    expect(signers.toSorted()).toEqual([0, 1])
-    await at.stop()
-  } finally {
-    await own.stop()
-  }
+  const theirs = await jobCustomer(own)
+  const at = await jobNode(own, theirs)
+  const response = await postJob(own, theirs, { ...createBody(at), webhook_url: hook })
+  const { job_id: jobId } = await json(response)
+  await waitUntil('it is delivered', () => receivedFor(String(jobId)).length > 0)
+  const [{ headers, body } = { headers: {} as Record<string, string>, body: '' }] = receivedFor(String(jobId))
+  const { keys } = (await (await own.ask('GET', '/.well-known/webhook-keys.json')).json()) as { keys: string[] }
+  const signed = Buffer.from(`${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`)
+  const signatures = (headers['webhook-signature'] ?? '').split(' ').filter((part) => part.startsWith('v1a,'))
+  const signers = signatures.map((signature) =>
+    keys.findIndex((text) => {
+      const x = Buffer.from(text.replace('whpk_', ''), 'base64').toString('base64url')
+      const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
+      return verify(null, signed, key, Buffer.from(signature.slice(4), 'base64'))
+    }),
+  )
+  expect(signers.toSorted()).toEqual([0, 1])
+  await at.stop()
 })
 
 const listed = async (query = '', as: 'viewer' | 'operator' = 'viewer') => {

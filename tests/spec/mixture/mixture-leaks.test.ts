@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { waitFor } from '../../support/gateways/gateway.ts'
-import { startWatchedGateway, type WatchedGateway } from '../../support/gateways/watched-gateway.ts'
+import { startWatchedGateway } from '../../support/gateways/watched-gateway.ts'
 import { everyRow, type Row } from '../../support/leaks/every-row.ts'
 import { findAll } from '../../support/leaks/leak-markers.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const names = ['a', 'b', 'c', 'agg'] as const
 type Name = (typeof names)[number]
@@ -21,8 +22,6 @@ const mixtures = (['synthesize', 'vote', 'weighted'] as const).map((strategy) =>
   aggregator: { model: 'agg' },
 }))
 
-let gateway: WatchedGateway
-let nodes: Record<Name, FakeNode>
 let database: readonly Row[] = []
 const answers: { readonly speaker: Name | null; readonly text: string; readonly headers: string }[] = []
 const reads: Record<string, string> = {}
@@ -63,73 +62,71 @@ const admin = async (path: string, token: string) =>
     await fetch(gateway.url + path, { headers: { 'x-svc-admin-token': token, authorization: `Bearer ${token}` } })
   ).text()
 
-beforeAll(async () => {
-  gateway = await startWatchedGateway({
+afterAll(async () => {
+  for (const node of Object.values(nodes ?? {})) node.stop()
+})
+const gateway = await fixture(
+  startWatchedGateway({
     SVC_PORT: '0',
     SVC_LOG_LEVEL: 'debug',
     SVC_DISCOVER: 'false',
     SVC_WARM_UP: 'false',
     SVC_DEMO: 'never',
     SVC_POLL_INTERVAL_MS: '100',
+  }),
+)
+const { admin_token: adminToken, customer_id: customerId, viewer_token, operator_token } = gateway.credentials
+const nodes = Object.fromEntries(
+  names.map((name) => [
+    name,
+    startFakeNode({ models: [name], answer: { text: said[name], reasoning: thought[name], chunks: 1, leak: true } }),
+  ]),
+) as Record<Name, FakeNode>
+for (const { url } of Object.values(nodes)) {
+  const body = { customer_id: customerId, url, visibility: 'private', privacy_class: 'private', node_class: 'gpu' }
+  await fetch(`${gateway.url}/v1/admin/nodes`, {
+    method: 'POST',
+    headers: { 'x-svc-admin-token': adminToken, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
   })
-  const { admin_token: adminToken, customer_id: customerId, viewer_token, operator_token } = gateway.credentials
-  nodes = Object.fromEntries(
-    names.map((name) => [
-      name,
-      startFakeNode({ models: [name], answer: { text: said[name], reasoning: thought[name], chunks: 1, leak: true } }),
-    ]),
-  ) as Record<Name, FakeNode>
-  for (const { url } of Object.values(nodes)) {
-    const body = { customer_id: customerId, url, visibility: 'private', privacy_class: 'private', node_class: 'gpu' }
-    await fetch(`${gateway.url}/v1/admin/nodes`, {
-      method: 'POST',
-      headers: { 'x-svc-admin-token': adminToken, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    })
-  }
-  await waitFor('the machines', async () => {
-    const text = await admin('/v1/admin/nodes', adminToken)
-    return text.split('"state":"ready","state_since"').length === names.length + 1
-  })
-  for (const mixture of mixtures) {
-    const speaker = mixture.strategy === 'synthesize' ? 'agg' : 'a'
-    for (const stream of [false, true]) await ask(mixture, speaker, { stream })
-    // Degraded, then a missed quorum: what the others said must go nowhere.
-    nodes.a.setFaults({ kind: 'status500' })
-    await ask(mixture, speaker === 'agg' ? 'agg' : 'b')
-    for (const stream of [false, true]) await ask({ ...mixture, min_experts: 3 }, null, { stream })
-    nodes.a.clearFaults()
-    await leave(mixture, speaker === 'agg' ? 'agg' : 'c')
-  }
-  nodes.agg.setFaults({ kind: 'errorEvent' })
-  await ask(mixtures[0] ?? {}, 'a')
-  reads.metrics = await admin('/metrics', viewer_token)
-  for (const [role, token] of [
-    ['viewer', viewer_token],
-    ['operator', operator_token],
-    ['admin', adminToken],
-  ] as const) {
-    reads[`mixtures as ${role}`] = await admin('/v1/admin/mixtures?limit=1000', token)
-  }
-  const requests = JSON.parse(reads['mixtures as admin'] ?? '') as {
-    mixtures: readonly { request_id: string; experts: readonly { request_id: string | null }[] }[]
-  }
-  const ids = requests.mixtures.flatMap(({ request_id, experts }) => [
-    request_id,
-    ...experts.map((one) => one.request_id),
-  ])
-  for (const id of ids)
-    if (id !== null) reads[`explain ${id}`] = await admin(`/v1/admin/explain?request_id=${id}`, adminToken)
-  await waitFor('the receipts', async () => {
-    database = await everyRow(gateway.databaseUrl)
-    const groups = database.filter(({ table }) => table === 'receipt_groups')
-    return groups.reduce((sum, { row }) => sum + Number(JSON.parse(row).rows), 0) > 30
-  })
+}
+await waitFor('the machines', async () => {
+  const text = await admin('/v1/admin/nodes', adminToken)
+  return text.split('"state":"ready","state_since"').length === names.length + 1
 })
-afterAll(async () => {
-  for (const node of Object.values(nodes ?? {})) node.stop()
-  await gateway?.stop()
-  gateway?.remove()
+for (const mixture of mixtures) {
+  const speaker = mixture.strategy === 'synthesize' ? 'agg' : 'a'
+  for (const stream of [false, true]) await ask(mixture, speaker, { stream })
+  // Degraded, then a missed quorum: what the others said must go nowhere.
+  nodes.a.setFaults({ kind: 'status500' })
+  await ask(mixture, speaker === 'agg' ? 'agg' : 'b')
+  for (const stream of [false, true]) await ask({ ...mixture, min_experts: 3 }, null, { stream })
+  nodes.a.clearFaults()
+  await leave(mixture, speaker === 'agg' ? 'agg' : 'c')
+}
+nodes.agg.setFaults({ kind: 'errorEvent' })
+await ask(mixtures[0] ?? {}, 'a')
+reads.metrics = await admin('/metrics', viewer_token)
+for (const [role, token] of [
+  ['viewer', viewer_token],
+  ['operator', operator_token],
+  ['admin', adminToken],
+] as const) {
+  reads[`mixtures as ${role}`] = await admin('/v1/admin/mixtures?limit=1000', token)
+}
+const requests = JSON.parse(reads['mixtures as admin'] ?? '') as {
+  mixtures: readonly { request_id: string; experts: readonly { request_id: string | null }[] }[]
+}
+const ids = requests.mixtures.flatMap(({ request_id, experts }) => [
+  request_id,
+  ...experts.map((one) => one.request_id),
+])
+for (const id of ids)
+  if (id !== null) reads[`explain ${id}`] = await admin(`/v1/admin/explain?request_id=${id}`, adminToken)
+await waitFor('the receipts', async () => {
+  database = await everyRow(gateway.databaseUrl)
+  const groups = database.filter(({ table }) => table === 'receipt_groups')
+  return groups.reduce((sum, { row }) => sum + Number(JSON.parse(row).rows), 0) > 30
 })
 
 describe('rule 6: what an expert says is kept nowhere', () => {

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { expectRefusal } from '../../support/clients/chat-refusal.ts'
 import { waitFor } from '../../support/gateways/gateway.ts'
 import {
@@ -18,10 +18,9 @@ const prompt = Math.ceil(0.3 * secret.length + 4 + 3)
 const budget = 1_024
 
 let pool: MixturePool
-beforeAll(async () => {
-  // The day of these tests must not end under them; actors/limits.test.ts holds what midnight does.
-  await dayAhead()
-})
+// The day of these tests must not end under them; actors/limits.test.ts holds what midnight does.
+await dayAhead()
+
 shareMixturePool(
   (started) => {
     pool = started

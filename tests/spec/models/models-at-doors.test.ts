@@ -1,16 +1,14 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import { modelOf, type Place, places, requests, type Sent, TwoOwners, told } from '../../support/pools/two-owners.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let owners: TwoOwners
-beforeAll(async () => {
-  owners = await TwoOwners.start()
-})
+const owners = await fixture(TwoOwners.start())
+
 beforeEach(() => {
   owners.sent = []
 })
-afterAll(() => owners.stop())
 
 const post = (place: Place, body: object) => owners.post(place, JSON.stringify({ ...requests[place].body, ...body }))
 const calls = () => owners.sent.map(({ by, body }): readonly [Sent['by'], unknown] => [by, body.model])

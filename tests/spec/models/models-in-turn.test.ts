@@ -1,10 +1,11 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import type { FakeNode } from '../../../src/fake-node/fake-node.ts'
 import type { Explanation } from '../../../src/protocol/wire/admin/explanation.ts'
 import type { AdminRequest } from '../../../src/protocol/wire/admin/requests.ts'
 import { readStream } from '../../support/clients/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { stopwatch } from '../../support/run/stopwatch.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
@@ -12,16 +13,8 @@ const queueWaitMs = 300
 const firstChunkMs = 400
 const messages = [{ role: 'user', content: 'hello' }]
 
-let gateway: TestGateway
-let customer: TestCustomer
-let nodes: readonly FakeNode[]
-/** They serve `first`, `second`, `third` and `fourth`; all but the second have one slot. */
-let one: FakeNode
-let two: FakeNode
-let three: FakeNode
-let four: FakeNode
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     env: {
       SVC_QUEUE_WAIT_MS: String(queueWaitMs),
       SVC_FAILOVER_FIRST_CHUNK_MS: String(firstChunkMs),
@@ -29,28 +22,28 @@ beforeAll(async () => {
       SVC_STALE_AFTER_MS: '600000',
       SVC_OFFLINE_AFTER_MS: '3600000',
     },
-  })
-  customer = await gateway.customer()
-  nodes = startFakeNodes(4, (at) => ({
+  }),
+)
+const customer = await gateway.customer()
+const nodes = await fixture(
+  startFakeNodes(4, (at) => ({
     models: [['first', 'second', 'third', 'fourth'][at] as string],
     slots: at === 1 ? 4 : 1,
     speaks: 'llama.cpp',
-  }))
-  one = nodeAt(nodes, 0)
-  two = nodeAt(nodes, 1)
-  three = nodeAt(nodes, 2)
-  four = nodeAt(nodes, 3)
-  for (const { url } of nodes) await gateway.node(url, { customerId: customer.customerId })
-})
+  })),
+)
+/** They serve `first`, `second`, `third` and `fourth`; all but the second have one slot. */
+const one = nodeAt(nodes, 0)
+const two = nodeAt(nodes, 1)
+const three = nodeAt(nodes, 2)
+const four = nodeAt(nodes, 3)
+for (const { url } of nodes) await gateway.node(url, { customerId: customer.customerId })
+
 afterEach(() => {
   for (const node of nodes) {
     node.clearFaults()
     node.setAnswer({ firstTokenMs: 0, intervalMs: 0, chunks: 3 })
   }
-})
-afterAll(async () => {
-  await gateway.stop()
-  for (const node of nodes) node.stop()
 })
 
 const ask = (body: object, key = customer.key, init: RequestInit = {}) => gateway.chat(key, { messages, ...body }, init)

@@ -1,20 +1,18 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { afterEach, expect, test } from 'bun:test'
 import type { Explanation } from '../../../src/protocol/wire/admin/explanation.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startTestGateway, type TestCustomer, waitFor } from '../../support/gateways/gateway.ts'
 import { type AdapterNode, type AdapterOptions, startAdapterNode } from '../../support/nodes/adapter-node.ts'
 import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
 let customer: TestCustomer
 const cleanups: (() => unknown)[] = []
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
+const gateway = await fixture(startTestGateway())
+
 afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
 })
-afterAll(() => gateway?.stop())
 
 /** A node of a customer of its own. */
 async function pool(options: AdapterOptions): Promise<{ readonly node: AdapterNode; readonly nodeId: string }> {

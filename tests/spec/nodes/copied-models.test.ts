@@ -20,6 +20,7 @@ import { ggufFile } from '../../support/nodes/gguf-file.ts'
 import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
 import { sha256 } from '../../support/nodes/model-hub.ts'
 import { agentRuntime, type ScriptedAgent, startScriptedAgent } from '../../support/nodes/scripted-agent.ts'
+import { scoped } from '../../support/run/fixture.ts'
 import { testLimitMs } from '../../support/run/limits.ts'
 
 const whole = ggufFile(3_000_000)
@@ -161,16 +162,12 @@ test(
     for (const [from, body, says, token] of refusals) await expect(order(from, body, token)).rejects.toThrow(says)
     const other = await gateway.customer()
     const { enrollment_token: token } = await enrollmentToken(gateway, other.customerId)
-    const foreign = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [] })
-    try {
-      await waitFor('its tunnel', async () =>
-        order(attic.nodeId, { model: 'tiny', to: foreign.nodeId }).catch((error: Error) =>
-          /409.*different owners/s.test(error.message),
-        ),
-      )
-    } finally {
-      await foreign.remove()
-    }
+    await using foreign = await scoped(startAgent({ gatewayUrl: gateway.url, token, runtimes: [] }))
+    await waitFor('its tunnel', async () =>
+      order(attic.nodeId, { model: 'tiny', to: foreign.nodeId }).catch((error: Error) =>
+        /409.*different owners/s.test(error.message),
+      ),
+    )
   },
   testLimitMs,
 )

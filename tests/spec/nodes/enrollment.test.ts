@@ -1,24 +1,21 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { fromBase64url } from '../../../src/protocol/signing/base64url.ts'
 import { keyIdOf } from '../../../src/protocol/signing/ed25519.ts'
 import { newToken } from '../../../src/secrets.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { newAccount } from '../../support/gateways/accounts.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { enrollBody, newIdentity, transportKeyOf } from '../../support/nodes/enrolling.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customerId = ''
-
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     SVC_AUTH_FAILURES_PER_MINUTE: '10000',
     SVC_ENDPOINT_NETWORKS: '127.0.0.0/8',
     SVC_PUBLIC_URL: 'https://gateway.example',
     SVC_POLL_INTERVAL_MS: '100',
-  })
-  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } })
-  customerId = String((await json(made)).customer_id)
-})
-afterAll(() => gateway.stop())
+  }),
+)
+const { id: customerId } = await newAccount(gateway)
 
 const grant = () => ({
   customer_id: customerId,
@@ -256,24 +253,18 @@ test('§18: no log line holds a token, an address of a node or a customer', () =
 })
 
 test('§4: guessed tokens count against their address, a good one still passes', async () => {
-  const strict = await startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '3' })
-  try {
-    const made = await json(
-      await strict.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } }),
-    )
-    const issued = await strict.ask('POST', '/v1/admin/enrollment-tokens', {
-      as: 'operator',
-      json: { ...grant(), customer_id: made.customer_id },
-    })
-    const token = String((await json(issued)).enrollment_token)
-    const guess = () =>
-      strict.ask('POST', '/v1/node-agent/enroll', { json: enrollBody(newIdentity(), newToken('enroll')) })
-    const statuses: number[] = []
-    for (let i = 0; i < 5; i++) statuses.push((await guess()).status)
-    expect(statuses).toEqual([401, 401, 401, 429, 429])
-    const good = await strict.ask('POST', '/v1/node-agent/enroll', { json: enrollBody(newIdentity(), token) })
-    expect(good.status).toBe(201)
-  } finally {
-    await strict.stop()
-  }
+  await using strict = await scoped(startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '3' }))
+  const made = await json(await strict.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } }))
+  const issued = await strict.ask('POST', '/v1/admin/enrollment-tokens', {
+    as: 'operator',
+    json: { ...grant(), customer_id: made.customer_id },
+  })
+  const token = String((await json(issued)).enrollment_token)
+  const guess = () =>
+    strict.ask('POST', '/v1/node-agent/enroll', { json: enrollBody(newIdentity(), newToken('enroll')) })
+  const statuses: number[] = []
+  for (let i = 0; i < 5; i++) statuses.push((await guess()).status)
+  expect(statuses).toEqual([401, 401, 401, 429, 429])
+  const good = await strict.ask('POST', '/v1/node-agent/enroll', { json: enrollBody(newIdentity(), token) })
+  expect(good.status).toBe(201)
 })

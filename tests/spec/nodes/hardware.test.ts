@@ -1,23 +1,21 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import type { Node } from '../../../src/protocol/wire/admin/admin.ts'
 import type { Hardware } from '../../../src/protocol/wire/nodes/hardware.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { fakeLaptop } from '../../support/nodes/fake-hardware.ts'
 import { agentRuntime, startScriptedAgent } from '../../support/nodes/scripted-agent.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
 const undo: (() => unknown)[] = []
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_POLL_INTERVAL_MS: '50' } })
-  customer = await gateway.customer()
-})
 afterAll(async () => {
   for (const step of undo.reverse()) await step()
-  await gateway?.stop()
 })
+const gateway = await fixture(
+  startTestGateway({ env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_POLL_INTERVAL_MS: '50' } }),
+)
+const customer = await gateway.customer()
 
 const shown = (nodeId: string) => gateway.admin<Node>('GET', `/v1/admin/nodes/${nodeId}`)
 const metrics = async () => {

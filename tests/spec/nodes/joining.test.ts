@@ -1,14 +1,13 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { beforeEach, expect, test } from 'bun:test'
 import { verifyKey } from '../../../src/protocol/signing/ed25519.ts'
 import { joinCommitment, joinedMessage } from '../../../src/protocol/signing/join-words.ts'
 import type { JoinBegun, JoinRevealed, JoinState, WaitingJoinList } from '../../../src/protocol/wire/nodes/join.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { newAccount } from '../../support/gateways/accounts.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { newIdentity, transportKeyOf } from '../../support/nodes/enrolling.ts'
 import { type Joiner, newJoiner } from '../../support/nodes/joining.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
-
-let gateway: TestGateway
-let customerId = ''
 
 const settings = {
   SVC_AUTH_FAILURES_PER_MINUTE: '10000',
@@ -16,12 +15,9 @@ const settings = {
   SVC_PUBLIC_URL: 'https://gateway.example',
   SVC_TRUSTED_PROXIES: '127.0.0.1',
 }
-beforeAll(async () => {
-  gateway = await startTestGateway(settings)
-  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } })
-  customerId = String((await json(made)).customer_id)
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway(settings))
+const { id: customerId } = await newAccount(gateway)
+
 beforeEach(() => gateway.database.sql`delete from node_joins`)
 
 const path = '/v1/node-agent/join'
@@ -210,13 +206,9 @@ test('§39: of a computer that asked to join nothing is kept for longer than hal
   await gateway.database
     .sql`update node_joins set expires_at = expires_at - interval '29 min' where join_id = ${old.begun.join_id}`
   expect(await kept()).toContain(old.begun.join_id)
-  const second = await startTestGateway(settings, undefined, { beside: gateway })
-  try {
-    await waitUntil('the sweep', async () => !(await kept()).includes(old.begun.join_id))
-    expect(await kept()).toEqual([waiting.begun.join_id])
-  } finally {
-    await second.stop()
-  }
+  await using _second = await scoped(startTestGateway(settings, undefined, { beside: gateway }))
+  await waitUntil('the sweep', async () => !(await kept()).includes(old.begun.join_id))
+  expect(await kept()).toEqual([waiting.begun.join_id])
 })
 
 test('§39: other words confirm nothing, and a role that may not, neither', async () => {
@@ -264,16 +256,12 @@ test('§39: of two operators at once one confirms; no address and no nonce leave
 })
 
 test('§26, §39: join at one gateway of a pool, confirm at the other', async () => {
-  const second = await startTestGateway(settings, undefined, { beside: gateway })
-  try {
-    const { begun, words } = await met()
-    expect((await listed(second)).map((row) => row.words)).toEqual([words])
-    expect((await confirm(begun.join_id, choice(words), 'operator', second)).status).toBe(201)
-    const first = await state(begun.join_id)
-    const other = (await (await second.ask('GET', `${path}/${begun.join_id}`)).json()) as JoinState
-    expect(first.state).toBe('confirmed')
-    expect(other.enrollment?.node_id).toBe(first.enrollment?.node_id as string)
-  } finally {
-    await second.stop()
-  }
+  await using second = await scoped(startTestGateway(settings, undefined, { beside: gateway }))
+  const { begun, words } = await met()
+  expect((await listed(second)).map((row) => row.words)).toEqual([words])
+  expect((await confirm(begun.join_id, choice(words), 'operator', second)).status).toBe(201)
+  const first = await state(begun.join_id)
+  const other = (await (await second.ask('GET', `${path}/${begun.join_id}`)).json()) as JoinState
+  expect(first.state).toBe('confirmed')
+  expect(other.enrollment?.node_id).toBe(first.enrollment?.node_id as string)
 })

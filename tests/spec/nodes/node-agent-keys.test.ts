@@ -1,15 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { SigningKey } from '../../../src/protocol/signing/ed25519.ts'
 import { enrollMessage, keyVerifyMessage, newNonce } from '../../../src/protocol/signing/signatures.ts'
 import { newToken } from '../../../src/secrets.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { enrollmentToken } from '../../support/nodes/agents.ts'
 import { enrollBody, newIdentity } from '../../support/nodes/enrolling.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let owner: TestCustomer
 const identity = newIdentity()
-let nodeId = ''
 
 const enrol = async (customerId: string, as: SigningKey) => {
   const { enrollment_token: token } = await enrollmentToken(gateway, customerId)
@@ -21,12 +19,9 @@ const enrol = async (customerId: string, as: SigningKey) => {
   return ((await response.json()) as { node_id: string }).node_id
 }
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_AUTH_FAILURES_PER_MINUTE: '10000' } })
-  owner = await gateway.customer()
-  nodeId = await enrol(owner.customerId, identity)
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway({ env: { SVC_AUTH_FAILURES_PER_MINUTE: '10000' } }))
+const owner = await gateway.customer()
+const nodeId = await enrol(owner.customerId, identity)
 
 interface Question {
   readonly key: string

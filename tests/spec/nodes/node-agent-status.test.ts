@@ -1,14 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { newId } from '../../../src/ids.ts'
 import type { NodeStatus } from '../../../src/protocol/wire/nodes/agent.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, nodeOf, untilState } from '../../support/nodes/agents.ts'
 import { newIdentity, transportKeyOf } from '../../support/nodes/enrolling.ts'
 import { agentRuntime, type ScriptedAgent, startScriptedAgent } from '../../support/nodes/scripted-agent.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
-let agent: ScriptedAgent
 const [first, second] = [newId('rt'), newId('rt')]
 const both = [agentRuntime(first, ['m-1', 'shared']), agentRuntime(second, ['m-2', 'shared'], { kind: 'ollama' })]
 
@@ -17,16 +15,10 @@ const enrolled = async (runtimes = both) => {
   return startScriptedAgent(gateway.url, token, runtimes)
 }
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8' } })
-  customer = await gateway.customer()
-  agent = await enrolled()
-  await untilState(gateway, agent.nodeId, 'ready')
-})
-afterAll(async () => {
-  await agent?.stop()
-  await gateway?.stop()
-})
+const gateway = await fixture(startTestGateway({ env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8' } }))
+const customer = await gateway.customer()
+const agent = await fixture(enrolled())
+await untilState(gateway, agent.nodeId, 'ready')
 
 const ask = (model: string, more: object = {}) =>
   gateway.chat(customer.key, { model, messages: [{ role: 'user', content: 'x' }], ...more })

@@ -1,15 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { SigningKey } from '../../../src/protocol/signing/ed25519.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { enrollBody, newIdentity } from '../../support/nodes/enrolling.ts'
 import { greet, handshake, helloHeaders } from '../../support/nodes/hello.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let gateway: TestGateway
 const identity = newIdentity()
-let nodeId = ''
-let routerKid = ''
 
 async function enroll(key: SigningKey): Promise<Record<string, unknown>> {
   const customer = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } })
@@ -25,13 +23,12 @@ async function enroll(key: SigningKey): Promise<Record<string, unknown>> {
   return json(await gateway.ask('POST', '/v1/node-agent/enroll', { json: body }))
 }
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000', SVC_POLL_INTERVAL_MS: '60000' })
-  const enrolled = await enroll(identity)
-  nodeId = String(enrolled.node_id)
-  routerKid = (enrolled.router_public_keys as { kid: string }[])[0]?.kid ?? ''
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(
+  startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000', SVC_POLL_INTERVAL_MS: '60000' }),
+)
+const enrolled = await enroll(identity)
+const nodeId = String(enrolled.node_id)
+const routerKid = (enrolled.router_public_keys as { kid: string }[])[0]?.kid ?? ''
 
 const hello = (...more: Parameters<typeof helloHeaders> extends [unknown, unknown, unknown, ...infer R] ? R : never) =>
   helloHeaders(identity, nodeId, routerKid, ...more)

@@ -12,6 +12,7 @@ import {
   type SleepingComputer,
   sleepingComputer,
 } from '../../support/nodes/sleeping-computer.ts'
+import { scoped } from '../../support/run/fixture.ts'
 import { lasts } from '../../support/run/lasts.ts'
 
 const mac = '3c:7c:3f:00:01:01'
@@ -144,13 +145,9 @@ test('§39: requests at two gateways wake a node together with no more packets t
 
 test('§39: a gateway that starts while a node sleeps knows it, and wakes it', async () => {
   await asleep(near)
-  const later = await startTestGateway({ beside: gateway, env: gateway.env })
-  try {
-    expect(await stateOf(idOf(near), later)).toBe('asleep')
-    expect((await ask('near', {}, later)).status).toBe(200)
-  } finally {
-    await later.stop()
-  }
+  await using later = await scoped(startTestGateway({ beside: gateway, env: gateway.env }))
+  expect(await stateOf(idOf(near), later)).toBe('asleep')
+  expect((await ask('near', {}, later)).status).toBe(200)
 })
 
 test('§39: a computer that falls asleep in the midst of an answer: the stream ends with an error, and the next request wakes it', async () => {

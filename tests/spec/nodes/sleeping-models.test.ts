@@ -1,34 +1,19 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
-import { startVllmNode, type VllmNode } from '../../support/nodes/vllm-node.ts'
+import { expect, test } from 'bun:test'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
+import { startVllmNode } from '../../support/nodes/vllm-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
-let direct: VllmNode
-let plain: VllmNode
-let behind: VllmNode
-let agent: TestAgent
-let directId: string
-let plainId: string
-
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  direct = startVllmNode({ model: 'big', wakeMs: 60 })
-  plain = startVllmNode({ model: 'plain' })
-  behind = startVllmNode({ model: 'behind', wakeMs: 60 })
-  directId = await gateway.node(direct.url, { customerId: customer.customerId })
-  plainId = await gateway.node(plain.url, { customerId: customer.customerId })
-  const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
-  agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [behind.url] })
-  await untilState(gateway, agent.nodeId, 'ready')
-})
-afterAll(async () => {
-  await agent?.remove()
-  await gateway?.stop()
-  for (const each of [direct, plain, behind]) each?.stop()
-})
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const direct = await fixture(startVllmNode({ model: 'big', wakeMs: 60 }))
+const plain = await fixture(startVllmNode({ model: 'plain' }))
+const behind = await fixture(startVllmNode({ model: 'behind', wakeMs: 60 }))
+const directId = await gateway.node(direct.url, { customerId: customer.customerId })
+const plainId = await gateway.node(plain.url, { customerId: customer.customerId })
+const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
+const agent = await fixture(startAgent({ gatewayUrl: gateway.url, token, runtimes: [behind.url] }))
+await untilState(gateway, agent.nodeId, 'ready')
 
 const ask = (model: string) => gateway.chat(customer.key, { model, messages: [{ role: 'user', content: 'Hello' }] })
 const unload = (nodeId: string, model: string) =>

@@ -1,45 +1,42 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { afterAll, expect, test } from 'bun:test'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { untilState } from '../../support/nodes/agents.ts'
 import { type SleepingComputer, sleepingComputer } from '../../support/nodes/sleeping-computer.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
 const computers: SleepingComputer[] = []
 
-beforeAll(async () => {
-  // The cards of all computers listen in one network: each hears every packet.
-  const first = await computer({ mac: '3c:7c:3f:00:00:01', model: 'first' })
-  const deaf = await computer({ mac: '3c:7c:3f:00:00:02', model: 'deaf', deaf: true })
-  const safe = await computer({ mac: '3c:7c:3f:00:00:03', model: 'safe', password: '01:02:03:04:05:06' })
-  const [slow, fast] = [
-    await computer({ mac: '3c:7c:3f:00:00:04', model: 'both', wakeMs: 400 }),
-    await computer({ mac: '3c:7c:3f:00:00:05', model: 'both' }),
-  ]
-  gateway = await startTestGateway({
+const ids = new Map<SleepingComputer, string>()
+const idOf = (each: SleepingComputer) => ids.get(each) ?? ''
+const place = (each: SleepingComputer) => `/v1/admin/nodes/${idOf(each)}`
+
+afterAll(async () => {
+  for (const each of computers) each.stop()
+})
+// The cards of all computers listen in one network: each hears every packet.
+const first = await computer({ mac: '3c:7c:3f:00:00:01', model: 'first' })
+const deaf = await computer({ mac: '3c:7c:3f:00:00:02', model: 'deaf', deaf: true })
+const safe = await computer({ mac: '3c:7c:3f:00:00:03', model: 'safe', password: '01:02:03:04:05:06' })
+const [slow, fast] = [
+  await computer({ mac: '3c:7c:3f:00:00:04', model: 'both', wakeMs: 400 }),
+  await computer({ mac: '3c:7c:3f:00:00:05', model: 'both' }),
+]
+const gateway = await fixture(
+  startTestGateway({
     env: {
       SVC_WAKE_ADDRESSES: computers.map(({ card }) => card.address).join(','),
       SVC_WAKE_WAIT_MS: '5000',
       SVC_HEADER_COMMIT_MS: '50',
     },
-  })
-  customer = await gateway.customer()
-  for (const each of [first, deaf, safe, slow, fast]) {
-    ids.set(each, await gateway.node(each.url, { customerId: customer.customerId }))
-    await gateway.admin('PATCH', place(each), { mac: each.card.mac.toUpperCase().replaceAll(':', '-') })
-  }
-  await gateway.admin('PATCH', place(safe), { secure_on: '01:02:03:04:05:06' })
-  named = { first, deaf, safe, slow, fast }
-})
-afterAll(async () => {
-  await gateway?.stop()
-  for (const each of computers) each.stop()
-})
-
-let named: Record<'first' | 'deaf' | 'safe' | 'slow' | 'fast', SleepingComputer>
-const ids = new Map<SleepingComputer, string>()
-const idOf = (each: SleepingComputer) => ids.get(each) ?? ''
-const place = (each: SleepingComputer) => `/v1/admin/nodes/${idOf(each)}`
+  }),
+)
+const customer = await gateway.customer()
+for (const each of [first, deaf, safe, slow, fast]) {
+  ids.set(each, await gateway.node(each.url, { customerId: customer.customerId }))
+  await gateway.admin('PATCH', place(each), { mac: each.card.mac.toUpperCase().replaceAll(':', '-') })
+}
+await gateway.admin('PATCH', place(safe), { secure_on: '01:02:03:04:05:06' })
+const named: Record<'first' | 'deaf' | 'safe' | 'slow' | 'fast', SleepingComputer> = { first, deaf, safe, slow, fast }
 
 interface Made {
   readonly mac: string

@@ -1,33 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { type SleepingComputer, sleepingComputer } from '../../support/nodes/sleeping-computer.ts'
+import { expect, test } from 'bun:test'
+import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { sleepingComputer } from '../../support/nodes/sleeping-computer.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 import { testLimitMs } from '../../support/run/limits.ts'
-
-/** Two processes behind one address: each connection comes to one of them. */
-let gateway: TestGateway
-/** Another gateway of the same database. */
-let beside: TestGateway
-let customer: TestCustomer
-let deaf: SleepingComputer
-let nodeId = ''
-
-beforeAll(async () => {
-  deaf = await sleepingComputer({ mac: '3c:7c:3f:00:00:31', deaf: true, server: { models: ['deaf'] } })
-  const env = { SVC_WAKE_ADDRESSES: deaf.card.address, SVC_WAKE_WAIT_MS: '3000' }
-  gateway = await startTestGateway({ env: { ...env, SVC_PROCESSES: '2' } })
-  beside = await startTestGateway({ beside: gateway, env })
-  customer = await gateway.customer()
-  nodeId = await gateway.node(deaf.url, { customerId: customer.customerId })
-  await gateway.admin('PATCH', place(), { mac: deaf.card.mac })
-  await gateway.admin('POST', place('/sleep'), {})
-  deaf.fallAsleep()
-  for (const each of [gateway, beside]) await everywhere(each, ({ state }) => state === 'asleep')
-}, testLimitMs)
-afterAll(async () => {
-  await beside?.stop()
-  await gateway?.stop()
-  deaf?.stop()
-})
 
 const place = (more = '') => `/v1/admin/nodes/${nodeId}${more}`
 /** As good as certain that both processes were asked. */
@@ -46,6 +21,20 @@ const everywhere = (at: TestGateway, is: (node: Shown) => boolean) =>
     for (let look = 0; look < looks; look++) if (!is(await shown(at))) return false
     return true
   })
+
+const deaf = await fixture(sleepingComputer({ mac: '3c:7c:3f:00:00:31', deaf: true, server: { models: ['deaf'] } }))
+const env = { SVC_WAKE_ADDRESSES: deaf.card.address, SVC_WAKE_WAIT_MS: '3000' }
+/** Two processes behind one address: each connection comes to one of them. */
+const gateway = await fixture(startTestGateway({ env: { ...env, SVC_PROCESSES: '2' } }))
+/** Another gateway of the same database. */
+const beside = await fixture(startTestGateway({ beside: gateway, env }))
+const customer = await gateway.customer()
+const nodeId = await gateway.node(deaf.url, { customerId: customer.customerId })
+await gateway.admin('PATCH', place(), { mac: deaf.card.mac })
+await gateway.admin('POST', place('/sleep'), {})
+deaf.fallAsleep()
+for (const each of [gateway, beside]) await everywhere(each, ({ state }) => state === 'asleep')
+
 const inVain = ({ state_says: says }: Shown) => says?.startsWith('magic packets did not wake it once: ') === true
 const woken = ({ state_says: says }: Shown) => says === 'a request wakes it'
 const ask = async (at: TestGateway) => {
@@ -71,20 +60,18 @@ test(
 test(
   '§39: a gateway that starts later knows it, too, and what ends the pause at one ends it at all',
   async () => {
-    const later = await startTestGateway({ beside: gateway, env: { SVC_WAKE_ADDRESSES: deaf.card.address } })
-    try {
-      await everywhere(later, inVain)
-      await beside.admin('PATCH', place(), { mac: '3c:7c:3f:00:00:32' })
-      for (const each of [gateway, beside, later]) await everywhere(each, woken)
-      await beside.admin('PATCH', place(), { mac: deaf.card.mac })
-      expect(await ask(beside)).toEqual([503, 'node_asleep'])
-      for (const each of [gateway, later]) await everywhere(each, inVain)
-      // It waits for two minutes: the pause does not come back meanwhile.
-      await later.admin('POST', place('/wake'), {})
-      for (const each of [gateway, beside, later]) await everywhere(each, woken)
-    } finally {
-      await later.stop()
-    }
+    await using later = await scoped(
+      startTestGateway({ beside: gateway, env: { SVC_WAKE_ADDRESSES: deaf.card.address } }),
+    )
+    await everywhere(later, inVain)
+    await beside.admin('PATCH', place(), { mac: '3c:7c:3f:00:00:32' })
+    for (const each of [gateway, beside, later]) await everywhere(each, woken)
+    await beside.admin('PATCH', place(), { mac: deaf.card.mac })
+    expect(await ask(beside)).toEqual([503, 'node_asleep'])
+    for (const each of [gateway, later]) await everywhere(each, inVain)
+    // It waits for two minutes: the pause does not come back meanwhile.
+    await later.admin('POST', place('/wake'), {})
+    for (const each of [gateway, beside, later]) await everywhere(each, woken)
   },
   testLimitMs,
 )

@@ -1,42 +1,35 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { commandLine } from '../../cli/command-line.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { startVllmNode } from '../../support/nodes/vllm-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
-let model: FakeNode
-let agent: TestAgent
 const sysRoot = mkdtempSync(join(tmpdir(), 'penstock-hot-'))
 const zone = join(sysRoot, 'class/thermal/thermal_zone0')
 const heat = (celsius: number) => writeFileSync(join(zone, 'temp'), String(celsius * 1_000))
 
-beforeAll(async () => {
-  mkdirSync(zone, { recursive: true })
-  heat(40)
-  model = startFakeNode({ models: ['gaming-pc'] })
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
-  agent = await startAgent({
+mkdirSync(zone, { recursive: true })
+heat(40)
+const model = await fixture(startFakeNode({ models: ['gaming-pc'] }))
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
+const agent = await fixture(
+  startAgent({
     gatewayUrl: gateway.url,
     token,
     runtimes: [model.url],
     power: { yields: ['temperature=80'], sysRoot, yieldTimes: { everyMs: 20, lookMs: 1_000, quietMs: 300 } },
-  })
-  await untilState(gateway, agent.nodeId, 'ready')
-})
-afterAll(async () => {
-  await agent?.remove()
-  await gateway?.stop()
-  model?.stop()
-  rmSync(sysRoot, { recursive: true, force: true })
-})
+  }),
+)
+await untilState(gateway, agent.nodeId, 'ready')
+
+afterAll(() => rmSync(sysRoot, { recursive: true, force: true }))
 
 const messages = [{ role: 'user', content: 'Hello' }]
 const ask = (more: object = {}) => gateway.chat(customer.key, { model: 'gaming-pc', messages, ...more })

@@ -1,28 +1,20 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createAnthropic } from '@ai-sdk/anthropic'
 import { asSchema, type FlexibleSchema } from '@ai-sdk/provider-utils'
 import Anthropic from '@anthropic-ai/sdk'
-import { startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
-import { type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-/** Tools that Anthropic defines and its clients run, at a node whose model does not know them (§35). */
-let gateway: TestGateway
-let node: ScriptedNode
-let client: Anthropic
 let sent: Record<string, unknown> = {}
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const customer = await gateway.customer()
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
-  client = new Anthropic({ baseURL: gateway.url, apiKey: customer.key, maxRetries: 0 })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+/** Tools that Anthropic defines and its clients run, at a node whose model does not know them (§35). */
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+await gateway.node(node.url, { customerId: customer.customerId })
+const client = new Anthropic({ baseURL: gateway.url, apiKey: customer.key, maxRetries: 0 })
 
 const tools = [
   { type: 'bash_20250124', name: 'bash' },

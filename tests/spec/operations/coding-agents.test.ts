@@ -1,23 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { describe, expect, test } from 'bun:test'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { type AgentSession, claudeCode, codex, type Json } from '../../support/clients/coding-agents.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const turns = 20
-let gateway: TestGateway
-let node: FakeNode
-let customer: TestCustomer
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  node = startFakeNode({ models: ['coder'], contextLength: 262_144 })
-  node.setAnswer({ reasoning: 'hm' })
-  customer = await gateway.customer()
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway())
+const node = await fixture(startFakeNode({ models: ['coder'], contextLength: 262_144 }))
+node.setAnswer({ reasoning: 'hm' })
+const customer = await gateway.customer()
+await gateway.node(node.url, { customerId: customer.customerId })
 
 async function send(session: AgentSession): Promise<readonly Json[]> {
   const { path, headers, body } = session.request()

@@ -1,26 +1,20 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { estimateCalls } from '../../../src/actors/operations/completion-calls.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { startTestGateway, type TestCustomer, waitFor } from '../../support/gateways/gateway.ts'
+import { type ScriptedCall, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { dayAhead } from '../../support/run/day-ahead.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 const model = 'writer'
 const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
 const answer = { choices: [{ index: 0, text: 'x', finish_reason: 'stop', logprobs: null }], usage }
-let gateway: TestGateway
-let node: ScriptedNode
 let heard: ScriptedCall[] = []
-beforeAll(async () => {
-  await dayAhead()
-  gateway = await startTestGateway({ env: { SVC_TOTAL_TIMEOUT_MS: '3000', SVC_TTFT_TIMEOUT_MS: '3000' } })
-  node = startScriptedNode(model)
-  complete()
-})
+await dayAhead()
+const gateway = await fixture(startTestGateway({ env: { SVC_TOTAL_TIMEOUT_MS: '3000', SVC_TTFT_TIMEOUT_MS: '3000' } }))
+const node = await fixture(startScriptedNode(model))
+complete()
+
 afterEach(() => complete())
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
 
 function complete(script?: (call: ScriptedCall) => void): void {
   heard = []
@@ -117,56 +111,48 @@ describe('§17: a request that is several calls', () => {
 })
 
 test('§28: a list makes no more calls at once than free slots are there', async () => {
-  const llama = startScriptedNode('slotted', 'llama.cpp', 2)
+  await using llama = await scoped(startScriptedNode('slotted', 'llama.cpp', 2))
   const { customerId, key } = await gateway.customer()
   const calls: ScriptedCall[] = []
   const others = Promise.withResolvers<void>()
-  try {
-    llama.answer((call) => {
-      calls.push(call)
-      if (call.body.prompt !== 'alone') return void setImmediate(() => call.respond(200, answer))
-      others.resolve()
+  llama.answer((call) => {
+    calls.push(call)
+    if (call.body.prompt !== 'alone') return void setImmediate(() => call.respond(200, answer))
+    others.resolve()
+  })
+  await gateway.node(llama.url, { customerId })
+  const alone = ask(key, { model: 'slotted', prompt: 'alone' })
+  await others.promise
+  // One slot is left: the calls of a list go through it one after the other, and none waits in the line for long.
+  expect((await ask(key, { model: 'slotted', prompt: 'a', n: 8, stream: false })).status).toBe(200)
+  expect(calls).toHaveLength(9)
+  calls[0]?.respond(200, answer)
+  expect((await alone).status).toBe(200)
+  let open = 0
+  let most = 0
+  llama.answer((call) => {
+    most = Math.max(most, ++open)
+    setImmediate(() => {
+      open--
+      call.respond(200, answer)
     })
-    await gateway.node(llama.url, { customerId })
-    const alone = ask(key, { model: 'slotted', prompt: 'alone' })
-    await others.promise
-    // One slot is left: the calls of a list go through it one after the other, and none waits in the line for long.
-    expect((await ask(key, { model: 'slotted', prompt: 'a', n: 8, stream: false })).status).toBe(200)
-    expect(calls).toHaveLength(9)
-    calls[0]?.respond(200, answer)
-    expect((await alone).status).toBe(200)
-    let open = 0
-    let most = 0
-    llama.answer((call) => {
-      most = Math.max(most, ++open)
-      setImmediate(() => {
-        open--
-        call.respond(200, answer)
-      })
-    })
-    expect((await ask(key, { model: 'slotted', prompt: 'a', n: 8 })).status).toBe(200)
-    expect(most).toBeLessThanOrEqual(2)
-  } finally {
-    llama.stop()
-  }
+  })
+  expect((await ask(key, { model: 'slotted', prompt: 'a', n: 8 })).status).toBe(200)
+  expect(most).toBeLessThanOrEqual(2)
 })
 
 test('§7: each prompt has the context to itself', async () => {
-  const llama = startScriptedNode('small', 'llama.cpp')
+  await using llama = await scoped(startScriptedNode('small', 'llama.cpp'))
   const { customerId, key } = await gateway.customer()
-  try {
-    llama.answer((call) => call.respond(200, answer))
-    await gateway.node(llama.url, { customerId })
-    await gateway.admin('PUT', '/v1/admin/models', { id: 'small', context_length: 100 })
-    const words = 'word '.repeat(60)
-    const prompt = [words, words, words, words]
-    expect((await ask(key, { model: 'small', prompt })).status).toBe(200)
-    const far = ['a', 'word '.repeat(400)]
-    expect((await codeOf(await ask(key, { model: 'small', prompt: far }))).slice(0, 2)).toEqual([
-      400,
-      'context_length_exceeded',
-    ])
-  } finally {
-    llama.stop()
-  }
+  llama.answer((call) => call.respond(200, answer))
+  await gateway.node(llama.url, { customerId })
+  await gateway.admin('PUT', '/v1/admin/models', { id: 'small', context_length: 100 })
+  const words = 'word '.repeat(60)
+  const prompt = [words, words, words, words]
+  expect((await ask(key, { model: 'small', prompt })).status).toBe(200)
+  const far = ['a', 'word '.repeat(400)]
+  expect((await codeOf(await ask(key, { model: 'small', prompt: far }))).slice(0, 2)).toEqual([
+    400,
+    'context_length_exceeded',
+  ])
 })

@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import {
-  type CompletionGateway,
   choice,
   complete,
   completionModel as model,
@@ -12,15 +11,12 @@ import {
 } from '../../support/gateways/completion-gateway.ts'
 import { waitFor } from '../../support/gateways/gateway.ts'
 import type { ScriptedCall, ScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let pool: CompletionGateway
-let client: OpenAI
-beforeAll(async () => {
-  pool = await startCompletionGateway()
-  client = new OpenAI({ apiKey: pool.customer.key, baseURL: `${pool.gateway.url}/v1`, maxRetries: 0 })
-})
+const pool = await fixture(startCompletionGateway())
+const client = new OpenAI({ apiKey: pool.customer.key, baseURL: `${pool.gateway.url}/v1`, maxRetries: 0 })
+
 beforeEach(() => pool.answerAll(complete))
-afterAll(() => pool.stop())
 
 describe('§28: a list of prompts', () => {
   test('is one call each, and the choices come in the order of the prompts, with the usage of all and a receipt a call', async () => {

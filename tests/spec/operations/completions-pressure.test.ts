@@ -1,8 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { connectRawClient, type RawClient } from '../../support/clients/raw-client.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { shownMetric } from '../../support/gateways/metric.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 import { lasts } from '../../support/run/lasts.ts'
 
 const MiB = 1024 * 1024
@@ -15,16 +16,15 @@ const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
 const finish = { choices: [{ index: 0, text: '', finish_reason: 'stop' }], usage }
 const path = '/v1/completions'
 
-let gateway: TestGateway
-let customer: TestCustomer
 let node: ScriptedNode
 let client: RawClient | null = null
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     env: { SVC_MEMORY_MB: '128', SVC_METRICS_PUBLIC: 'true', SVC_PROCESSES: '1', SVC_SLOW_CLIENT_TIMEOUT_MS: '4000' },
-  })
-  customer = await gateway.customer()
-})
+  }),
+)
+const customer = await gateway.customer()
+
 beforeEach(async () => {
   node = startScriptedNode('m')
   await gateway.node(node.url, { customerId: customer.customerId })
@@ -34,7 +34,6 @@ afterEach(() => {
   client = null
   node.stop()
 })
-afterAll(() => gateway.stop())
 
 /** Writes until the kernel takes no more; resolves with how much it took. */
 async function fill(call: ScriptedCall): Promise<number> {
@@ -105,33 +104,29 @@ test.each([
   async (_, stream, told) => {
     const stopping = await startTestGateway({ env: { SVC_SHUTDOWN_GRACE_MS: '100', SVC_HEADER_COMMIT_MS: '100' } })
     const { customerId, key } = await stopping.customer()
-    const alone = startScriptedNode('m', 'llama.cpp', 2)
-    try {
-      await stopping.node(alone.url, { customerId })
-      const ask = (prompt: readonly string[]) =>
-        fetch(stopping.url + path, {
-          method: 'POST',
-          headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-          body: JSON.stringify({ model: 'm', prompt, stream }),
-        })
-      const calls = [alone.next(), alone.next()]
-      const running = ask(['a', 'b', 'c'])
-      const gone = (await Promise.all(calls)).map((call) => call.gone)
-      const waiting = ask(['d', 'e'])
-      await waitFor('a place in the line', async () => {
-        const headers = { authorization: `Bearer ${stopping.tokens.viewer}` }
-        const text = await (await fetch(`${stopping.url}/metrics`, { headers })).text()
-        return text.includes('\nsvc_requests_queued 1\n')
+    await using alone = await scoped(startScriptedNode('m', 'llama.cpp', 2))
+    await stopping.node(alone.url, { customerId })
+    const ask = (prompt: readonly string[]) =>
+      fetch(stopping.url + path, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'm', prompt, stream }),
       })
-      if (stream) await Promise.all([running, waiting])
-      await stopping.stop()
-      for (const response of await Promise.all([running, waiting])) {
-        expect(/"code":"(\w+)"/.exec(await response.text())?.[1]).toBe(told)
-      }
-      await Promise.all(gone)
-      expect(alone.calls).toBe(2)
-    } finally {
-      alone.stop()
+    const calls = [alone.next(), alone.next()]
+    const running = ask(['a', 'b', 'c'])
+    const gone = (await Promise.all(calls)).map((call) => call.gone)
+    const waiting = ask(['d', 'e'])
+    await waitFor('a place in the line', async () => {
+      const headers = { authorization: `Bearer ${stopping.tokens.viewer}` }
+      const text = await (await fetch(`${stopping.url}/metrics`, { headers })).text()
+      return text.includes('\nsvc_requests_queued 1\n')
+    })
+    if (stream) await Promise.all([running, waiting])
+    await stopping.stop()
+    for (const response of await Promise.all([running, waiting])) {
+      expect(/"code":"(\w+)"/.exec(await response.text())?.[1]).toBe(told)
     }
+    await Promise.all(gone)
+    expect(alone.calls).toBe(2)
   },
 )

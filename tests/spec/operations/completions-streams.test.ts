@@ -1,23 +1,19 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import {
   type Completion,
-  type CompletionGateway,
   choice,
   complete,
   completionModel as model,
   startCompletionGateway,
 } from '../../support/gateways/completion-gateway.ts'
 import { waitFor } from '../../support/gateways/gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let pool: CompletionGateway
-let client: OpenAI
-beforeAll(async () => {
-  pool = await startCompletionGateway()
-  client = new OpenAI({ apiKey: pool.customer.key, baseURL: `${pool.gateway.url}/v1`, maxRetries: 0 })
-})
+const pool = await fixture(startCompletionGateway())
+const client = new OpenAI({ apiKey: pool.customer.key, baseURL: `${pool.gateway.url}/v1`, maxRetries: 0 })
+
 beforeEach(() => pool.answerAll(complete))
-afterAll(() => pool.stop())
 
 describe('§28: a stream of several answers', () => {
   test('the SDK gets each text by its index, one finish each, and the usage of all at the end', async () => {

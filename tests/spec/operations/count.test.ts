@@ -1,21 +1,12 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import { recorded, saying, type TokenScript } from '../../support/nodes/token-node.ts'
-import {
-  messages,
-  shared,
-  startTokenPool,
-  type TokenPool,
-  tokenCounts,
-  tokenKinds,
-} from '../../support/pools/token-pool.ts'
+import { messages, shared, startTokenPool, tokenCounts, tokenKinds } from '../../support/pools/token-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let pool: TokenPool
-beforeAll(async () => {
-  pool = await startTokenPool()
-})
-afterAll(() => pool?.stop())
+const pool = await fixture(startTokenPool())
+
 beforeEach(() => pool.reset())
 
 describe('§28: a count by the node’s own tokenizer', () => {

@@ -1,24 +1,20 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const model = 'text-embed'
-let gateway: TestGateway
-let customer: TestCustomer
 const nodes: ScriptedNode[] = []
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  for (let at = 0; at < 3; at++) {
-    const node = startScriptedNode(model)
-    nodes.push(node)
-    await gateway.node(node.url, { customerId: customer.customerId })
-  }
-})
 afterAll(async () => {
   for (const node of nodes) node.stop()
-  await gateway.stop()
 })
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+for (let at = 0; at < 3; at++) {
+  const node = startScriptedNode(model)
+  nodes.push(node)
+  await gateway.node(node.url, { customerId: customer.customerId })
+}
 
 /** `input-7` has the vector `[7]`. */
 const inputs = (count: number) => Array.from({ length: count }, (_, at) => `input-${at}`)

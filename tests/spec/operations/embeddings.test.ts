@@ -1,26 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const model = 'text-embed'
 const path = '/v1/api/embeddings'
-let gateway: TestGateway
-let customer: TestCustomer
-let node: ScriptedNode
-let chatNode: ScriptedNode
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  node = startScriptedNode(model)
-  chatNode = startScriptedNode('writer')
-  for (const { url } of [node, chatNode]) await gateway.node(url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node.stop()
-  chatNode.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode(model))
+const chatNode = await fixture(startScriptedNode('writer'))
+for (const { url } of [node, chatNode]) await gateway.node(url, { customerId: customer.customerId })
 
 const ask = (body: object, key = customer.key) =>
   fetch(gateway.url + path, {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { upstreamStripped } from '../../../src/protocol/chat/upstream-request.ts'
 import type { Door } from '../../../src/protocol/dialects/field.ts'
 import { fields } from '../../../src/protocol/dialects/fields.ts'
@@ -16,13 +16,10 @@ import {
   places,
   sampleOf,
 } from '../../support/pools/field-doors.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 /** Each field of the table through each door, and what the node behind it was sent (§35). */
-let doors: FieldDoors
-beforeAll(async () => {
-  doors = await FieldDoors.start()
-})
-afterAll(() => doors.stop())
+const doors = await fixture(FieldDoors.start())
 
 const ask = (place: Place, more?: Fields) => doors.ask(place, more)
 /** The node cannot tell the one from the other. */
@@ -132,19 +129,15 @@ describe('§35: thinking is switched as the node’s kind has it', () => {
   })
 
   test('Ollama is told not to think by OpenAI’s word, and is told nothing where the model shall think', async () => {
-    const ollama = startOllamaNode({ models: ['o'] })
+    await using ollama = await scoped(startOllamaNode({ models: ['o'] }))
     const lastChat = () => ollama.calls.findLast(({ path }) => path === '/v1/chat/completions')?.body
-    try {
-      await doors.gateway.node(ollama.url, { customerId: doors.customer.customerId })
-      expect((await ask('messages', { model: 'o', thinking: { type: 'disabled' } })).status).toBe(200)
-      expect(lastChat()).toMatchObject({ reasoning_effort: 'none' })
-      expect(lastChat()).not.toHaveProperty('chat_template_kwargs')
-      expect((await ask('messages', { model: 'o', thinking: { type: 'enabled', budget_tokens: 1_024 } })).status).toBe(
-        200,
-      )
-      expect(lastChat()).not.toHaveProperty('reasoning_effort')
-    } finally {
-      ollama.stop()
-    }
+    await doors.gateway.node(ollama.url, { customerId: doors.customer.customerId })
+    expect((await ask('messages', { model: 'o', thinking: { type: 'disabled' } })).status).toBe(200)
+    expect(lastChat()).toMatchObject({ reasoning_effort: 'none' })
+    expect(lastChat()).not.toHaveProperty('chat_template_kwargs')
+    expect((await ask('messages', { model: 'o', thinking: { type: 'enabled', budget_tokens: 1_024 } })).status).toBe(
+      200,
+    )
+    expect(lastChat()).not.toHaveProperty('reasoning_effort')
   })
 })

@@ -1,25 +1,26 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import type { Operation } from '../../../src/actors/operations/operation.ts'
 import { ollamaOperations, operations, pathsOf, routeOf } from '../../../src/actors/operations/registry.ts'
 import type { RequestStory } from '../../../src/protocol/wire/admin/requests.ts'
 import { newToken } from '../../../src/secrets.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { play, sampleOf, streamed } from '../../support/pools/operation-samples.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** What every operation shares, asked of each of them: a new one needs its sample alone. */
 const all = [...operations, ...ollamaOperations]
 const models = [...new Set(all.map((operation) => sampleOf(operation).model))]
 /** Those have a listener of their own. */
 const isOllama = (operation: Operation) => ollamaOperations.includes(operation)
-let gateway: TestGateway
-let customer: TestCustomer
-let denied: TestCustomer
 /** Two nodes of each model. */
 const nodes = new Map<string, readonly ScriptedNode[]>()
-beforeAll(async () => {
-  gateway = await startTestGateway({
+afterAll(async () => {
+  for (const node of [...nodes.values()].flat()) node.stop()
+})
+const gateway = await fixture(
+  startTestGateway({
     env: {
       SVC_QUEUE_WAIT_MS: '50',
       SVC_TTFT_TIMEOUT_MS: '15000',
@@ -27,21 +28,17 @@ beforeAll(async () => {
       SVC_OLLAMA_LISTEN: '127.0.0.1:0',
       SVC_PROCESSES: '1',
     },
-  })
-  customer = await gateway.customer()
-  denied = await gateway.customer({ policy: { denied_models: ['*'] } })
-  for (const model of models) {
-    const pair = [startScriptedNode(model), startScriptedNode(model)]
-    nodes.set(model, pair)
-    for (const { url } of pair) await gateway.node(url, { customerId: customer.customerId })
-  }
-  const { url } = startScriptedNode('writer')
-  await gateway.node(url, { customerId: denied.customerId })
-})
-afterAll(async () => {
-  for (const node of [...nodes.values()].flat()) node.stop()
-  await gateway.stop()
-})
+  }),
+)
+const customer = await gateway.customer()
+const denied = await gateway.customer({ policy: { denied_models: ['*'] } })
+for (const model of models) {
+  const pair = [startScriptedNode(model), startScriptedNode(model)]
+  nodes.set(model, pair)
+  for (const { url } of pair) await gateway.node(url, { customerId: customer.customerId })
+}
+const { url } = startScriptedNode('writer')
+await gateway.node(url, { customerId: denied.customerId })
 
 type Answering = (call: ScriptedCall) => void | Promise<void>
 const answering = (operation: Operation, script: Answering | null) => {

@@ -1,30 +1,19 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import {
-  type NodeOptions,
-  startTestGateway,
-  type TestCustomer,
-  type TestGateway,
-  waitFor,
-} from '../../support/gateways/gateway.ts'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { type NodeOptions, startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
-/** What a server does is declared, reported, learnt from answers or, at last, guessed from its model's name (§35). */
-let gateway: TestGateway
-let customer: TestCustomer
-let stranger: TestCustomer
 const started: ScriptedNode[] = []
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  stranger = await gateway.customer({
-    policy: { min_privacy_class: 'public' },
-    keyPolicy: { min_privacy_class: 'public' },
-  })
-})
 afterAll(async () => {
   for (const node of started) node.stop()
-  await gateway.stop()
+})
+/** What a server does is declared, reported, learnt from answers or, at last, guessed from its model's name (§35). */
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const stranger = await gateway.customer({
+  policy: { min_privacy_class: 'public' },
+  keyPolicy: { min_privacy_class: 'public' },
 })
 
 const answers = {
@@ -156,16 +145,12 @@ describe('§35: declared work', () => {
     const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
     const home = startScriptedNode('at-home')
     started.push(home)
-    const agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [home.url] })
-    try {
-      await untilState(gateway, agent.nodeId, 'ready')
-      const refusal = patch(agent.nodeId, { '*': ['rerank'] }).catch(String)
-      expect(await refusal).toContain('serves cannot be set for a node with an agent')
-      await gateway.admin('PUT', '/v1/admin/models', { id: 'at-home', serves: ['rerank'] })
-      expect(await worksOf('at-home')).toEqual(['chat'])
-    } finally {
-      await agent.remove()
-    }
+    await using agent = await scoped(startAgent({ gatewayUrl: gateway.url, token, runtimes: [home.url] }))
+    await untilState(gateway, agent.nodeId, 'ready')
+    const refusal = patch(agent.nodeId, { '*': ['rerank'] }).catch(String)
+    expect(await refusal).toContain('serves cannot be set for a node with an agent')
+    await gateway.admin('PUT', '/v1/admin/models', { id: 'at-home', serves: ['rerank'] })
+    expect(await worksOf('at-home')).toEqual(['chat'])
   })
 
   test.each([

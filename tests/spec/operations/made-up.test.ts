@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
 import type { Operation, WholeAnswer } from '../../../src/actors/operations/operation.ts'
 import { operations } from '../../../src/actors/operations/registry.ts'
 import { readRequestBody, refuseRouting } from '../../../src/actors/operations/request-body.ts'
 import { upstreamBody } from '../../../src/protocol/chat/upstream-request.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** What its file would hold. */
 const Shout = Type.Object(
@@ -46,19 +47,13 @@ const shout: Operation<typeof Shout.static> = {
     JSON.stringify({ id, loud: (answer as unknown as { loud: string }).loud, svc }),
 }
 
-let gateway: TestGateway
-let node: ScriptedNode
-beforeAll(async () => {
-  // Its line of the registry.
-  ;(operations as Operation[]).push(shout)
-  gateway = await startTestGateway()
-  node = startScriptedNode('m')
-})
 afterAll(async () => {
   ;(operations as Operation[]).pop()
-  node.stop()
-  await gateway.stop()
 })
+// Its line of the registry.
+;(operations as Operation[]).push(shout)
+const gateway = await fixture(startTestGateway())
+const node = await fixture(startScriptedNode('m'))
 
 test('§28: an operation more is one file and one line; the rest follows', async () => {
   const { customerId, key } = await gateway.customer()

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import OpenAI, { toFile } from 'openai'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const MiB = 1024 * 1024
 const boundary = 'form-of-the-test'
@@ -44,23 +45,12 @@ function startMediaNode(models: readonly string[]): MediaNode {
   return node
 }
 
-let gateway: TestGateway
-let customer: TestCustomer
-let node: MediaNode
-let second: MediaNode
-let client: OpenAI
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_EJECTION_CALLS: '1000000', SVC_QUEUE_WAIT_MS: '50' } })
-  customer = await gateway.customer()
-  node = startMediaNode(['whisper-1', 'tts-1', 'flux.1'])
-  second = startMediaNode(['whisper-1'])
-  await gateway.node(node.url, { customerId: customer.customerId })
-  client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: customer.key, maxRetries: 0 })
-})
-afterAll(async () => {
-  await Promise.all([node.stop(), second.stop()])
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway({ env: { SVC_EJECTION_CALLS: '1000000', SVC_QUEUE_WAIT_MS: '50' } }))
+const customer = await gateway.customer()
+const node = await fixture(startMediaNode(['whisper-1', 'tts-1', 'flux.1']))
+const second = await fixture(startMediaNode(['whisper-1']))
+await gateway.node(node.url, { customerId: customer.customerId })
+const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: customer.key, maxRetries: 0 })
 
 const transcribe = (body: BodyInit, { key = customer.key, signal }: { key?: string; signal?: AbortSignal } = {}) =>
   fetch(`${gateway.url}/v1/audio/transcriptions`, {

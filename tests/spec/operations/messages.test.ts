@@ -1,31 +1,17 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
-import {
-  nodeChunk,
-  type ScriptedCall,
-  type ScriptedNode,
-  startScriptedNode,
-} from '../../support/nodes/scripted-node.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { answeredUsage, answerStream, answerWhole } from '../../support/nodes/scripted-answers.ts'
+import { nodeChunk, type ScriptedCall, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 type Events = readonly Anthropic.RawMessageStreamEvent[]
-let gateway: TestGateway
-let customer: TestCustomer
-let node: ScriptedNode
-let client: Anthropic
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
-  client = new Anthropic({ baseURL: gateway.url, apiKey: customer.key, maxRetries: 0 })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+await gateway.node(node.url, { customerId: customer.customerId })
+const client = new Anthropic({ baseURL: gateway.url, apiKey: customer.key, maxRetries: 0 })
 
-const usage = { prompt_tokens: 11, completion_tokens: 5, total_tokens: 16 }
 const model = 'm'
 const user = (content: Anthropic.MessageParam['content']): Anthropic.MessageParam => ({ role: 'user', content })
 const weather: Anthropic.Tool = {
@@ -34,25 +20,9 @@ const weather: Anthropic.Tool = {
   input_schema: { type: 'object', properties: { town: { type: 'string' } } },
 }
 
-/** Answers the next call whole, and resolves with what the node was sent. */
-function whole(message: object, finish = 'stop'): Promise<Record<string, unknown>> {
-  const { promise, resolve } = Promise.withResolvers<Record<string, unknown>>()
-  node.answer((call) => {
-    resolve(call.body)
-    call.respond(200, { choices: [{ index: 0, message, finish_reason: finish }], usage })
-  })
-  return promise
-}
-function streaming(deltas: readonly object[], finish: string | null, end?: (call: ScriptedCall) => void) {
-  node.answer(async (call) => {
-    call.open()
-    for (const delta of deltas) await call.event(nodeChunk(delta))
-    if (finish === null) return end?.(call)
-    await call.event(nodeChunk({}, finish, { usage }))
-    await call.event('[DONE]')
-    call.end()
-  })
-}
+const whole = (message: object, finish?: string) => answerWhole(node, message, finish)
+const streaming = (deltas: readonly object[], finish: string | null, end?: (call: ScriptedCall) => void) =>
+  answerStream(node, deltas, finish, end)
 async function eventsOf(params: Partial<Anthropic.MessageCreateParamsStreaming> = {}): Promise<Events> {
   const events: Anthropic.RawMessageStreamEvent[] = []
   const stream = await client.messages.create({
@@ -306,7 +276,7 @@ describe('§28: answers become messages', () => {
     node.answer(async (call) => {
       call.open()
       await call.event(nodeChunk({ content: 'a' }))
-      await call.event(nodeChunk({ content: 'z' }, 'stop', { usage }))
+      await call.event(nodeChunk({ content: 'z' }, 'stop', { usage: answeredUsage }))
       call.end()
     })
     const message = await client.messages.stream({ model, max_tokens: 5, messages: [user('hi')] }).finalMessage()
@@ -361,7 +331,7 @@ describe('§28: the rest of Anthropic’s interface', () => {
     node.answer((call) =>
       call.respond(200, {
         choices: [{ index: 0, message: { role: 'assistant', content: 'Answer: 4' }, finish_reason: 'stop' }],
-        usage,
+        usage: answeredUsage,
       }),
     )
     const svc = { mixture: { strategy: 'vote', experts: [{ model }, { model }] } }

@@ -1,26 +1,20 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { basePaths, operations } from '../../../src/actors/operations/registry.ts'
 import { tokenPaths } from '../../../src/actors/operations/token-paths.ts'
 import { readConfig } from '../../../src/settings/config.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
-import { nodeChunk, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { nodeChunk, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const named = 'https://chat.example'
 /** As Obsidian's pages say, which are inside of a program. */
 const obsidian = 'app://obsidian.md'
-let gateway: TestGateway
-let customer: TestCustomer
-let node: ScriptedNode
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_CORS_ORIGINS: `${named},http://localhost:3000,${obsidian}` } })
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(
+  startTestGateway({ env: { SVC_CORS_ORIGINS: `${named},http://localhost:3000,${obsidian}` } }),
+)
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+await gateway.node(node.url, { customerId: customer.customerId })
 
 const allowed = ({ headers }: Response) => headers.get('access-control-allow-origin')
 const preflight = (path: string, origin: string, wanted = 'authorization,content-type') =>

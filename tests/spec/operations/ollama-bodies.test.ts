@@ -1,29 +1,18 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
-import { type OllamaNode, startOllamaNode } from '../../support/nodes/ollama-node.ts'
+import { describe, expect, test } from 'bun:test'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { startOllamaNode } from '../../support/nodes/ollama-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const messages = [{ role: 'user' as const, content: 'hi' }]
 const form = 'application/x-www-form-urlencoded'
 const env = { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_PROCESSES: '1', SVC_CORS_ORIGINS: 'https://chat.example' }
-let gateway: TestGateway
+const gateway = await fixture(startTestGateway({ env }))
+const customer = await gateway.customer()
+const node = await fixture(startOllamaNode({ models: ['writer:latest', 'org/deep:4b', 'text-embed:latest'] }))
+await gateway.node(node.url, { customerId: customer.customerId })
 /** The same, where callers without a key act as the customer. */
-let keyless: TestGateway
-let customer: TestCustomer
-let node: OllamaNode
-let url: string
-beforeAll(async () => {
-  gateway = await startTestGateway({ env })
-  customer = await gateway.customer()
-  node = startOllamaNode({ models: ['writer:latest', 'org/deep:4b', 'text-embed:latest'] })
-  await gateway.node(node.url, { customerId: customer.customerId })
-  keyless = await startTestGateway({ beside: gateway, env: { ...env, SVC_OLLAMA_KEY: customer.key } })
-  url = keyless.ollamaUrl ?? ''
-})
-afterAll(async () => {
-  node.stop()
-  await keyless.stop()
-  await gateway.stop()
-})
+const keyless = await fixture(startTestGateway({ beside: gateway, env: { ...env, SVC_OLLAMA_KEY: customer.key } }))
+const url = keyless.ollamaUrl ?? ''
 
 interface Sent {
   readonly headers?: Record<string, string>

@@ -1,32 +1,15 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { Ollama } from 'ollama'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { type OllamaNode, startOllamaNode } from '../../support/nodes/ollama-node.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 const messages = [{ role: 'user', content: 'hi' }]
 const open = { min_privacy_class: 'public' }
-let gateway: TestGateway
-let customer: TestCustomer
-let plain: FakeNode
 let node: OllamaNode
 let nodeId: string
-let url: string
-let client: Ollama
-beforeAll(async () => {
-  const env = { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_PROCESSES: '1', SVC_ADMIN_RPM_PER_TOKEN: '1000000' }
-  gateway = await startTestGateway({ env })
-  customer = await gateway.customer()
-  plain = startFakeNode({ models: ['plain'] })
-  await gateway.node(plain.url, { customerId: customer.customerId })
-  url = gateway.ollamaUrl ?? ''
-  client = clientOf(customer.key)
-})
-afterAll(async () => {
-  plain.stop()
-  await gateway.stop()
-})
 
 const models = ['writer:latest', 'text-embed:latest']
 async function startNode(options: Partial<Parameters<typeof startOllamaNode>[0]> = {}): Promise<void> {
@@ -40,6 +23,15 @@ async function endNode(): Promise<void> {
 }
 
 const clientOf = (key: string) => new Ollama({ host: url, headers: { authorization: `Bearer ${key}` } })
+
+const env = { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_PROCESSES: '1', SVC_ADMIN_RPM_PER_TOKEN: '1000000' }
+const gateway = await fixture(startTestGateway({ env }))
+const customer = await gateway.customer()
+const plain = await fixture(startFakeNode({ models: ['plain'] }))
+await gateway.node(plain.url, { customerId: customer.customerId })
+const url = gateway.ollamaUrl ?? ''
+const client = clientOf(customer.key)
+
 const post = (path: string, body: object, key = customer.key, signal?: AbortSignal) =>
   fetch(url + path, {
     method: 'POST',
@@ -220,21 +212,16 @@ describe('§28: what asks nothing loads a model on one’s own node, and is answ
   test('behind an agent: load and unload', async () => {
     await startNode()
     const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
-    const inner = startOllamaNode({ models: ['deep:4b'] })
-    const agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [inner.url, plain.url] })
-    try {
-      await untilState(gateway, agent.nodeId, 'ready')
-      expect(await client.generate({ model: 'deep:4b', prompt: '' })).toMatchObject({ done_reason: 'load' })
-      await waitFor('the load', () => inner.loaded.size === 1)
-      await client.generate({ model: 'deep:4b', prompt: '', keep_alive: 0 })
-      await waitFor('the end', () => inner.loaded.size === 0)
-      // An agent that cannot tell its server says so, to an operator as well.
-      const wish = gateway.admin('POST', `/v1/admin/nodes/${agent.nodeId}/models/load`, { model: 'plain' })
-      await expect(wish).rejects.toThrow(/409.*invalid_state/s)
-      expect(await client.generate({ model: 'plain', prompt: '' })).toMatchObject({ done_reason: 'load' })
-    } finally {
-      await agent.remove()
-      inner.stop()
-    }
+    await using inner = await scoped(startOllamaNode({ models: ['deep:4b'] }))
+    await using agent = await scoped(startAgent({ gatewayUrl: gateway.url, token, runtimes: [inner.url, plain.url] }))
+    await untilState(gateway, agent.nodeId, 'ready')
+    expect(await client.generate({ model: 'deep:4b', prompt: '' })).toMatchObject({ done_reason: 'load' })
+    await waitFor('the load', () => inner.loaded.size === 1)
+    await client.generate({ model: 'deep:4b', prompt: '', keep_alive: 0 })
+    await waitFor('the end', () => inner.loaded.size === 0)
+    // An agent that cannot tell its server says so, to an operator as well.
+    const wish = gateway.admin('POST', `/v1/admin/nodes/${agent.nodeId}/models/load`, { model: 'plain' })
+    await expect(wish).rejects.toThrow(/409.*invalid_state/s)
+    expect(await client.generate({ model: 'plain', prompt: '' })).toMatchObject({ done_reason: 'load' })
   })
 })

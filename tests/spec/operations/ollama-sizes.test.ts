@@ -1,15 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { Ollama } from 'ollama'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
-import {
-  type NodeOptions,
-  startTestGateway,
-  type TestCustomer,
-  type TestGateway,
-  waitFor,
-} from '../../support/gateways/gateway.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { type NodeOptions, startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { type OllamaNode, type OllamaNodeOptions, startOllamaNode } from '../../support/nodes/ollama-node.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 const digest = '18b18e59f4a6d0ce57fb2e4febf00f9c2a86d5b9010fea026ee24b6ac5fd9d56'
 const details = {
@@ -30,26 +25,17 @@ const nothing = {
   parameter_size: '',
   quantization_level: '',
 }
-let gateway: TestGateway
-let customer: TestCustomer
-let plain: FakeNode
-let url: string
-let client: Ollama
 const nodes: OllamaNode[] = []
-beforeAll(async () => {
-  const env = { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_PROCESSES: '1' }
-  gateway = await startTestGateway({ env })
-  customer = await gateway.customer()
-  plain = startFakeNode({ models: ['plain'] })
-  await gateway.node(plain.url, { customerId: customer.customerId })
-  url = gateway.ollamaUrl ?? ''
-  client = new Ollama({ host: url, headers: { authorization: `Bearer ${customer.key}` } })
-})
 afterAll(async () => {
   for (const node of nodes) node.stop()
-  plain.stop()
-  await gateway.stop()
 })
+const env = { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_PROCESSES: '1' }
+const gateway = await fixture(startTestGateway({ env }))
+const customer = await gateway.customer()
+const plain = await fixture(startFakeNode({ models: ['plain'] }))
+await gateway.node(plain.url, { customerId: customer.customerId })
+const url = gateway.ollamaUrl ?? ''
+const client = new Ollama({ host: url, headers: { authorization: `Bearer ${customer.key}` } })
 
 async function start(options: OllamaNodeOptions, registered: NodeOptions = {}): Promise<OllamaNode> {
   const node = startOllamaNode(options)
@@ -140,14 +126,10 @@ describe('§28: sizes, digests and details are those that the server tells, and 
     const inner = startOllamaNode({ models: ['deep:8b'], entries: { 'deep:8b': entry }, memoryBytes: 7_000_000_000 })
     nodes.push(inner)
     const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
-    const agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [inner.url] })
-    try {
-      await untilState(gateway, agent.nodeId, 'ready')
-      expect(await named('/api/tags', 'deep:8b')).toEqual({ name: 'deep:8b', model: 'deep:8b', ...said })
-      await client.chat({ model: 'deep:8b', messages: [{ role: 'user', content: 'hi' }] })
-      await waitFor('the memory', async () => (await named('/api/ps', 'deep:8b'))?.size === 7_000_000_000)
-    } finally {
-      await agent.remove()
-    }
+    await using agent = await scoped(startAgent({ gatewayUrl: gateway.url, token, runtimes: [inner.url] }))
+    await untilState(gateway, agent.nodeId, 'ready')
+    expect(await named('/api/tags', 'deep:8b')).toEqual({ name: 'deep:8b', model: 'deep:8b', ...said })
+    await client.chat({ model: 'deep:8b', messages: [{ role: 'user', content: 'hi' }] })
+    await waitFor('the memory', async () => (await named('/api/ps', 'deep:8b'))?.size === 7_000_000_000)
   })
 })

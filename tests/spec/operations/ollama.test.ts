@@ -1,39 +1,22 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { type ChatRequest, type ChatResponse, Ollama } from 'ollama'
 import { detectRuntime } from '../../../src/runtimes/registry.ts'
 import { readConfig } from '../../../src/settings/config.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import {
-  nodeChunk,
-  type ScriptedCall,
-  type ScriptedNode,
-  startScriptedNode,
-} from '../../support/nodes/scripted-node.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { answeredUsage, answerStream, answerWhole } from '../../support/nodes/scripted-answers.ts'
+import { nodeChunk, type ScriptedCall, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 const model = 'm'
-const usage = { prompt_tokens: 11, completion_tokens: 5, total_tokens: 16 }
 const images = ['iVBORw0KGgo=', '/9j/4AAQ']
-let gateway: TestGateway
-let customer: TestCustomer
-let node: ScriptedNode
-let embedder: ScriptedNode
-let url: string
-let client: Ollama
-beforeAll(async () => {
-  const env = { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_PROCESSES: '1', SVC_ALLOWED_HOSTS: 'box.lan' }
-  gateway = await startTestGateway({ env: { ...env, SVC_CORS_ORIGINS: 'https://chat.example' } })
-  customer = await gateway.customer()
-  node = startScriptedNode(model)
-  embedder = startScriptedNode('text-embed:latest')
-  for (const { url: at } of [node, embedder]) await gateway.node(at, { customerId: customer.customerId })
-  url = gateway.ollamaUrl ?? ''
-  client = new Ollama({ host: url, headers: { authorization: `Bearer ${customer.key}` } })
-})
-afterAll(async () => {
-  node.stop()
-  embedder.stop()
-  await gateway.stop()
-})
+const env = { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_PROCESSES: '1', SVC_ALLOWED_HOSTS: 'box.lan' }
+const gateway = await fixture(startTestGateway({ env: { ...env, SVC_CORS_ORIGINS: 'https://chat.example' } }))
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode(model))
+const embedder = await fixture(startScriptedNode('text-embed:latest'))
+for (const { url: at } of [node, embedder]) await gateway.node(at, { customerId: customer.customerId })
+const url = gateway.ollamaUrl ?? ''
+const client = new Ollama({ host: url, headers: { authorization: `Bearer ${customer.key}` } })
 
 const user = (content: string) => ({ role: 'user', content })
 const messages = [user('hi')]
@@ -42,25 +25,9 @@ const weather = {
   function: { name: 'weather', parameters: { type: 'object', properties: { town: { type: 'string' } } } },
 }
 
-/** Answers the next call whole, and resolves with what the node was sent. */
-function whole(message: object, finish = 'stop'): Promise<Record<string, unknown>> {
-  const { promise, resolve } = Promise.withResolvers<Record<string, unknown>>()
-  node.answer((call) => {
-    resolve(call.body)
-    call.respond(200, { choices: [{ index: 0, message, finish_reason: finish }], usage })
-  })
-  return promise
-}
-function streaming(deltas: readonly object[], finish: string | null, end?: (call: ScriptedCall) => void) {
-  node.answer(async (call) => {
-    call.open()
-    for (const delta of deltas) await call.event(nodeChunk(delta))
-    if (finish === null) return end?.(call)
-    await call.event(nodeChunk({}, finish, { usage }))
-    await call.event('[DONE]')
-    call.end()
-  })
-}
+const whole = (message: object, finish?: string) => answerWhole(node, message, finish)
+const streaming = (deltas: readonly object[], finish: string | null, end?: (call: ScriptedCall) => void) =>
+  answerStream(node, deltas, finish, end)
 const ask = (
   path: string,
   body: object,
@@ -275,28 +242,24 @@ describe('§28: answers become Ollama’s', () => {
 
   test('a client that waits hears lines that say nothing', async () => {
     const slow = { SVC_HEADER_COMMIT_MS: '0', SVC_KEEP_ALIVE_MS: '5000', SVC_OLLAMA_LISTEN: '127.0.0.1:0' }
-    const other = await startTestGateway({ beside: gateway, env: { ...slow, SVC_PROCESSES: '1' } })
-    try {
-      node.answer(null)
-      const response = await fetch(`${other.ollamaUrl}/api/chat`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ model, messages }),
-      })
-      const call = await node.next()
-      call.open()
-      await call.event(nodeChunk({ content: 'late' }))
-      await call.event(nodeChunk({}, 'stop', { usage }))
-      call.end()
-      const lines = (await response.text())
-        .trimEnd()
-        .split('\n')
-        .map((line) => JSON.parse(line) as ChatResponse)
-      expect(lines.map(({ message }) => message.content)).toEqual(['', 'late', ''])
-      expect(lines.map(({ done }) => done)).toEqual([false, false, true])
-    } finally {
-      await other.stop()
-    }
+    await using other = await scoped(startTestGateway({ beside: gateway, env: { ...slow, SVC_PROCESSES: '1' } }))
+    node.answer(null)
+    const response = await fetch(`${other.ollamaUrl}/api/chat`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model, messages }),
+    })
+    const call = await node.next()
+    call.open()
+    await call.event(nodeChunk({ content: 'late' }))
+    await call.event(nodeChunk({}, 'stop', { usage: answeredUsage }))
+    call.end()
+    const lines = (await response.text())
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as ChatResponse)
+    expect(lines.map(({ message }) => message.content)).toEqual(['', 'late', ''])
+    expect(lines.map(({ done }) => done)).toEqual([false, false, true])
   })
 
   test('a node that stops in the middle: the client throws what the line says', async () => {
@@ -432,24 +395,20 @@ describe('§28: the rest of Ollama’s interface', () => {
 
   test('callers without a key act as the one of the settings, within its policy', async () => {
     const env = { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_OLLAMA_KEY: customer.key, SVC_PROCESSES: '1' }
-    const open = await startTestGateway({ beside: gateway, env })
-    try {
-      const anybody = new Ollama({ host: open.ollamaUrl ?? '' })
-      void whole({ role: 'assistant', content: 'x' })
-      const answer = await anybody.chat({ model, messages })
-      expect(answer.message.content).toBe('x')
-      expect((await anybody.list()).models).toHaveLength(2)
-      const { svc } = answer as unknown as { svc: { request_id: string } }
-      const receipt = () => gateway.database.sql`select customer_id from receipts where request_id = ${svc.request_id}`
-      await waitFor('the receipt', async () => (await receipt()).length === 1)
-      expect([...(await receipt())]).toEqual([{ customer_id: customer.customerId }])
-      const other = await fetch(`${open.url}/v1/chat/completions`, { method: 'POST' })
-      expect([other.status, await other.json()]).toMatchObject([401, { error: { code: 'missing_credentials' } }])
-      const wrong = new Ollama({ host: open.ollamaUrl ?? '', headers: { authorization: 'Bearer nonsense' } })
-      expect(await failureOf(wrong.list())).toMatchObject({ status_code: 401 })
-    } finally {
-      await open.stop()
-    }
+    await using open = await scoped(startTestGateway({ beside: gateway, env }))
+    const anybody = new Ollama({ host: open.ollamaUrl ?? '' })
+    void whole({ role: 'assistant', content: 'x' })
+    const answer = await anybody.chat({ model, messages })
+    expect(answer.message.content).toBe('x')
+    expect((await anybody.list()).models).toHaveLength(2)
+    const { svc } = answer as unknown as { svc: { request_id: string } }
+    const receipt = () => gateway.database.sql`select customer_id from receipts where request_id = ${svc.request_id}`
+    await waitFor('the receipt', async () => (await receipt()).length === 1)
+    expect([...(await receipt())]).toEqual([{ customer_id: customer.customerId }])
+    const other = await fetch(`${open.url}/v1/chat/completions`, { method: 'POST' })
+    expect([other.status, await other.json()]).toMatchObject([401, { error: { code: 'missing_credentials' } }])
+    const wrong = new Ollama({ host: open.ollamaUrl ?? '', headers: { authorization: 'Bearer nonsense' } })
+    expect(await failureOf(wrong.list())).toMatchObject({ status_code: 401 })
   })
 
   test('it answers to loopback’s names and to those that are allowed, and to no other', async () => {

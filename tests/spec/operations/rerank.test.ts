@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { Cohere, CohereClient, CohereClientV2, CohereError } from 'cohere-ai'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const model = 'text-rerank'
 /** On a server that scores by logits. */
@@ -12,28 +13,18 @@ const homely = 'homely-reranker'
 const query = 'which'
 const documents = ['first', 'second', 'third']
 
-let gateway: TestGateway
-let customer: TestCustomer
-let agent: TestAgent
-let nodes: readonly ScriptedNode[]
-let logitNode: ScriptedNode
-let homeServer: ScriptedNode
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  nodes = [startScriptedNode(model), startScriptedNode(model)]
-  logitNode = startScriptedNode(logits, 'llama.cpp')
-  homeServer = startScriptedNode(homely)
-  for (const { url } of [...nodes, logitNode]) await gateway.node(url, { customerId: customer.customerId })
-  const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
-  agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [homeServer.url] })
-  await untilState(gateway, agent.nodeId, 'ready')
-})
 afterAll(async () => {
-  await agent?.remove()
   for (const node of [...nodes, logitNode, homeServer]) node.stop()
-  await gateway.stop()
 })
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const nodes: readonly ScriptedNode[] = [startScriptedNode(model), startScriptedNode(model)]
+const logitNode = startScriptedNode(logits, 'llama.cpp')
+const homeServer = startScriptedNode(homely)
+for (const { url } of [...nodes, logitNode]) await gateway.node(url, { customerId: customer.customerId })
+const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
+const agent = await fixture(startAgent({ gatewayUrl: gateway.url, token, runtimes: [homeServer.url] }))
+await untilState(gateway, agent.nodeId, 'ready')
 
 interface Ranking {
   readonly results: readonly { index: number; relevance_score: number; document?: object }[]

@@ -1,23 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import OpenAI from 'openai'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
-import { nodeChunk, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { nodeChunk, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
-let node: ScriptedNode
-let client: OpenAI
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
-  client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: customer.key, maxRetries: 0 })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+await gateway.node(node.url, { customerId: customer.customerId })
+const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: customer.key, maxRetries: 0 })
 
 const model = 'm'
 const usage = { prompt_tokens: 11, completion_tokens: 2, total_tokens: 13 }

@@ -1,34 +1,20 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { createOpenAI } from '@ai-sdk/openai'
 import { generateText, streamText } from 'ai'
 import OpenAI from 'openai'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
-import {
-  nodeChunk,
-  type ScriptedCall,
-  type ScriptedNode,
-  startScriptedNode,
-} from '../../support/nodes/scripted-node.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { answeredUsage, answerStream, answerWhole } from '../../support/nodes/scripted-answers.ts'
+import { nodeChunk, type ScriptedCall, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 type Events = readonly OpenAI.Responses.ResponseStreamEvent[]
-let gateway: TestGateway
-let customer: TestCustomer
-let node: ScriptedNode
-let client: OpenAI
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
-  client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: customer.key, maxRetries: 0 })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+await gateway.node(node.url, { customerId: customer.customerId })
+const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: customer.key, maxRetries: 0 })
 
 const model = 'm'
-const usage = { prompt_tokens: 11, completion_tokens: 5, total_tokens: 16 }
 const weather: OpenAI.Responses.FunctionTool = {
   type: 'function',
   name: 'weather',
@@ -37,25 +23,9 @@ const weather: OpenAI.Responses.FunctionTool = {
   strict: true,
 }
 
-/** Answers the next call whole, and resolves with what the node was sent. */
-function whole(message: object, finish = 'stop'): Promise<Record<string, unknown>> {
-  const { promise, resolve } = Promise.withResolvers<Record<string, unknown>>()
-  node.answer((call) => {
-    resolve(call.body)
-    call.respond(200, { choices: [{ index: 0, message, finish_reason: finish }], usage })
-  })
-  return promise
-}
-function streaming(deltas: readonly object[], finish: string | null, end?: (call: ScriptedCall) => void) {
-  node.answer(async (call) => {
-    call.open()
-    for (const delta of deltas) await call.event(nodeChunk(delta))
-    if (finish === null) return end?.(call)
-    await call.event(nodeChunk({}, finish, { usage }))
-    await call.event('[DONE]')
-    call.end()
-  })
-}
+const whole = (message: object, finish?: string) => answerWhole(node, message, finish)
+const streaming = (deltas: readonly object[], finish: string | null, end?: (call: ScriptedCall) => void) =>
+  answerStream(node, deltas, finish, end)
 async function eventsOf(params: object = {}): Promise<Events> {
   const events: OpenAI.Responses.ResponseStreamEvent[] = []
   for await (const event of await client.responses.create({ model, input: 'hi', ...params, stream: true })) {
@@ -279,7 +249,7 @@ describe('§28: an answer becomes a response', () => {
     node.answer(async (call) => {
       call.open()
       await call.event(nodeChunk({ content: 'a' }))
-      await call.event(nodeChunk({ content: 'z' }, 'stop', { usage }))
+      await call.event(nodeChunk({ content: 'z' }, 'stop', { usage: answeredUsage }))
       call.end()
     })
     expect((await client.responses.stream({ model, input: 'hi' }).finalResponse()).output_text).toBe('az')
@@ -298,7 +268,7 @@ describe('§28: an answer becomes a response', () => {
     node.answer((call) =>
       call.respond(200, {
         choices: [{ index: 0, message: { role: 'assistant', content: 'Answer: 4' }, finish_reason: 'stop' }],
-        usage,
+        usage: answeredUsage,
       }),
     )
     const svc = { mixture: { strategy: 'vote', experts: [{ model }, { model }] } }

@@ -1,22 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { describe, expect, test } from 'bun:test'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { leaving } from '../../support/pools/two-owners.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** What llama.cpp reports of its work reaches a client that asks for it: numbers, and nothing that names a machine (§35). */
-let gateway: TestGateway
-let customer: TestCustomer
-let node: ScriptedNode
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer(leaving)
-  node = startScriptedNode('m', 'llama.cpp')
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer(leaving)
+const node = await fixture(startScriptedNode('m', 'llama.cpp'))
+await gateway.node(node.url, { customerId: customer.customerId })
 
 const times = (predicted: number) => ({ cache_n: 1, prompt_n: 8, prompt_ms: 0.5, predicted_n: predicted })
 const leaking = (predicted: number) => ({ ...times(predicted), host: 'rack-7', draft_n: 'secret', predicted_ms: -1 })

@@ -1,21 +1,11 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import { waitFor } from '../../support/gateways/gateway.ts'
 import { recorded, saying, startTokenNode } from '../../support/nodes/token-node.ts'
-import {
-  type Json,
-  messages,
-  shared,
-  startTokenPool,
-  type TokenPool,
-  tokenCounts,
-  tokenKinds,
-} from '../../support/pools/token-pool.ts'
+import { type Json, messages, shared, startTokenPool, tokenCounts, tokenKinds } from '../../support/pools/token-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let pool: TokenPool
-beforeAll(async () => {
-  pool = await startTokenPool()
-})
-afterAll(() => pool?.stop())
+const pool = await fixture(startTokenPool())
+
 beforeEach(() => pool.reset())
 
 describe('§28: tokens', () => {

@@ -1,35 +1,24 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { Ollama } from 'ollama'
 import OpenAI from 'openai'
 import { createPrivateJobs } from '../../../src/client/private-jobs.ts'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
 import { startLoneAgent } from '../../support/nodes/lone-agent.ts'
-import { type OllamaNode, startOllamaNode } from '../../support/nodes/ollama-node.ts'
+import { startOllamaNode } from '../../support/nodes/ollama-node.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 const messages = [{ role: 'user' as const, content: 'hi' }]
 const open = { min_privacy_class: 'public' }
-let gateway: TestGateway
-let customer: TestCustomer
-let node: OllamaNode
-let plain: FakeNode
-let client: OpenAI
-beforeAll(async () => {
-  const env = { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_PROCESSES: '1', SVC_ADMIN_RPM_PER_TOKEN: '1000000' }
-  gateway = await startTestGateway({ env })
-  customer = await gateway.customer()
-  const models = ['writer:latest', 'org/deep:latest', 'qwen:4b', 'both:latest', 'text-embed:latest']
-  node = startOllamaNode({ models })
-  plain = startFakeNode({ models: ['both', 'tagged:latest'], name: 'plain-' })
-  for (const { url } of [node, plain]) await gateway.node(url, { customerId: customer.customerId })
-  client = new OpenAI({ apiKey: customer.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
-})
-afterAll(async () => {
-  node.stop()
-  plain.stop()
-  await gateway.stop()
-})
+const env = { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_PROCESSES: '1', SVC_ADMIN_RPM_PER_TOKEN: '1000000' }
+const gateway = await fixture(startTestGateway({ env }))
+const customer = await gateway.customer()
+const models = ['writer:latest', 'org/deep:latest', 'qwen:4b', 'both:latest', 'text-embed:latest']
+const node = await fixture(startOllamaNode({ models }))
+const plain = await fixture(startFakeNode({ models: ['both', 'tagged:latest'], name: 'plain-' }))
+for (const { url } of [node, plain]) await gateway.node(url, { customerId: customer.customerId })
+const client = new OpenAI({ apiKey: customer.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
 
 const bearer = (key = customer.key) => ({ authorization: `Bearer ${key}`, 'content-type': 'application/json' })
 const post = (path: string, body: object, key?: string, url = gateway.url) =>
@@ -108,22 +97,18 @@ describe('§28: a name without a tag means `latest`, on every door', () => {
   })
 
   test('the agent’s own door', async () => {
-    const agent = await startLoneAgent({ runtimes: [node.url, plain.url] })
-    try {
-      const ask = (model: string) =>
-        fetch(`${agent.node.url}/v1/chat/completions`, {
-          method: 'POST',
-          headers: bearer(agent.localToken),
-          body: JSON.stringify({ model, messages }),
-        })
-      expect(await (await ask('writer')).json()).toMatchObject({ model: 'writer:latest' })
-      expect(sent()).toBe('writer:latest')
-      expect(await (await ask('both')).json()).toMatchObject({ model: 'both' })
-      expect((await ask('tagged')).status).toBe(404)
-      expect((await ask('writer:other')).status).toBe(404)
-    } finally {
-      await agent.remove()
-    }
+    await using agent = await scoped(startLoneAgent({ runtimes: [node.url, plain.url] }))
+    const ask = (model: string) =>
+      fetch(`${agent.node.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: bearer(agent.localToken),
+        body: JSON.stringify({ model, messages }),
+      })
+    expect(await (await ask('writer')).json()).toMatchObject({ model: 'writer:latest' })
+    expect(sent()).toBe('writer:latest')
+    expect(await (await ask('both')).json()).toMatchObject({ model: 'both' })
+    expect((await ask('tagged')).status).toBe(404)
+    expect((await ask('writer:other')).status).toBe(404)
   })
 
   test('private jobs', async () => {

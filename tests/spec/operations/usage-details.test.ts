@@ -1,21 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
-import { nodeChunk, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { describe, expect, test } from 'bun:test'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { nodeChunk, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 type Fields = Readonly<Record<string, unknown>>
-let gateway: TestGateway
-let customer: TestCustomer
-let node: ScriptedNode
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+await gateway.node(node.url, { customerId: customer.customerId })
 
 const counts = { prompt_tokens: 11, completion_tokens: 5, total_tokens: 16 }
 const messages = [{ role: 'user', content: 'hi' }]

@@ -1,11 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type NodeName, type PromptPaths, startPromptPaths } from '../../support/leaks/prompt-paths.ts'
+import { expect, test } from 'bun:test'
+import { type NodeName, startPromptPaths } from '../../support/leaks/prompt-paths.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let paths: PromptPaths
-beforeAll(async () => {
-  paths = await startPromptPaths()
-})
-afterAll(() => paths.stop())
+const paths = await fixture(startPromptPaths())
 
 const say = (min: string) => ({ min_privacy_class: min })
 const change = (node: NodeName, changes: object) =>

@@ -1,19 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { newToken } from '../../../src/secrets.ts'
 import { expectRefusal } from '../../support/clients/chat-refusal.ts'
 import { waitFor } from '../../support/gateways/gateway.ts'
-import {
-  type CustomerName,
-  type NodeName,
-  type PromptPaths,
-  startPromptPaths,
-} from '../../support/leaks/prompt-paths.ts'
+import { type CustomerName, type NodeName, startPromptPaths } from '../../support/leaks/prompt-paths.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let paths: PromptPaths
-beforeAll(async () => {
-  paths = await startPromptPaths()
-})
-afterAll(() => paths.stop())
+const paths = await fixture(startPromptPaths())
 
 const list = (authorization?: string) =>
   fetch(`${paths.gateway.url}/v1/api/models`, { headers: authorization === undefined ? {} : { authorization } })

@@ -1,7 +1,8 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { afterEach, expect, test } from 'bun:test'
 import { expectRefusal } from '../../support/clients/chat-refusal.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { type OwnedPool, startOwnedPool } from '../../support/pools/owned-pool.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startOwnedPool } from '../../support/pools/owned-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** A's one machine has one slot; B's two would take anybody's prompt. */
 const theirs = { owner: 'B', visibility: 'public', privacyClass: 'public', fake: { models: ['m'] } } as const
@@ -11,26 +12,22 @@ const nodes = {
   spare2: theirs,
 } as const
 
-let gateway: TestGateway
-let pool: OwnedPool
+const gateway = await fixture(
+  startTestGateway({ env: { SVC_QUEUE_WAIT_MS: '200', SVC_ADMIN_RPM_PER_TOKEN: '1000000' } }),
+)
+const pool = await fixture(startOwnedPool(gateway, ['A', 'B', 'C'], nodes))
+const open = { min_privacy_class: 'public' }
+await pool.account('A', open)
+await pool.account('C', open)
 /** Keys of A; `home` says nothing, `away` lets prompts leave. The account lets them leave in either case. */
-let keys: { readonly home: string; readonly away: string }
+const keys: { readonly home: string; readonly away: string } = {
+  home: (await pool.key('A')).key,
+  away: (await pool.key('A', { model_policy: open })).key,
+}
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_QUEUE_WAIT_MS: '200', SVC_ADMIN_RPM_PER_TOKEN: '1000000' } })
-  pool = await startOwnedPool(gateway, ['A', 'B', 'C'], nodes)
-  const open = { min_privacy_class: 'public' }
-  await pool.account('A', open)
-  await pool.account('C', open)
-  keys = { home: (await pool.key('A')).key, away: (await pool.key('A', { model_policy: open })).key }
-})
 afterEach(async () => {
   for (const name of Object.keys(nodes)) pool.fake(name).clearFaults()
   await ownIs('ready')
-})
-afterAll(async () => {
-  pool.stop()
-  await gateway.stop()
 })
 
 const ownPath = () => `/v1/admin/nodes/${pool.nodeId('own')}`

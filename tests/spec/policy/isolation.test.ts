@@ -1,18 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import {
   type CustomerName,
   type NodeName,
   type Outcome,
   type PathRules,
-  type PromptPaths,
   startPromptPaths,
 } from '../../support/leaks/prompt-paths.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let paths: PromptPaths
-beforeAll(async () => {
-  paths = await startPromptPaths()
-})
-afterAll(() => paths.stop())
+const paths = await fixture(startPromptPaths())
 
 const say = (min: string) => ({ min_privacy_class: min })
 const open = { account: say('public'), key: say('public') }

@@ -1,12 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { beforeAll, describe, expect, test } from 'bun:test'
 import { contents, findAll, named } from '../../support/leaks/leak-markers.ts'
 import { LeakRun } from '../../support/leaks/leak-run.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let run: LeakRun
-beforeAll(async () => {
-  run = await LeakRun.make()
-})
-afterAll(() => run?.stop())
+const run = await fixture(LeakRun.make())
 
 /** What the fake node tells of itself. */
 const nodeWords = { leak: 'fake-leak', weights: 'weights.gguf', failure: 'fake failure', error: 'fake error' }

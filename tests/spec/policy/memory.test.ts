@@ -1,7 +1,7 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { expectRefusal } from '../../support/clients/chat-refusal.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { shownMetric } from '../../support/gateways/metric.ts'
 import {
   nodeChunk,
@@ -10,26 +10,24 @@ import {
   type ScriptedNode,
   startScriptedNode,
 } from '../../support/nodes/scripted-node.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 /** The smallest that can be set: a share is 32 MiB, and all grants together are 96 MiB. A body counts twice, as the text it becomes. */
 const memoryMebibytes = '128'
 const MiB = 1024 * 1024
 const json = { 'content-type': 'application/json' }
 
-let gateway: TestGateway
-let customer: TestCustomer
-let other: TestCustomer
 let node: ScriptedNode
 let othersNode: ScriptedNode
 const nodeIds: string[] = []
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     env: { SVC_MEMORY_MB: memoryMebibytes, SVC_METRICS_PUBLIC: 'true', SVC_PROCESSES: '1' },
-  })
-  customer = await gateway.customer()
-  other = await gateway.customer()
-})
-afterAll(() => gateway.stop())
+  }),
+)
+const customer = await gateway.customer()
+const other = await gateway.customer()
+
 beforeEach(async () => {
   node = startScriptedNode('m')
   othersNode = startScriptedNode('m')
@@ -242,20 +240,16 @@ describe('§17: what was counted is given back once, however it ends', () => {
 
 test('§17: an answer that is put together from a stream counts, and is refused likewise', async () => {
   const owner = await gateway.customer()
-  const llama = startScriptedNode('gathered', 'llama.cpp')
+  await using llama = await scoped(startScriptedNode('gathered', 'llama.cpp'))
   await gateway.node(llama.url, { customerId: owner.customerId })
-  try {
-    const response = gateway.chat(owner.key, { ...body(), model: 'gathered' })
-    const call = await llama.next()
-    call.open()
-    for (let at = 0; at < 15; at++) await call.event(nodeChunk({ content: 'x'.repeat(MiB) }))
-    await untilKept(30)
-    await call.event(nodeChunk({ content: 'y'.repeat(0.99 * MiB) }))
-    call.event(nodeChunk({ content: 'z'.repeat(MiB) })).catch(() => {})
-    await expectMemoryRefusal(await response)
-    await call.gone
-    await nothingKept()
-  } finally {
-    llama.stop()
-  }
+  const response = gateway.chat(owner.key, { ...body(), model: 'gathered' })
+  const call = await llama.next()
+  call.open()
+  for (let at = 0; at < 15; at++) await call.event(nodeChunk({ content: 'x'.repeat(MiB) }))
+  await untilKept(30)
+  await call.event(nodeChunk({ content: 'y'.repeat(0.99 * MiB) }))
+  call.event(nodeChunk({ content: 'z'.repeat(MiB) })).catch(() => {})
+  await expectMemoryRefusal(await response)
+  await call.gone
+  await nothingKept()
 })

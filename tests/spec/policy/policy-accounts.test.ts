@@ -1,30 +1,26 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { expectRefusal } from '../../support/clients/chat-refusal.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { type OwnedPool, startOwnedPool } from '../../support/pools/owned-pool.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startOwnedPool } from '../../support/pools/owned-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const secret = 'the-prompt-nobody-may-see'
 const body = { model: 'm', messages: [{ role: 'user', content: secret }] }
 
-let gateway: TestGateway
-let pool: OwnedPool
 /** How far the gateway's clock is ahead, ms. */
 let aheadMs = 0
 const now = () => Date.now() + aheadMs
 
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const models = (key: string) => fetch(`${gateway.url}/v1/api/models`, { headers: { authorization: `Bearer ${key}` } })
+
+const gateway = await fixture(
+  startTestGateway({
     env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_AUTH_FAILURES_PER_MINUTE: '10000' },
     now,
-  })
-  pool = await startOwnedPool(gateway, ['A', 'B'], { own: { owner: 'A', fake: { models: ['m', 'n'] } } })
-})
-afterAll(async () => {
-  pool.stop()
-  await gateway.stop()
-})
+  }),
+)
+const pool = await fixture(startOwnedPool(gateway, ['A', 'B'], { own: { owner: 'A', fake: { models: ['m', 'n'] } } }))
 
-const models = (key: string) => fetch(`${gateway.url}/v1/api/models`, { headers: { authorization: `Bearer ${key}` } })
 const dead = { status: 401, code: 'invalid_api_key', retry: false } as const
 
 async function statusOf(key: string): Promise<readonly [chat: number, models: number]> {

@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { type ExpectedRefusal, expectRefusal } from '../../support/clients/chat-refusal.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
-import { type OwnedPool, startOwnedPool } from '../../support/pools/owned-pool.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { startOwnedPool } from '../../support/pools/owned-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** Two machines name one model differently; the catalogue makes it one. */
 const id = 'meta/llama-8b'
@@ -21,18 +22,9 @@ const nodes = {
   long: owned(['two-contexts'], 10_000),
 }
 
-let gateway: TestGateway
-let pool: OwnedPool
-
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000' } })
-  pool = await startOwnedPool(gateway, ['A', 'B'], nodes)
-  await gateway.admin('PUT', '/v1/admin/models', { id, aliases })
-})
-afterAll(async () => {
-  pool.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000' } }))
+const pool = await fixture(startOwnedPool(gateway, ['A', 'B'], nodes))
+await gateway.admin('PUT', '/v1/admin/models', { id, aliases })
 
 /** A new key with that policy; the account as told. */
 async function withPolicy<T>(rules: Rules, body: (key: string) => Promise<T>): Promise<T> {

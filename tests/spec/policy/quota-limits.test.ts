@@ -1,25 +1,18 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { afterEach, describe, expect, test } from 'bun:test'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { expectRefusal } from '../../support/clients/chat-refusal.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway, type TestCustomer } from '../../support/gateways/gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const secret = 'hidden'
 const messages = [{ role: 'user', content: secret }]
 
-let gateway: TestGateway
-let node: FakeNode
+const gateway = await fixture(startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000' } }))
+const node = await fixture(startFakeNode({ models: ['m'] }))
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000' } })
-  node = startFakeNode({ models: ['m'] })
-})
 afterEach(() => {
   node.clearFaults()
   node.setAnswer({ chunks: 5, intervalMs: 0 })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
 })
 
 /** A customer whose own machine is the fake node. */

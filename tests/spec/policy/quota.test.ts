@@ -1,32 +1,27 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { afterEach, describe, expect, test } from 'bun:test'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { secondsToUtcMidnight } from '../../../src/time.ts'
 import { expectRefusal } from '../../support/clients/chat-refusal.ts'
 import { readStream } from '../../support/clients/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway, type TestCustomer } from '../../support/gateways/gateway.ts'
 import { dayAhead } from '../../support/run/day-ahead.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 const secret = 'hidden'
 const messages = [{ role: 'user', content: secret }]
 /** 0.3 tokens a character, 4 for the message, 3 for the request (§7). */
 const promptEstimate = Math.ceil(0.3 * secret.length + 4 + 3)
 
-let gateway: TestGateway
-let node: FakeNode
+// The day of these tests must not end under them; actors/limits.test.ts holds what midnight does.
+await dayAhead()
+const gateway = await fixture(
+  startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_TTFT_TIMEOUT_MS: '6000' } }),
+)
+const node = await fixture(startFakeNode({ models: ['m', 'long'] }))
 
-beforeAll(async () => {
-  // The day of these tests must not end under them; actors/limits.test.ts holds what midnight does.
-  await dayAhead()
-  gateway = await startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_TTFT_TIMEOUT_MS: '6000' } })
-  node = startFakeNode({ models: ['m', 'long'] })
-})
 afterEach(() => {
   node.clearFaults()
   node.setAnswer({ usage: null, chunks: 5, intervalMs: 0 })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
 })
 
 /** A customer whose own machine is the fake node. */
@@ -191,19 +186,15 @@ describe('§13: daily_token_quota', () => {
   test('a node of others takes no more than was reserved, whatever it reports', async () => {
     const open = { min_privacy_class: 'public' }
     const owner = await gateway.customer()
-    const foreign = startFakeNode({ models: ['foreign'] })
-    try {
-      await gateway.node(foreign.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
-      const { key } = await gateway.customer({ policy: { ...open, daily_token_quota: 1_000 }, keyPolicy: open })
-      foreign.setAnswer({ usage: { prompt_tokens: 1_000_000, completion_tokens: 1, total_tokens: 1_000_001 } })
-      for (const stream of [false, true]) {
-        expect(await statusOf(ask(key, reserving(400, { model: 'foreign', stream })))).toBe(200)
-      }
-      expect(await statusOf(ask(key, reserving(201, { model: 'foreign' })))).toBe(429)
-      expect(await statusOf(ask(key, reserving(200, { model: 'foreign' })))).toBe(200)
-    } finally {
-      foreign.stop()
+    await using foreign = await scoped(startFakeNode({ models: ['foreign'] }))
+    await gateway.node(foreign.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+    const { key } = await gateway.customer({ policy: { ...open, daily_token_quota: 1_000 }, keyPolicy: open })
+    foreign.setAnswer({ usage: { prompt_tokens: 1_000_000, completion_tokens: 1, total_tokens: 1_000_001 } })
+    for (const stream of [false, true]) {
+      expect(await statusOf(ask(key, reserving(400, { model: 'foreign', stream })))).toBe(200)
     }
+    expect(await statusOf(ask(key, reserving(201, { model: 'foreign' })))).toBe(429)
+    expect(await statusOf(ask(key, reserving(200, { model: 'foreign' })))).toBe(200)
   })
 
   test('a node that reports more than was asked for empties the quota, and no more is served', async () => {

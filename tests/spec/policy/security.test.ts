@@ -1,28 +1,18 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { RouteTable } from '../../../src/http/frame/route-table.ts'
 import { rawExchange } from '../../support/clients/raw-client.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { newAccount } from '../../support/gateways/accounts.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** Rows of docs/security.md that no other test stands for. */
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000', SVC_PUBLIC_RPM_PER_IP: '1000000' })
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(
+  startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000', SVC_PUBLIC_RPM_PER_IP: '1000000' }),
+)
 
-interface Customer {
-  readonly id: string
-  readonly headers: Readonly<Record<string, string>>
-}
-async function customer(): Promise<Customer> {
-  const made = await json(
-    await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } }),
-  )
-  const id = String(made.customer_id)
-  return { id, headers: { 'x-svc-customer-id': id, 'x-svc-customer-token': String(made.customer_token) } }
-}
+const customer = () => newAccount(gateway)
 const credits = (id: string) => `/v1/admin/customers/${id}/credits`
 const purge = '/v1/admin/retention/audit-events/purge'
 

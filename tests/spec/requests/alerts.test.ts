@@ -1,32 +1,21 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { rules } from '../../../src/machines/alerts/rules.ts'
 import { AlertList } from '../../../src/protocol/wire/alerts/alert-list.ts'
 import { minuteMs, secondMs } from '../../../src/time.ts'
-import { type CommandLine, commandLine } from '../../cli/command-line.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { commandLine } from '../../cli/command-line.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { VirtualClock } from '../../support/run/virtual-clock.ts'
 
 const clock = new VirtualClock()
-let gateway: TestGateway
-let customer: TestCustomer
-let node: FakeNode
-let nodeId: string
-let cli: CommandLine
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ alertClock: clock })
-  customer = await gateway.customer()
-  node = startFakeNode({ models: ['m'] })
-  nodeId = await gateway.node(node.url, { customerId: customer.customerId })
-  cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.viewer })
-})
-afterAll(async () => {
-  cli?.close()
-  node?.stop()
-  await gateway?.stop()
-})
+const gateway = await fixture(startTestGateway({ alertClock: clock }))
+const customer = await gateway.customer()
+const node = await fixture(startFakeNode({ models: ['m'] }))
+const nodeId = await gateway.node(node.url, { customerId: customer.customerId })
+const cli = await fixture(commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.viewer }))
 
 const ask = () => gateway.chat(customer.key, { model: 'm', messages: [{ role: 'user', content: 'hi' }] })
 const list = () => gateway.admin<AlertList>('GET', '/v1/admin/alerts', undefined, gateway.tokens.viewer)

@@ -1,13 +1,12 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { afterAll, afterEach, expect, test } from 'bun:test'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { shownMetric } from '../../support/gateways/metric.ts'
 import { type OllamaNode, startOllamaNode } from '../../support/nodes/ollama-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { stopwatch } from '../../support/run/stopwatch.ts'
 
 const coldWaitMs = 8_000
 
-let gateway: TestGateway
-let customer: TestCustomer
 const nodes: OllamaNode[] = []
 
 async function add(options: Parameters<typeof startOllamaNode>[0]): Promise<OllamaNode> {
@@ -17,23 +16,23 @@ async function add(options: Parameters<typeof startOllamaNode>[0]): Promise<Olla
   return node
 }
 
-beforeAll(async () => {
-  gateway = await startTestGateway({
+afterAll(async () => {
+  for (const node of nodes) node.stop()
+})
+const gateway = await fixture(
+  startTestGateway({
     env: {
       SVC_METRICS_PUBLIC: 'true',
       SVC_HEADER_COMMIT_MS: '50',
       SVC_COLD_WAIT_MS: String(coldWaitMs),
       SVC_QUEUE_WAIT_MS: '200',
     },
-  })
-  customer = await gateway.customer()
-})
+  }),
+)
+const customer = await gateway.customer()
+
 afterEach(() => {
   for (const node of nodes) node.finishLoads()
-})
-afterAll(async () => {
-  for (const node of nodes) node.stop()
-  await gateway.stop()
 })
 
 const ask = (model: string, stream = true, signal?: AbortSignal) =>

@@ -1,33 +1,30 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { keepRequestRecords } from '../../../src/db/queries/requests/request-records.ts'
 import { AdminFailures } from '../../../src/protocol/wire/admin/failures.ts'
 import type { AdminRequest, AdminRequestList } from '../../../src/protocol/wire/admin/requests.ts'
 import { dayMs, minuteMs } from '../../../src/time.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { insertRequests } from '../../support/pools/request-rows.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const now = Math.floor(Date.now() / minuteMs) * minuteMs
 const rows = 6_000
-let gateway: TestGateway
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const { db, sql } = gateway.database
-  await keepRequestRecords(db, new Date(now - 2 * dayMs), new Date(now), new Date(0))
-  // 100 a minute, for an hour. Of a hundred: ten are refused by a policy, six fail on a node, one stream breaks, ten clients leave.
-  await insertRequests(
-    sql,
-    `select 'req_' || lpad(i::text, 26, '0'), to_timestamp(${now / 1_000}) - i * interval '600 milliseconds' - interval '1 second',
+const gateway = await fixture(startTestGateway())
+const { db, sql } = gateway.database
+await keepRequestRecords(db, new Date(now - 2 * dayMs), new Date(now), new Date(0))
+// 100 a minute, for an hour. Of a hundred: ten are refused by a policy, six fail on a node, one stream breaks, ten clients leave.
+await insertRequests(
+  sql,
+  `select 'req_' || lpad(i::text, 26, '0'), to_timestamp(${now / 1_000}) - i * interval '600 milliseconds' - interval '1 second',
       'cus_' || i % 3, 'key_' || i % 7, 'chat', true, 'model-' || i % 2, case when i % 100 >= 10 then 'node_' || i % 4 end,
       1, 0, null, 2, 100, 4000, 10, 20, null,
       case when i % 100 < 10 then 403 when i % 100 < 16 then 502 when i % 100 = 16 then 200 when i % 100 >= 90 then 499 else 200 end,
       case when i % 100 < 10 then 'privacy_class_not_allowed' when i % 100 < 16 then 'upstream_error' when i % 100 = 16 then 'of_a_later_version'
         when i % 100 >= 90 then 'client_closed' end, null, null, null
     from generate_series(0, ${rows - 1}) i`,
-  )
-})
-afterAll(() => gateway.stop())
+)
 
 const iso = (ms: number) => new Date(ms).toISOString()
 const ask = (query: string, as: 'viewer' | 'operator' = 'operator') =>

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { beforeEach, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { FinishedRequest } from '../../../src/actors/requests/request-kinds.ts'
 import { sumRequests } from '../../../src/actors/requests/request-traffic.ts'
@@ -8,20 +8,18 @@ import type { AdminRequestList } from '../../../src/protocol/wire/admin/requests
 import type { AdminTraffic, TrafficMeasure } from '../../../src/protocol/wire/admin/traffic.ts'
 import { dayMs, hourMs, minuteMs } from '../../../src/time.ts'
 import { parseCsv } from '../../support/clients/csv.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { finishedRequest } from '../../support/pools/random-requests.ts'
 import { insertRequests } from '../../support/pools/request-rows.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** The end of all ranges: early in an hour, so that the last whole hour is not summed up yet. */
 const now = Math.floor(Date.now() / hourMs) * hourMs - hourMs + 10 * minuteMs
 const spanMs = 50 * hourMs
-let gateway: TestGateway
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  await keepRequestRecords(gateway.database.db, new Date(now - 40 * dayMs), new Date(), new Date(0))
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
+await keepRequestRecords(gateway.database.db, new Date(now - 40 * dayMs), new Date(), new Date(0))
+
 const clear = async () =>
   void (await gateway.database.sql.unsafe('truncate request_groups, request_sums, request_sums_late'))
 beforeEach(clear)

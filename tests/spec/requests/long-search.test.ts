@@ -1,30 +1,27 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { keepRequestRecords } from '../../../src/db/queries/requests/request-records.ts'
 import { AdminRequestList } from '../../../src/protocol/wire/admin/requests.ts'
 import { hourMs } from '../../../src/time.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { insertRequests } from '../../support/pools/request-rows.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const rows = 60_000
 /** The two that have both names, newest first. */
 const wanted = [45_000, 10]
-let gateway: TestGateway
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const { db, sql } = gateway.database
-  const first = Date.now() - hourMs
-  await keepRequestRecords(db, new Date(first), new Date(), new Date(0))
-  await insertRequests(
-    sql,
-    `select 'req_' || lpad(i::text, 26, '0'), to_timestamp(${first / 1_000}) + i * interval '10 ms', 'cus_1', null::text, 'chat', true,
+const gateway = await fixture(startTestGateway())
+const { db, sql } = gateway.database
+const first = Date.now() - hourMs
+await keepRequestRecords(db, new Date(first), new Date(), new Date(0))
+await insertRequests(
+  sql,
+  `select 'req_' || lpad(i::text, 26, '0'), to_timestamp(${first / 1_000}) + i * interval '10 ms', 'cus_1', null::text, 'chat', true,
       'model-' || case when i in (${wanted.join()}) then 1 else i % 2 end, 'node_' || case when i in (${wanted.join()}) then 0 else i % 2 end,
       1, 0, null::int, 2, 3, 4, 5, 6, null::int, 200, null::text, null::text, null::text, null::text
     from generate_series(1, ${rows}) i`,
-  )
-})
-afterAll(() => gateway.stop())
+)
 
 const filter = 'model=model-1&node_id=node_0'
 const numberOf = (id: string) => Number(id.slice(4))

@@ -1,27 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { medianOf } from '../../../src/console/parts/median.ts'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import type { TrafficPoint } from '../../../src/protocol/wire/admin/inspect.ts'
 import type { AdminRequest, AdminRequestList } from '../../../src/protocol/wire/admin/requests.ts'
 import { InspectReader } from '../../support/console/inspect-reader.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { metricSum, seriesOf } from '../../support/gateways/metric.ts'
-
-let gateway: TestGateway
-let customer: TestCustomer
-let nodes: readonly FakeNode[]
-
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_METRICS_PUBLIC: 'true' } })
-  customer = await gateway.customer()
-  nodes = [startFakeNode({ models: ['m', 'n'] }), startFakeNode({ models: ['m', 'broken'] })]
-  for (const { url } of nodes) await gateway.node(url, { customerId: customer.customerId })
-  nodes[1]?.setAnswer({ chunks: 5, firstTokenMs: 20, intervalMs: 1 })
-})
-afterAll(async () => {
-  for (const node of nodes) node.stop()
-  await gateway.stop()
-})
+import { fixture } from '../../support/run/fixture.ts'
 
 const messages = [{ role: 'user', content: 'hello there' }]
 const post = async (path: string, key: string, body: object) => {
@@ -57,6 +42,12 @@ async function ask(): Promise<number> {
 const rows = async () => (await gateway.admin<AdminRequestList>('GET', '/v1/admin/requests?limit=1000')).requests
 const sum = (values: readonly (number | null)[]) => values.reduce<number>((all, value) => all + (value ?? 0), 0)
 const of = (all: readonly AdminRequest[], model: string) => all.filter((row) => row.model === model)
+
+const gateway = await fixture(startTestGateway({ env: { SVC_METRICS_PUBLIC: 'true' } }))
+const customer = await gateway.customer()
+const nodes = await fixture([startFakeNode({ models: ['m', 'n'] }), startFakeNode({ models: ['m', 'broken'] })])
+for (const { url } of nodes) await gateway.node(url, { customerId: customer.customerId })
+nodes[1]?.setAnswer({ chunks: 5, firstTokenMs: 20, intervalMs: 1 })
 
 test('§32: metrics and the live traffic count what the rows say', async () => {
   const headers = { 'x-svc-admin-token': gateway.tokens.viewer }

@@ -1,15 +1,12 @@
-import { afterAll, beforeAll, test } from 'bun:test'
+import { test } from 'bun:test'
 import { dayMs, hourMs } from '../../../src/time.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { insertPaid, makeOwners, PaidCounts } from '../../support/pools/paid-requests.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const rows = 2_000
 const now = Date.now()
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
 
 test('§32: costs, and what customers see of their own, have the numbers of a count over the rows', async () => {
   const owners = await makeOwners(gateway, ['Ada', 'Grace', 'Edsger'])

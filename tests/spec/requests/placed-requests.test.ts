@@ -1,11 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import type { RequestStory } from '../../../src/protocol/wire/admin/requests.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { type OllamaNode, startOllamaNode } from '../../support/nodes/ollama-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { stopwatch } from '../../support/run/stopwatch.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
 const nodes: OllamaNode[] = []
 
 async function add(options: Parameters<typeof startOllamaNode>[0]): Promise<OllamaNode> {
@@ -15,14 +14,11 @@ async function add(options: Parameters<typeof startOllamaNode>[0]): Promise<Olla
   return node
 }
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-})
 afterAll(async () => {
   for (const node of nodes) node.stop()
-  await gateway.stop()
 })
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
 
 async function ask(model: string, content: string, more: object = { stream: true }): Promise<string> {
   const response = await gateway.chat(customer.key, { model, messages: [{ role: 'user', content }], ...more })

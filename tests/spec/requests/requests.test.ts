@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import {
   type AdminRequest,
@@ -6,8 +6,9 @@ import {
   CustomerRequestList,
   RequestStory,
 } from '../../../src/protocol/wire/admin/requests.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
-import { type OwnedPool, startOwnedPool } from '../../support/pools/owned-pool.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { startOwnedPool } from '../../support/pools/owned-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const secret = 'the-prompt-nobody-may-see'
 const own = { owner: 'A', visibility: 'private', privacyClass: 'private' } as const
@@ -19,19 +20,11 @@ const nodes = {
   other: { ...own, owner: 'B', fake: { models: ['foreign'] } },
 } as const
 
-let gateway: TestGateway
-let pool: OwnedPool
+const gateway = await fixture(startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000' } }))
+const pool = await fixture(startOwnedPool(gateway, ['A', 'B'], nodes))
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000' } })
-  pool = await startOwnedPool(gateway, ['A', 'B'], nodes)
-})
 afterEach(() => {
   for (const name of Object.keys(nodes)) pool.fake(name).clearFaults()
-})
-afterAll(async () => {
-  pool.stop()
-  await gateway.stop()
 })
 
 async function ask(customer: string, model: string, more: object = {}): Promise<{ id: string; status: number }> {

@@ -1,34 +1,26 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { arrayText } from '../../../src/db/arrays.ts'
 import { groupName, requestColumns, tagsBetween } from '../../../src/db/queries/requests/request-groups.ts'
-import type { FakeNode } from '../../../src/fake-node/fake-node.ts'
 import type { AdminRequest } from '../../../src/protocol/wire/admin/requests.ts'
 import { tagSeparator } from '../../../src/protocol/wire/inference/tags.ts'
 import { parseCsv } from '../../support/clients/csv.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const open = { min_privacy_class: 'public' as const }
 const messages = [{ role: 'user', content: 'hello' }]
-let gateway: TestGateway
-let customer: TestCustomer
-let nodes: readonly FakeNode[]
-let node: FakeNode
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_METRICS_PUBLIC: 'true' } })
-  customer = await gateway.customer({ policy: open, keyPolicy: open })
-  nodes = startFakeNodes(2, (at) => ({ models: [at === 0 ? 'm' : 'paid'] }))
-  node = nodeAt(nodes, 0)
-  await gateway.node(node.url, { customerId: customer.customerId })
-  await gateway.node(nodeAt(nodes, 1).url, { visibility: 'public', privacyClass: 'public' })
-  await gateway.admin('PUT', '/v1/admin/models', { id: 'paid', completion_token_price_wei: '1000' })
-  await gateway.admin('POST', `/v1/admin/customers/${customer.customerId}/credits`, { amount_wei: '1000000' })
-})
-afterAll(async () => {
-  await gateway.stop()
-  for (const each of nodes) each.stop()
-})
+const gateway = await fixture(
+  startTestGateway({ env: { SVC_OLLAMA_LISTEN: '127.0.0.1:0', SVC_METRICS_PUBLIC: 'true' } }),
+)
+const customer = await gateway.customer({ policy: open, keyPolicy: open })
+const nodes = await fixture(startFakeNodes(2, (at) => ({ models: [at === 0 ? 'm' : 'paid'] })))
+const node = nodeAt(nodes, 0)
+await gateway.node(node.url, { customerId: customer.customerId })
+await gateway.node(nodeAt(nodes, 1).url, { visibility: 'public', privacyClass: 'public' })
+await gateway.admin('PUT', '/v1/admin/models', { id: 'paid', completion_token_price_wei: '1000' })
+await gateway.admin('POST', `/v1/admin/customers/${customer.customerId}/credits`, { amount_wei: '1000000' })
 
 const post = (path: string, body: object, headers: Readonly<Record<string, string>> = {}) =>
   fetch(`${path.startsWith('/api/') ? gateway.ollamaUrl : gateway.url}${path}`, {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { RequestLog } from '../../../src/actors/requests/request-log.ts'
 import { sumRequests } from '../../../src/actors/requests/request-traffic.ts'
@@ -6,31 +6,28 @@ import { keepRequestRecords } from '../../../src/db/queries/requests/request-rec
 import { createLog } from '../../../src/log.ts'
 import { AdminFirstTokens, AdminTraffic } from '../../../src/protocol/wire/admin/traffic.ts'
 import { dayMs, hourMs, minuteMs } from '../../../src/time.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { insertRequests } from '../../support/pools/request-rows.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const days = 7
 /** In the middle of an hour, so that what is over and what is not are both there. */
 const now = Math.floor(Date.now() / hourMs) * hourMs - hourMs / 2
 const rows = 8_400
-let gateway: TestGateway
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const { db, sql } = gateway.database
-  await keepRequestRecords(db, new Date(now - days * dayMs), new Date(now), new Date(0))
-  // 50 an hour. The later ones wait ten times as long for its first token; every tenth fails; every hundredth client left.
-  await insertRequests(
-    sql,
-    `select 'req_' || lpad(i::text, 26, '0'), to_timestamp(${now / 1_000}) - i * (interval '${days} days' / ${rows}) - interval '1 second',
+const gateway = await fixture(startTestGateway())
+const { db, sql } = gateway.database
+await keepRequestRecords(db, new Date(now - days * dayMs), new Date(now), new Date(0))
+// 50 an hour. The later ones wait ten times as long for its first token; every tenth fails; every hundredth client left.
+await insertRequests(
+  sql,
+  `select 'req_' || lpad(i::text, 26, '0'), to_timestamp(${now / 1_000}) - i * (interval '${days} days' / ${rows}) - interval '1 second',
       'cus_1', null, 'chat', true, 'model-' || i % 3, case when i % 5 > 0 then 'node_' || i % 5 end, 1, 0, null, 2,
       case when i <= ${rows} * 0.6 then 10 else 1 end * (100 + i % 100), 4000, 10, 20, null,
       case when i % 100 = 50 then 499 when i % 10 = 0 then 502 else 200 end,
       case when i % 100 = 50 then 'client_closed' when i % 10 = 0 then 'upstream_error' end, null, null, null
     from generate_series(0, ${rows - 1}) i`,
-  )
-})
-afterAll(() => gateway.stop())
+)
 
 const iso = (ms: number) => new Date(ms).toISOString()
 async function traffic(fromMs: number, more = ''): Promise<AdminTraffic> {

@@ -1,30 +1,26 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import type { Static } from '@sinclair/typebox'
 import OpenAI from 'openai'
-import { type SealDoor, startSealDoor } from '../../../src/cli/seal/seal-door.ts'
+import { startSealDoor } from '../../../src/cli/seal/seal-door.ts'
 import type { ChatCompletion } from '../../../src/protocol/wire/inference/chat.ts'
-import { type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const messages = [{ role: 'user' as const, content: 'a question that only nodes read' }]
 const text = 'fake-0 fake-1 fake-2 '
 const tools = [{ type: 'function', function: { name: 'look', parameters: { type: 'object' } } }]
-let pool: SealedPool
-let door: SealDoor
 
-beforeAll(async () => {
-  pool = await startSealedPool({ answer: { chunks: 3 } })
-  door = startSealDoor({
+const pool = await fixture(startSealedPool({ answer: { chunks: 3 } }))
+const door = await fixture(
+  startSealDoor({
     ...{ hostname: '127.0.0.1', port: 0, padding: true, pins: { trusts: () => true } },
     ...{ gateway: pool.gateway.url, key: pool.customer.key },
-  })
-})
+  }),
+)
+
 afterEach(() => {
   for (const server of pool.servers) server.clearFaults()
-})
-afterAll(async () => {
-  await door.stop()
-  await pool.stop()
 })
 
 async function ask(mixture: unknown, more: object = {}) {

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,14 +6,12 @@ import Anthropic from '@anthropic-ai/sdk'
 import { Ollama } from 'ollama'
 import OpenAI from 'openai'
 import { PinBook } from '../../../src/cli/seal/pin-book.ts'
-import { type SealDoor, startSealDoor } from '../../../src/cli/seal/seal-door.ts'
-import { type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { startSealDoor } from '../../../src/cli/seal/seal-door.ts'
+import { startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const messages = [{ role: 'user' as const, content: 'hello there' }]
 const text = 'fake-0 fake-1 fake-2 '
-let pool: SealedPool
-let home: string
-let door: SealDoor
 let told: string[] = []
 
 const book = (named: readonly string[] = []) =>
@@ -24,19 +22,14 @@ const open = (pins = book()) =>
     ...{ gateway: pool.gateway.url, key: pool.customer.key },
   })
 
-beforeAll(async () => {
-  pool = await startSealedPool({ answer: { chunks: 3 } })
-  home = mkdtempSync(join(tmpdir(), 'penstock-seal-'))
-  door = open()
-})
+const pool = await fixture(startSealedPool({ answer: { chunks: 3 } }))
+const home = mkdtempSync(join(tmpdir(), 'penstock-seal-'))
+const door = await fixture(open())
+
 afterEach(() => {
   for (const server of pool.servers) server.clearFaults()
 })
-afterAll(async () => {
-  await door.stop()
-  await pool.stop()
-  rmSync(home, { recursive: true })
-})
+afterAll(() => rmSync(home, { recursive: true }))
 
 describe('§38: unchanged programs through the local door', () => {
   test('openai: whole, streamed with tools, models, a model that nobody has', async () => {

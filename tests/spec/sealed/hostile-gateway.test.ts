@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { headers as names } from '../../../src/brand.ts'
 import { SealedError, sealedFetch } from '../../../src/client/sealed/sealed-fetch.ts'
 import { responseNonceHeader, tagBytes } from '../../../src/protocol/sealed/ehbp.ts'
@@ -11,28 +11,17 @@ import { toBase64url } from '../../../src/protocol/signing/base64url.ts'
 import { type SigningKey, signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import type { SealedNode } from '../../../src/protocol/wire/inference/sealed.ts'
 import type { SealedKey } from '../../../src/protocol/wire/nodes/sealed-key.ts'
-import {
-  type HostileRelay,
-  type RelayedAnswer,
-  startHostileRelay,
-  type Twist,
-} from '../../support/clients/hostile-relay.ts'
-import { type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { type RelayedAnswer, startHostileRelay, type Twist } from '../../support/clients/hostile-relay.ts'
+import { startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const messages = [{ role: 'user' as const, content: 'hello there' }]
-let pool: SealedPool
-let relay: HostileRelay
 
-beforeAll(async () => {
-  pool = await startSealedPool({ answer: { chunks: 6 } })
-  relay = startHostileRelay(pool.gateway.url)
-})
+const pool = await fixture(startSealedPool({ answer: { chunks: 6 } }))
+const relay = await fixture(startHostileRelay(pool.gateway.url))
+
 afterEach(() => {
   relay.twist = {}
-})
-afterAll(async () => {
-  await relay.stop()
-  await pool.stop()
 })
 
 /** Asks the direct node alone through the relay, and reads the answer to its end. */

@@ -1,28 +1,23 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import { headers } from '../../../src/brand.ts'
 import { newId } from '../../../src/ids.ts'
 import { encapsulatedKeyHeader, responseNonceHeader } from '../../../src/protocol/sealed/ehbp.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, untilState } from '../../support/nodes/agents.ts'
-import { agentRuntime, type ScriptedAgent, startScriptedAgent } from '../../support/nodes/scripted-agent.ts'
+import { agentRuntime, startScriptedAgent } from '../../support/nodes/scripted-agent.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const nonce = 'ab'.repeat(32)
 const frame = new Uint8Array([0, 0, 0, 17, ...new Uint8Array(17)])
-let gateway: TestGateway
-let customer: TestCustomer
-let agent: ScriptedAgent
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8' } })
-  customer = await gateway.customer()
-  const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed: true })
-  agent = await startScriptedAgent(gateway.url, token, [agentRuntime(newId('rt'), ['m'], { slots_total: 1 })])
-  await untilState(gateway, agent.nodeId, 'ready')
-})
-afterAll(async () => {
-  await agent?.stop()
-  await gateway?.stop()
-})
+const gateway = await fixture(startTestGateway({ env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8' } }))
+const customer = await gateway.customer()
+const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed: true })
+const agent = await fixture(
+  startScriptedAgent(gateway.url, token, [agentRuntime(newId('rt'), ['m'], { slots_total: 1 })]),
+)
+await untilState(gateway, agent.nodeId, 'ready')
+
 beforeEach(() => agent.respond(() => null))
 
 const ask = () =>

@@ -1,34 +1,30 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import { sealedFetch } from '../../../src/client/sealed/sealed-fetch.ts'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startTestGateway, type TestCustomer } from '../../support/gateways/gateway.ts'
 import { shownMetric } from '../../support/gateways/metric.ts'
 import { fresh } from '../../support/gateways/processes.ts'
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
 import { patientTimes } from '../../support/pools/sealed-pool.ts'
 import { dayAhead } from '../../support/run/day-ahead.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitFor, waitUntil } from '../../support/run/wait-until.ts'
 
 const messages = [{ role: 'user', content: 'hello there' }]
 const text = 'fake-0 fake-1 fake-2 '
-let gateway: TestGateway
-/** One slot. */
-let server: FakeNode
 const agents: TestAgent[] = []
 
-beforeAll(async () => {
-  await dayAhead()
-  gateway = await startTestGateway({ env: { SVC_METRICS_PUBLIC: 'true' } })
-  server = startFakeNode({ models: ['m'], speaks: 'llama.cpp', slots: 1, answer: { chunks: 3 } })
+afterAll(async () => {
+  for (const agent of agents) await agent.remove()
 })
+await dayAhead()
+const gateway = await fixture(startTestGateway({ env: { SVC_METRICS_PUBLIC: 'true' } }))
+/** One slot. */
+const server = await fixture(startFakeNode({ models: ['m'], speaks: 'llama.cpp', slots: 1, answer: { chunks: 3 } }))
+
 afterEach(() => {
   server.clearFaults()
   server.setAnswer({ usage: null })
-})
-afterAll(async () => {
-  for (const agent of agents) await agent.remove()
-  server.stop()
-  await gateway.stop()
 })
 
 interface Account {

@@ -7,6 +7,7 @@ import { hasBrowser, launchBrowser, openConsole } from '../../support/console/co
 import { ageSealedKeys } from '../../support/nodes/aged-keys.ts'
 import { enrollmentToken, startAgent } from '../../support/nodes/agents.ts'
 import { patientTimes, type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { scoped } from '../../support/run/fixture.ts'
 import { waitFor, waitUntil } from '../../support/run/wait-until.ts'
 
 const root = resolve(import.meta.dir, '../../..')
@@ -151,9 +152,8 @@ async function startRotating() {
 }
 
 test('§38: the published client learns under Node that the key was replaced, and the new one serves', async () => {
-  const node = await startRotating()
-  try {
-    const program = `${published}
+  await using node = await scoped(startRotating())
+  const program = `${published}
       const own = await client(NODE_ID)
       console.log(await outcome(own.post(url, body(false), { headers })))
       for await (const _ of process.stdin) break
@@ -161,12 +161,9 @@ test('§38: the published client learns under Node that the key was replaced, an
       console.log(await outcome((await client(NODE_ID)).post(url, body(false), { headers })))
       process.exit(0)
     `
-    const more = { GATEWAY: pool.gateway.url, NODE_ID: node.nodeId, MODEL: 'm-r' }
-    const out = await run(program, more, { after: '200\n', meanwhile: node.rotate })
-    expect(out).toBe('200\nKeyConfigMismatchError\n200\n')
-  } finally {
-    await node.stop()
-  }
+  const more = { GATEWAY: pool.gateway.url, NODE_ID: node.nodeId, MODEL: 'm-r' }
+  const out = await run(program, more, { after: '200\n', meanwhile: node.rotate })
+  expect(out).toBe('200\nKeyConfigMismatchError\n200\n')
 })
 
 test('§38: sealedFetch under Node, with the openai package', async () => {
@@ -186,26 +183,22 @@ test('§38: sealedFetch under Node, with the openai package', async () => {
 })
 
 test.skipIf(!hasBrowser)('§38: sealedFetch in a browser, on a page that the operator has named', async () => {
-  const browser = await launchBrowser()
-  try {
-    const tab = await browser.newPage()
-    await tab.goto(`http://127.0.0.1:${page.port}/`)
-    const answer = await tab.evaluate(
-      async ({ gateway, key, trust, asked }) => {
-        const client = (await import('/client.js' as string)) as {
-          sealedFetch(options: object): (url: string, init: RequestInit) => Promise<Response>
-        }
-        const seal = client.sealedFetch({ gateway, trust })
-        const init = { method: 'POST', headers: { authorization: `Bearer ${key}` }, body: asked }
-        return (await seal(`${gateway}/v1/chat/completions`, init)).text()
-      },
-      { gateway: pool.second.url, key: pool.customer.key, trust: String(env.TRUST).split(','), asked: body(true) },
-    )
-    expect(answer.endsWith('\n\n')).toBe(true)
-    expect(answer).toContain('data: [DONE]')
-  } finally {
-    await browser.close()
-  }
+  await using browser = await scoped(launchBrowser())
+  const tab = await browser.newPage()
+  await tab.goto(`http://127.0.0.1:${page.port}/`)
+  const answer = await tab.evaluate(
+    async ({ gateway, key, trust, asked }) => {
+      const client = (await import('/client.js' as string)) as {
+        sealedFetch(options: object): (url: string, init: RequestInit) => Promise<Response>
+      }
+      const seal = client.sealedFetch({ gateway, trust })
+      const init = { method: 'POST', headers: { authorization: `Bearer ${key}` }, body: asked }
+      return (await seal(`${gateway}/v1/chat/completions`, init)).text()
+    },
+    { gateway: pool.second.url, key: pool.customer.key, trust: String(env.TRUST).split(','), asked: body(true) },
+  )
+  expect(answer.endsWith('\n\n')).toBe(true)
+  expect(answer).toContain('data: [DONE]')
 })
 
 test.skipIf(!hasBrowser)(
@@ -307,35 +300,31 @@ test.skipIf(!hasBrowser)(
 )
 
 test.skipIf(!hasBrowser)('§38: Try it seals in the browser, and says which fingerprint is none', async () => {
-  const browser = await launchBrowser()
-  try {
-    const console = await openConsole(browser, pool.gateway.url)
-    const { page: tab } = console
-    const sent: string[] = []
-    tab.on('request', (request) => sent.push(`${new URL(request.url()).pathname} ${request.postData() ?? ''}`))
-    await console.signIn(pool.gateway.tokens.viewer)
-    await console.show('Try it')
-    await tab.getByLabel('Gateway key').fill(pool.customer.key)
-    await tab.getByLabel('Model', { exact: true }).fill('m-1')
-    const pin = tab.getByLabel('Seal for the node')
-    await pin.fill('SHA256:short')
-    await tab.getByText('A fingerprint is SHA256: and 43 characters').waitFor()
-    await pin.fill(pool.tunnelled.node.fingerprint)
-    await tab.getByLabel('Message').fill('a word that only the node reads')
-    await tab.getByRole('button', { name: 'Send' }).click()
-    await tab.locator('.message.assistant', { hasText: text.trim() }).waitFor()
-    await tab.getByRole('region', { name: 'Trace of the answer' }).waitFor()
-    const chats = sent.filter((line) => line.includes('chat/completions'))
-    expect(chats).toHaveLength(1)
-    expect(chats[0]).toStartWith(`/v1/sealed/nodes/${pool.tunnelled.nodeId}/chat/completions`)
-    expect(sent.join('\n')).not.toContain('only the node reads')
-    await pin.fill(`SHA256:${'A'.repeat(43)}`)
-    await tab.getByLabel('Message').fill('again')
-    await tab.keyboard.press('Enter')
-    await tab.getByText('node_not_pinned').waitFor()
-    expect(console.faults).toEqual([])
-    await console.close()
-  } finally {
-    await browser.close()
-  }
+  await using browser = await scoped(launchBrowser())
+  const console = await openConsole(browser, pool.gateway.url)
+  const { page: tab } = console
+  const sent: string[] = []
+  tab.on('request', (request) => sent.push(`${new URL(request.url()).pathname} ${request.postData() ?? ''}`))
+  await console.signIn(pool.gateway.tokens.viewer)
+  await console.show('Try it')
+  await tab.getByLabel('Gateway key').fill(pool.customer.key)
+  await tab.getByLabel('Model', { exact: true }).fill('m-1')
+  const pin = tab.getByLabel('Seal for the node')
+  await pin.fill('SHA256:short')
+  await tab.getByText('A fingerprint is SHA256: and 43 characters').waitFor()
+  await pin.fill(pool.tunnelled.node.fingerprint)
+  await tab.getByLabel('Message').fill('a word that only the node reads')
+  await tab.getByRole('button', { name: 'Send' }).click()
+  await tab.locator('.message.assistant', { hasText: text.trim() }).waitFor()
+  await tab.getByRole('region', { name: 'Trace of the answer' }).waitFor()
+  const chats = sent.filter((line) => line.includes('chat/completions'))
+  expect(chats).toHaveLength(1)
+  expect(chats[0]).toStartWith(`/v1/sealed/nodes/${pool.tunnelled.nodeId}/chat/completions`)
+  expect(sent.join('\n')).not.toContain('only the node reads')
+  await pin.fill(`SHA256:${'A'.repeat(43)}`)
+  await tab.getByLabel('Message').fill('again')
+  await tab.keyboard.press('Enter')
+  await tab.getByText('node_not_pinned').waitFor()
+  expect(console.faults).toEqual([])
+  await console.close()
 })

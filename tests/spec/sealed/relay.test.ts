@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import Anthropic from '@anthropic-ai/sdk'
@@ -11,20 +11,18 @@ import { keyConfigPath } from '../../../src/protocol/sealed/ehbp.ts'
 import type { SealedNodeList } from '../../../src/protocol/wire/inference/sealed.ts'
 import type { TestGateway } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent } from '../../support/nodes/agents.ts'
-import { patientTimes, type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { patientTimes, startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitFor, waitUntil } from '../../support/run/wait-until.ts'
 
 const messages = [{ role: 'user' as const, content: 'hello there' }]
 const text = 'fake-0 fake-1 fake-2 '
-let pool: SealedPool
 
-beforeAll(async () => {
-  pool = await startSealedPool({ answer: { chunks: 3 } })
-})
+const pool = await fixture(startSealedPool({ answer: { chunks: 3 } }))
+
 afterEach(() => {
   for (const server of pool.servers) server.clearFaults()
 })
-afterAll(() => pool.stop())
 
 const bearer = () => ({ authorization: `Bearer ${pool.customer.key}` })
 const nodesUrl = (gateway: TestGateway) => `${gateway.url}/v1/sealed/nodes`

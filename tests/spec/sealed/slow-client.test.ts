@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { Socket } from 'bun'
 import type { SealedNodeList } from '../../../src/protocol/wire/inference/sealed.ts'
 import { sealed } from '../../support/clients/sealed-call.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
-import { nodeChunk, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
+import { nodeChunk, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { patientTimes } from '../../support/pools/sealed-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitFor } from '../../support/run/wait-until.ts'
 
 const MiB = 1024 * 1024
@@ -13,23 +14,14 @@ const MiB = 1024 * 1024
 const heldBytesMax = 48 * MiB
 const piece = `data: ${JSON.stringify(nodeChunk({ content: 'x'.repeat(60 * 1024) }))}\n\n`
 
-let gateway: TestGateway
-let node: ScriptedNode
-let agent: TestAgent
-let customer: TestCustomer
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_SLOW_CLIENT_TIMEOUT_MS: '1000' } })
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
-  agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [node.url], runtimeTimes: patientTimes })
-  await untilState(gateway, agent.nodeId, 'ready')
-})
-afterAll(async () => {
-  await agent.remove()
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway({ env: { SVC_SLOW_CLIENT_TIMEOUT_MS: '1000' } }))
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
+const agent = await fixture(
+  startAgent({ gatewayUrl: gateway.url, token, runtimes: [node.url], runtimeTimes: patientTimes }),
+)
+await untilState(gateway, agent.nodeId, 'ready')
 
 /** Sends one sealed request on a bare socket, and reads nothing of its answer. */
 async function deaf(): Promise<Socket> {
