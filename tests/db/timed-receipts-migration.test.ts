@@ -4,6 +4,7 @@ import { connect, openDatabase } from '../../src/db/client.ts'
 import { applyMigrations, migrations } from '../../src/db/migrate.ts'
 import { receiptsIssuedFrom } from '../../src/db/queries/money/receipts.ts'
 import { hourMs } from '../../src/time.ts'
+import { scoped } from '../support/run/fixture.ts'
 import { emptyDatabase, testDatabase } from '../support/run/postgres.ts'
 
 test.each([
@@ -45,18 +46,14 @@ test.each([
 test.each(['infinity', '2999-01-01Z'])(
   '§36: a row that says %s keeps the times out of receipts for an hour at most',
   async (from) => {
-    const database = await testDatabase()
+    await using database = await scoped(testDatabase())
     let nowMs = Date.now()
-    try {
-      await database.sql`update receipt_versions set issued_from = ${from}`
-      const timed = new TimedReceipts(database.db, () => nowMs)
-      await timed.start()
-      nowMs += hourMs - 1
-      expect(timed.issued()).toBe(false)
-      nowMs += 1
-      expect(timed.issued()).toBe(true)
-    } finally {
-      await database.drop()
-    }
+    await database.sql`update receipt_versions set issued_from = ${from}`
+    const timed = new TimedReceipts(database.db, () => nowMs)
+    await timed.start()
+    nowMs += hourMs - 1
+    expect(timed.issued()).toBe(false)
+    nowMs += 1
+    expect(timed.issued()).toBe(true)
   },
 )

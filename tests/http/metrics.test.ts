@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const gateway = await fixture(startTestGateway())
@@ -21,12 +21,8 @@ test('§1: /metrics takes any role token as bearer, and nothing less', async () 
 })
 
 test('§1: SVC_METRICS_PUBLIC opens it', async () => {
-  const open = await startTestGateway({ SVC_METRICS_PUBLIC: 'true' })
-  try {
-    expect((await open.ask('GET', '/metrics')).status).toBe(200)
-  } finally {
-    await open.stop()
-  }
+  await using open = await scoped(startTestGateway({ SVC_METRICS_PUBLIC: 'true' }))
+  expect((await open.ask('GET', '/metrics')).status).toBe(200)
 })
 
 test('§18: requests are counted by template, never by what a caller can make up', async () => {

@@ -3,26 +3,22 @@ import { resolve } from 'node:path'
 import { Descriptors } from '../../src/host/descriptors.ts'
 import { watchDescriptors } from '../../src/listener/descriptor-watch.ts'
 import { startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { scoped } from '../support/run/fixture.ts'
 import { testDatabase } from '../support/run/postgres.ts'
 import { VirtualClock } from '../support/run/virtual-clock.ts'
 
 const child = resolve(import.meta.dir, '..', 'support', 'run', 'exhausted-child.ts')
 
 test('a process without a descriptor left still reaches nodes and database; when it cannot, it does not blame them', async () => {
-  const node = startScriptedNode('m')
-  const database = await testDatabase()
-  try {
-    const command = ['sh', '-c', 'ulimit -n 96; exec "$0" "$@"', process.execPath, child, node.url, database.url]
-    const run = Bun.spawn(command, { stdio: ['ignore', 'pipe', 'inherit'] })
-    expect(await new Response(run.stdout).json()).toEqual({
-      lent: { node: '200', database: '1', exhausted: true },
-      // What Bun says of a socket that cannot be made.
-      without: { node: 'exhausted', database: 'ECONNREFUSED', exhausted: true },
-    })
-  } finally {
-    node.stop()
-    await database.drop()
-  }
+  await using node = await scoped(startScriptedNode('m'))
+  await using database = await scoped(testDatabase())
+  const command = ['sh', '-c', 'ulimit -n 96; exec "$0" "$@"', process.execPath, child, node.url, database.url]
+  const run = Bun.spawn(command, { stdio: ['ignore', 'pipe', 'inherit'] })
+  expect(await new Response(run.stdout).json()).toEqual({
+    lent: { node: '200', database: '1', exhausted: true },
+    // What Bun says of a socket that cannot be made.
+    without: { node: 'exhausted', database: 'ECONNREFUSED', exhausted: true },
+  })
 })
 
 test('above nine tenths they are scarce; what is held back counts for neither', () => {

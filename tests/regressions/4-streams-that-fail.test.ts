@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { EventStreamReader, readStream } from '../support/clients/event-stream.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { nodeChunk, nodeUsage, startScriptedNode } from '../support/nodes/scripted-node.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 
 const gateway = await fixture(
   startTestGateway({
@@ -76,26 +76,22 @@ test('§6: a committed status is on the wire', async () => {
  * Fix: a stream lets go of a try that has failed.
  */
 test('§5: a call that fails after the commit is counted once', async () => {
-  const lone = startScriptedNode('lone')
-  try {
-    await gateway.node(lone.url, { customerId: customer.customerId })
-    const failures = async () => {
-      const text = await (await fetch(`${gateway.url}/metrics`)).text()
-      return Number(/^svc_upstream_failures_total\{code="upstream_error"\} (\d+)$/m.exec(text)?.[1] ?? 0)
-    }
-    const before = await failures()
-    const asking = gateway.chat(customer.key, {
-      model: 'lone',
-      stream: true,
-      messages: [{ role: 'user', content: 'hi' }],
-    })
-    const call = await lone.next()
-    const reader = new EventStreamReader(await asking)
-    expect(await reader.block()).toBe(': svc processing')
-    call.respond(500, { error: { message: 'x' } })
-    expect((await reader.rest()).join()).toContain('upstream_error')
-    expect(await failures()).toBe(before + 1)
-  } finally {
-    lone.stop()
+  await using lone = await scoped(startScriptedNode('lone'))
+  await gateway.node(lone.url, { customerId: customer.customerId })
+  const failures = async () => {
+    const text = await (await fetch(`${gateway.url}/metrics`)).text()
+    return Number(/^svc_upstream_failures_total\{code="upstream_error"\} (\d+)$/m.exec(text)?.[1] ?? 0)
   }
+  const before = await failures()
+  const asking = gateway.chat(customer.key, {
+    model: 'lone',
+    stream: true,
+    messages: [{ role: 'user', content: 'hi' }],
+  })
+  const call = await lone.next()
+  const reader = new EventStreamReader(await asking)
+  expect(await reader.block()).toBe(': svc processing')
+  call.respond(500, { error: { message: 'x' } })
+  expect((await reader.rest()).join()).toContain('upstream_error')
+  expect(await failures()).toBe(before + 1)
 })

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createDirectTransport } from '../../src/transport/http1/direct.ts'
 import { startScriptedNode } from '../support/nodes/scripted-node.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 import { waitLimitMs } from '../support/run/limits.ts'
 
 const node = await fixture(startScriptedNode('m'))
@@ -12,7 +12,9 @@ const node = await fixture(startScriptedNode('m'))
  * Fix: what may be sent once only has a connection of its own, and that is not kept.
  */
 test('mixture rule 1: a request that may be sent once is, over a connection of its own', async () => {
-  const transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: waitLimitMs })
+  await using transport = await scoped(
+    createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: waitLimitMs }),
+  )
   const call = (once: boolean) =>
     transport.fetch('/v1/chat/completions', { method: 'POST', body: '{}', signal: new AbortController().signal, once })
   const outcome = (once: boolean) =>
@@ -20,22 +22,18 @@ test('mixture rule 1: a request that may be sent once is, over a connection of i
       () => 'answered',
       (error: unknown) => String(error),
     )
-  try {
-    node.answer((given) => given.respond(200, {}))
-    await (await call(false)).text(1_000)
-    node.answer((given) => given.cut('reset'))
-    expect(await outcome(true)).toContain('closed')
-    expect(node.calls).toBe(2)
-    // The kept one is still there for others, who may try again.
-    expect(await outcome(false)).toContain('closed')
-    expect(node.calls).toBe(4)
-    node.answer((given) => given.respond(200, {}))
-    await (await call(true)).text(1_000)
-    node.answer((given) => given.cut('reset'))
-    // Nothing was kept: this one had a fresh connection, and so no second try.
-    expect(await outcome(false)).toContain('closed')
-    expect(node.calls).toBe(6)
-  } finally {
-    transport.close()
-  }
+  node.answer((given) => given.respond(200, {}))
+  await (await call(false)).text(1_000)
+  node.answer((given) => given.cut('reset'))
+  expect(await outcome(true)).toContain('closed')
+  expect(node.calls).toBe(2)
+  // The kept one is still there for others, who may try again.
+  expect(await outcome(false)).toContain('closed')
+  expect(node.calls).toBe(4)
+  node.answer((given) => given.respond(200, {}))
+  await (await call(true)).text(1_000)
+  node.answer((given) => given.cut('reset'))
+  // Nothing was kept: this one had a fresh connection, and so no second try.
+  expect(await outcome(false)).toContain('closed')
+  expect(node.calls).toBe(6)
 })

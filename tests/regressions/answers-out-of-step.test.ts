@@ -4,7 +4,7 @@ import { createDirectTransport } from '../../src/transport/http1/direct.ts'
 import type { NodeResponse } from '../../src/transport/transport.ts'
 import { startTestGateway, type TestCustomer } from '../support/gateways/gateway.ts'
 import { echoAnswer, markerPattern, startEchoNode } from '../support/nodes/echo-node.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
 import { waitLimitMs } from '../support/run/limits.ts'
 
@@ -81,29 +81,26 @@ test.each([
 })
 
 async function answeredBy(chat: Chat, calls: number, isolationKey: (at: number) => string) {
-  const node = await startEchoNode(chat)
-  const transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: waitLimitMs })
+  await using node = await scoped(startEchoNode(chat))
+  await using transport = await scoped(
+    createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: waitLimitMs }),
+  )
   const outcomes: string[] = []
-  try {
-    for (let at = 0; at < calls; at++) {
-      const marker = newMarker()
-      const init = {
-        method: 'POST',
-        body: marker,
-        signal: AbortSignal.timeout(waitLimitMs),
-        isolationKey: isolationKey(at),
-      } as const
-      const text = await transport.fetch('/v1/chat/completions', init).then(
-        (response) => response.text(10_000),
-        (error: unknown) => String(error),
-      )
-      outcomes.push(text.includes(marker) ? 'own' : text)
-    }
-    return { outcomes, connections: node.connections }
-  } finally {
-    transport.close()
-    node.stop()
+  for (let at = 0; at < calls; at++) {
+    const marker = newMarker()
+    const init = {
+      method: 'POST',
+      body: marker,
+      signal: AbortSignal.timeout(waitLimitMs),
+      isolationKey: isolationKey(at),
+    } as const
+    const text = await transport.fetch('/v1/chat/completions', init).then(
+      (response) => response.text(10_000),
+      (error: unknown) => String(error),
+    )
+    outcomes.push(text.includes(marker) ? 'own' : text)
   }
+  return { outcomes, connections: node.connections }
 }
 
 test('§27: a connection with bytes behind an answer is not used again, nor is any kept to that node', async () => {
@@ -127,24 +124,21 @@ test('§27: a kept connection carries the requests of one customer alone', async
  * Fix: an answer that has ended has no connection any more.
  */
 test('§27: giving up an answer that has ended does not end the next one on its connection', async () => {
-  const node = await startEchoNode((socket, marker) => socket.write(echoAnswer(marker)))
-  const transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: waitLimitMs })
+  await using node = await scoped(startEchoNode((socket, marker) => socket.write(echoAnswer(marker))))
+  await using transport = await scoped(
+    createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: waitLimitMs }),
+  )
   const marker = newMarker()
   const call = () =>
     transport.fetch('/v1/chat/completions', { method: 'POST', body: marker, signal: AbortSignal.timeout(waitLimitMs) })
-  try {
-    const first = await call()
-    const ended = new Promise<NodeResponse>((resolve, reject) =>
-      first.read({ bytes: () => {}, ended: () => resolve(call()), failed: reject }),
-    )
-    const next = ended.then((response) => response.text(10_000))
-    setImmediate(() => first.discard())
-    expect(await next).toContain(marker)
-    expect(node.connections).toBe(1)
-  } finally {
-    transport.close()
-    node.stop()
-  }
+  const first = await call()
+  const ended = new Promise<NodeResponse>((resolve, reject) =>
+    first.read({ bytes: () => {}, ended: () => resolve(call()), failed: reject }),
+  )
+  const next = ended.then((response) => response.text(10_000))
+  setImmediate(() => first.discard())
+  expect(await next).toContain(marker)
+  expect(node.connections).toBe(1)
 })
 
 const large = 'x'.repeat(8 * 1024 * 1024)

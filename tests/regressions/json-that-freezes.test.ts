@@ -7,7 +7,7 @@ import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { enrollmentToken, nodeOf, untilState } from '../support/nodes/agents.ts'
 import { agentRuntime, startScriptedAgent } from '../support/nodes/scripted-agent.ts'
 import { nodeChunk, nodeUsage, startScriptedNode } from '../support/nodes/scripted-node.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 
 /**
  * Symptom: 80 kB of `[` froze the process for 15 s, from a node in an answer or from a client in a body; 4 MB of it in the
@@ -150,15 +150,8 @@ test('a poll that answers more than 1 MiB, or deeper than 128 levels, has failed
 test("an agent's status that is too deep is malformed", async () => {
   const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed: true })
   const runtimes = [agentRuntime(newId('rt'), ['agent-model'])]
-  const agent = await startScriptedAgent(gateway.url, token, runtimes)
-  try {
-    await untilState(gateway, agent.nodeId, 'ready')
-    agent.answer((signed) => new Response(`{"more":${deep},${JSON.stringify(signed({ runtimes })).slice(1)}`))
-    await waitFor(
-      'the failed polls',
-      async () => (await nodeOf(gateway, agent.nodeId)).last_error?.code === 'malformed',
-    )
-  } finally {
-    await agent.stop()
-  }
+  await using agent = await scoped(startScriptedAgent(gateway.url, token, runtimes))
+  await untilState(gateway, agent.nodeId, 'ready')
+  agent.answer((signed) => new Response(`{"more":${deep},${JSON.stringify(signed({ runtimes })).slice(1)}`))
+  await waitFor('the failed polls', async () => (await nodeOf(gateway, agent.nodeId)).last_error?.code === 'malformed')
 })

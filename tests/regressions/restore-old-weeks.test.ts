@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { connect } from '../../src/db/client.ts'
 import { writeBackup } from '../../src/offline/backup.ts'
 import { restoreBackup } from '../../src/offline/restore.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 import { openBench } from '../support/run/offline.ts'
 import { emptyDatabase, testDatabase } from '../support/run/postgres.ts'
 
@@ -21,21 +21,17 @@ test('§24: the audit of weeks that lie far back, and of days to come, is restor
       values (${`evt_${at}`}, 'admin', 'admin', 'GET', '/', '[]', 200, 'allowed', 'req_a', ${instant})`
   }
   const file = bench.path('weeks.sql.gz')
-  const target = await emptyDatabase()
-  try {
-    await writeBackup({ env: { DATABASE_URL: database.url }, target: file, overwrite: false })
-    await restoreBackup({
-      env: { DATABASE_URL: target.url },
-      file,
-      overwrite: false,
-      secretsTo: null,
-      unverified: true,
-    })
-    const restored = connect(target.url, { max: 1 })
-    const rows = await restored`select event_id as id from admin_access_events order by created_at`
-    await restored.end()
-    expect(rows.map(({ id }) => id)).toEqual(['evt_0', 'evt_1'])
-  } finally {
-    await target.drop()
-  }
+  await using target = await scoped(emptyDatabase())
+  await writeBackup({ env: { DATABASE_URL: database.url }, target: file, overwrite: false })
+  await restoreBackup({
+    env: { DATABASE_URL: target.url },
+    file,
+    overwrite: false,
+    secretsTo: null,
+    unverified: true,
+  })
+  const restored = connect(target.url, { max: 1 })
+  const rows = await restored`select event_id as id from admin_access_events order by created_at`
+  await restored.end()
+  expect(rows.map(({ id }) => id)).toEqual(['evt_0', 'evt_1'])
 })

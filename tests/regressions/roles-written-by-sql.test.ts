@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import type { AdminCreated, SessionBegun } from '../../src/protocol/wire/admin/operators.ts'
 import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 
 // Sessions of the console and named role tokens came with tables of their own, whose rows bore no mark: with one UPDATE a viewer's
 // session or token was an admin's, and with one INSERT the token of a customer was, and `audit books` saw nothing.
@@ -22,14 +22,10 @@ const signIn = async (token: string) => {
 /** Statuses of a read for admins alone, at a gateway that starts after the edit. */
 async function statusesAfter(edit: string, tokens: readonly string[]): Promise<readonly number[]> {
   await gateway.database.sql.unsafe(edit)
-  const fresh = await startTestGateway({}, undefined, { beside: gateway })
-  try {
-    const ask = (token: string) =>
-      fetch(`${fresh.url}/v1/admin/admins`, { headers: { 'x-svc-admin-token': token } }).then(({ status }) => status)
-    return await Promise.all(tokens.map(ask))
-  } finally {
-    await fresh.stop()
-  }
+  await using fresh = await scoped(startTestGateway({}, undefined, { beside: gateway }))
+  const ask = (token: string) =>
+    fetch(`${fresh.url}/v1/admin/admins`, { headers: { 'x-svc-admin-token': token } }).then(({ status }) => status)
+  return await Promise.all(tokens.map(ask))
 }
 
 test('a session whose row was changed is none; the others stay', async () => {

@@ -8,7 +8,7 @@ import { startTestGateway } from '../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
 import { startLoneAgent } from '../support/nodes/lone-agent.ts'
 import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 
 /**
  * Symptom: the loops of tools of Haystack, async-openai and openai-go ended at their second turn with 400, and so did every
@@ -131,15 +131,11 @@ describe('§5: the second turn of a loop of tools', () => {
   })
 
   test('the agent’s own door', async () => {
-    const agent = await startLoneAgent({ runtimes: [node.url] })
-    try {
-      const local = new OpenAI({ apiKey: agent.localToken, baseURL: `${agent.node.url}/v1`, maxRetries: 0 })
-      const answer = await local.chat.completions.create({ model: 'm', messages: secondTurn })
-      expect(answer.choices[0]?.message.content).toBe('blue')
-      expect(sentMessages()).toEqual(asNodesTakeIt)
-    } finally {
-      await agent.remove()
-    }
+    await using agent = await scoped(startLoneAgent({ runtimes: [node.url] }))
+    const local = new OpenAI({ apiKey: agent.localToken, baseURL: `${agent.node.url}/v1`, maxRetries: 0 })
+    const answer = await local.chat.completions.create({ model: 'm', messages: secondTurn })
+    expect(answer.choices[0]?.message.content).toBe('blue')
+    expect(sentMessages()).toEqual(asNodesTakeIt)
   })
 
   test('a private job', async () => {

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { EventStreamReader } from '../support/clients/event-stream.ts'
 import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
 
@@ -72,27 +72,23 @@ describe('§5: who waits for a slot', () => {
       env: { ...env, SVC_TTFT_TIMEOUT_MS: '60000', SVC_TOTAL_TIMEOUT_MS: '60000' },
     })
     const { customerId, key } = await stopping.customer()
-    const alone = startFakeNode({ models: ['m'], speaks: 'llama.cpp', slots: 1 })
-    try {
-      await stopping.node(alone.url, { customerId })
-      alone.setFaults({ kind: 'slowHeaders', ms: 60_000, times: 1 })
-      const body = { model: 'm', messages }
-      const held = stopping.chat(key, body).then(code)
-      await waitFor('the slot to be taken', () => alone.stats().openRequests === 1)
-      const waiting = stopping.chat(key, { ...body, stream })
-      const heard = waiting.then(code)
-      await waitFor('a place', async () => {
-        const text = await (await fetch(`${stopping.url}/metrics`)).text()
-        return text.includes('\nsvc_requests_queued 1\n')
-      })
-      if (stream) await waiting
-      await stopping.stop()
-      expect(await held).toBe('service_unavailable')
-      expect(await heard).toBe(stream ? 'server_shutdown' : 'service_unavailable')
-      expect(alone.stats().requests).toBe(1)
-    } finally {
-      alone.stop()
-    }
+    await using alone = await scoped(startFakeNode({ models: ['m'], speaks: 'llama.cpp', slots: 1 }))
+    await stopping.node(alone.url, { customerId })
+    alone.setFaults({ kind: 'slowHeaders', ms: 60_000, times: 1 })
+    const body = { model: 'm', messages }
+    const held = stopping.chat(key, body).then(code)
+    await waitFor('the slot to be taken', () => alone.stats().openRequests === 1)
+    const waiting = stopping.chat(key, { ...body, stream })
+    const heard = waiting.then(code)
+    await waitFor('a place', async () => {
+      const text = await (await fetch(`${stopping.url}/metrics`)).text()
+      return text.includes('\nsvc_requests_queued 1\n')
+    })
+    if (stream) await waiting
+    await stopping.stop()
+    expect(await held).toBe('service_unavailable')
+    expect(await heard).toBe(stream ? 'server_shutdown' : 'service_unavailable')
+    expect(alone.stats().requests).toBe(1)
   })
 })
 

@@ -11,6 +11,7 @@ import { enrollmentToken, untilState } from '../support/nodes/agents.ts'
 import { type JobNode, signedReceipt } from '../support/nodes/job-node.ts'
 import { agentRuntime, agentUsage, startScriptedAgent } from '../support/nodes/scripted-agent.ts'
 import { createBody, type JobCustomer, jobCustomer, jobNode, postJob, readJob } from '../support/pools/job-pool.ts'
+import { scoped } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 // A node signed a time that does not exist (30 February, 24:00), or one of another year. A chat took the first kind where it lay near, a
@@ -133,45 +134,44 @@ describe('private jobs', () => {
 })
 
 test('a chat gets the receipt of the gateway, and the books stay sound', async () => {
-  const gateway = await startPaidGateway({
-    env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_RECEIPT_FLUSH_MS: '10', SVC_LOG_INTERVAL_MS: '50' },
-  })
+  await using gateway = await scoped(
+    startPaidGateway({
+      env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_RECEIPT_FLUSH_MS: '10', SVC_LOG_INTERVAL_MS: '50' },
+    }),
+  )
   const customer = await gateway.customer()
   const token = await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed: true })
-  const agent = await startScriptedAgent(gateway.url, token.enrollment_token, [agentRuntime(newId('rt'), ['m'])])
-  try {
-    await untilState(gateway, agent.nodeId, 'ready')
-    agent.vouch(({ headers }) => {
-      const now = isoTime(Date.now())
-      return signedReceipt(agent.identity, {
-        issuer: 'node',
-        requestId: headers.get('x-svc-request-id') ?? '',
-        jobId: null,
-        kind: 'hosted_chat',
-        nodeId: agent.nodeId,
-        nodeClass: 'gpu',
-        runtimeId: headers.get('x-svc-runtime-id') ?? '',
-        runtimeKind: 'vllm',
-        modelId: 'm',
-        promptTokens: agentUsage.prompt_tokens,
-        completionTokens: agentUsage.completion_tokens,
-        startedAt: '2026-02-30T00:00:00.000Z',
-        completedAt: now,
-        issuedAt: now,
-      })
+  await using agent = await scoped(
+    startScriptedAgent(gateway.url, token.enrollment_token, [agentRuntime(newId('rt'), ['m'])]),
+  )
+  await untilState(gateway, agent.nodeId, 'ready')
+  agent.vouch(({ headers }) => {
+    const now = isoTime(Date.now())
+    return signedReceipt(agent.identity, {
+      issuer: 'node',
+      requestId: headers.get('x-svc-request-id') ?? '',
+      jobId: null,
+      kind: 'hosted_chat',
+      nodeId: agent.nodeId,
+      nodeClass: 'gpu',
+      runtimeId: headers.get('x-svc-runtime-id') ?? '',
+      runtimeKind: 'vllm',
+      modelId: 'm',
+      promptTokens: agentUsage.prompt_tokens,
+      completionTokens: agentUsage.completion_tokens,
+      startedAt: '2026-02-30T00:00:00.000Z',
+      completedAt: now,
+      issuedAt: now,
     })
-    const answer = await gateway.chat(customer.key, { model: 'm', messages: [{ role: 'user', content: 'hello' }] })
-    const { svc } = (await answer.json()) as { svc: { receipt_hash: string } }
-    await waitUntil('the log has the receipt', async () => {
-      const { sql } = gateway.database
-      const [row] =
-        await sql`select r.issuer from receipts r join log_receipts l on r.seq > l.from_seq and r.seq <= l.to_seq
+  })
+  const answer = await gateway.chat(customer.key, { model: 'm', messages: [{ role: 'user', content: 'hello' }] })
+  const { svc } = (await answer.json()) as { svc: { receipt_hash: string } }
+  await waitUntil('the log has the receipt', async () => {
+    const { sql } = gateway.database
+    const [row] =
+      await sql`select r.issuer from receipts r join log_receipts l on r.seq > l.from_seq and r.seq <= l.to_seq
         where r.receipt_hash = ${svc.receipt_hash}`
-      return row?.issuer === 'gateway'
-    })
-    expect(await gateway.admin('GET', '/v1/admin/ledger/check')).toMatchObject({ sound: true, faults: [] })
-  } finally {
-    await agent.stop()
-    await gateway.stop()
-  }
+    return row?.issuer === 'gateway'
+  })
+  expect(await gateway.admin('GET', '/v1/admin/ledger/check')).toMatchObject({ sound: true, faults: [] })
 })

@@ -14,13 +14,14 @@ import { textHash } from '../../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../../src/protocol/signing/ed25519.ts'
 import { startTestGateway } from '../support/gateways/http-gateway.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
+import { scoped } from '../support/run/fixture.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'penstock-witness-ahead-'))
 afterAll(() => rmSync(scratch, { recursive: true }))
 const log = createLog('silent', () => {})
 
 test('§31: a witness that has signed what another process appended meanwhile exposes no fork', async () => {
-  const gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000' })
+  await using gateway = await scoped(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000' }))
   const { db } = gateway.database
   const { sequencer } = gateway.gateway
   let made = 0
@@ -50,25 +51,21 @@ test('§31: a witness that has signed what another process appended meanwhile ex
       everyMs: 600_000,
     })
   const ahead = cosigning(ask)
-  try {
-    await grow(3)
-    expect(await ahead.round()).toBe(1)
-    // This process has read its checkpoint; before its question arrives, the other one appends and has that signed.
-    let between = true
-    const behind = cosigning(async (...question) => {
-      if (between) {
-        between = false
-        await grow(4)
-        expect(await ahead.round()).toBe(1)
-      }
-      return ask(...question)
-    })
-    expect(await behind.round()).toBe(0)
-    expect(between).toBe(false)
-    expect(sequencer.fork()).toBeNull()
-    await grow(1)
-    expect(await behind.round()).toBe(1)
-  } finally {
-    await gateway.stop()
-  }
+  await grow(3)
+  expect(await ahead.round()).toBe(1)
+  // This process has read its checkpoint; before its question arrives, the other one appends and has that signed.
+  let between = true
+  const behind = cosigning(async (...question) => {
+    if (between) {
+      between = false
+      await grow(4)
+      expect(await ahead.round()).toBe(1)
+    }
+    return ask(...question)
+  })
+  expect(await behind.round()).toBe(0)
+  expect(between).toBe(false)
+  expect(sequencer.fork()).toBeNull()
+  await grow(1)
+  expect(await behind.round()).toBe(1)
 })

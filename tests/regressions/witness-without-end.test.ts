@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { foreignWitness } from '../../src/actors/log/witnesses.ts'
 import { noteKeyText, noteKinds } from '../../src/protocol/log/note.ts'
 import { witnessBytesMax } from '../../src/protocol/log/witnessing.ts'
+import { scoped } from '../support/run/fixture.ts'
 import { waitLimitMs } from '../support/run/limits.ts'
 
 const key = noteKeyText({ name: 'w.example', kind: noteKinds.cosignature, publicKey: new Uint8Array(32).fill(1) })
@@ -33,18 +34,14 @@ function startWitness(bytes: number) {
 }
 
 test('§31: a foreign witness’s answer is read up to its bound, and its connection is closed there', async () => {
-  const fits = startWitness(witnessBytesMax)
-  const longer = startWitness(4 * witnessBytesMax)
-  const endless = startWitness(Number.POSITIVE_INFINITY)
-  try {
-    expect(await fits.ask()).toEqual({ status: 200, text: 'a'.repeat(witnessBytesMax), seen: null })
-    expect(await longer.ask()).toBeNull()
-    const patience = AbortSignal.timeout(waitLimitMs)
-    expect(await endless.ask(patience)).toBeNull()
-    await endless.gone
-    // It is the bound that ended it.
-    expect(patience.aborted).toBe(false)
-  } finally {
-    await Promise.all([fits.stop(), longer.stop(), endless.stop()])
-  }
+  await using fits = await scoped(startWitness(witnessBytesMax))
+  await using longer = await scoped(startWitness(4 * witnessBytesMax))
+  await using endless = await scoped(startWitness(Number.POSITIVE_INFINITY))
+  expect(await fits.ask()).toEqual({ status: 200, text: 'a'.repeat(witnessBytesMax), seen: null })
+  expect(await longer.ask()).toBeNull()
+  const patience = AbortSignal.timeout(waitLimitMs)
+  expect(await endless.ask(patience)).toBeNull()
+  await endless.gone
+  // It is the bound that ended it.
+  expect(patience.aborted).toBe(false)
 })
