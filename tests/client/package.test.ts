@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
-import type { JobNode } from '../support/nodes/job-node.ts'
-import { type JobCustomer, jobCustomer, jobNode } from '../support/pools/job-pool.ts'
+import { startTestGateway } from '../support/gateways/http-gateway.ts'
+import { jobCustomer, jobNode } from '../support/pools/job-pool.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const root = resolve(import.meta.dir, '../..')
 const page = readFileSync(join(root, 'docs/private-jobs.md'), 'utf8')
@@ -12,31 +12,21 @@ const page = readFileSync(join(root, 'docs/private-jobs.md'), 'utf8')
 const documented = (name: string) =>
   new RegExp(`<!-- ${name}:begin -->\n\`\`\`\\w+\n([\\s\\S]*?)\`\`\`\n<!-- ${name}:end -->`).exec(page)?.[1] ?? ''
 
-let gateway: TestGateway
-let customer: JobCustomer
-let node: JobNode
-let folder: string
-let env: Record<string, string>
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' })
-  customer = await jobCustomer(gateway)
-  node = await jobNode(gateway, customer)
-  folder = mkdtempSync(join(tmpdir(), 'penstock-package-'))
-  env = {
-    PATH: process.env.PATH ?? '',
-    SVC_BASE_URL: gateway.url,
-    CUSTOMER_ID: customer.customerId,
-    CUSTOMER_TOKEN: customer.customerToken,
-    NODE_ID: node.nodeId,
-    FINGERPRINT: node.fingerprint,
-    MODEL: node.model,
-  }
-})
-afterAll(async () => {
-  await gateway.stop()
-  await node.stop()
-  rmSync(folder, { recursive: true })
-})
+const gateway = await fixture(startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }))
+const customer = await jobCustomer(gateway)
+const node = await fixture(jobNode(gateway, customer))
+const folder = mkdtempSync(join(tmpdir(), 'penstock-package-'))
+const env: Record<string, string> = {
+  PATH: process.env.PATH ?? '',
+  SVC_BASE_URL: gateway.url,
+  CUSTOMER_ID: customer.customerId,
+  CUSTOMER_TOKEN: customer.customerToken,
+  NODE_ID: node.nodeId,
+  FINGERPRINT: node.fingerprint,
+  MODEL: node.model,
+}
+
+afterAll(() => rmSync(folder, { recursive: true }))
 
 async function run(command: readonly string[], cwd: string): Promise<readonly [string, number]> {
   const child = Bun.spawn([...command], { cwd, env, stdio: ['ignore', 'pipe', 'inherit'] })

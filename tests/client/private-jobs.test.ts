@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,22 +6,14 @@ import { x25519 } from '@noble/curves/ed25519.js'
 import { createPrivateJobs, GatewayError, identityFingerprint, NodeKeyError } from '../../src/client/private-jobs.ts'
 import { signingKey } from '../../src/protocol/signing/ed25519.ts'
 import type { NodeKeys } from '../../src/protocol/wire/inference/job.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
-import { type JobNode, signedKey } from '../support/nodes/job-node.ts'
-import { type JobCustomer, jobCustomer, jobNode, jobRequest, storeKeys } from '../support/pools/job-pool.ts'
+import { startTestGateway } from '../support/gateways/http-gateway.ts'
+import { signedKey } from '../support/nodes/job-node.ts'
+import { jobCustomer, jobNode, jobRequest, storeKeys } from '../support/pools/job-pool.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customer: JobCustomer
-let node: JobNode
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' })
-  customer = await jobCustomer(gateway)
-  node = await jobNode(gateway, customer)
-})
-afterAll(async () => {
-  await gateway.stop()
-  await node.stop()
-})
+const gateway = await fixture(startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }))
+const customer = await jobCustomer(gateway)
+const node = await fixture(jobNode(gateway, customer))
 
 const seed = (byte: number) => new Uint8Array(32).fill(byte)
 const ownKey = x25519.getPublicKey(seed(9))

@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { metricSum } from '../support/gateways/metric.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { chatBytes, speak } from './world/asker.ts'
 import { startBytesNode } from './world/bytes-node.ts'
-import { type HostileGateway, impatient, startGatewayWithPulse } from './world/hostile-gateway.ts'
+import { impatient, startGatewayWithPulse } from './world/hostile-gateway.ts'
 import { newMarker } from './world/markers.ts'
 import { abroad } from './world/node-lane.ts'
 import { keptBytesMetric, restFaults } from './world/rest.ts'
@@ -19,15 +20,8 @@ const answerBytes = 8 * 1024 * 1024
 const heapBytesMore = 64 * 1024 * 1024
 const descriptorsSlack = 12
 
-let gateway: HostileGateway
-const node = startBytesNode('large')
-beforeAll(async () => {
-  gateway = await startGatewayWithPulse({ ...impatient, ...patient, SVC_MEMORY_MB: String(memoryMb) })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const node = await fixture(startBytesNode('large'))
+const gateway = await fixture(startGatewayWithPulse({ ...impatient, ...patient, SVC_MEMORY_MB: String(memoryMb) }))
 
 function largeAnswer(marker: string): Buffer {
   const content = marker.repeat(answerBytes / marker.length)

@@ -1,27 +1,21 @@
-import { afterAll, beforeAll, test } from 'bun:test'
-import { type HostileGateway, startHostileGateway } from './world/hostile-gateway.ts'
-import type { AnyLane } from './world/lanes.ts'
+import { test } from 'bun:test'
+import { fixture } from '../support/run/fixture.ts'
+import { startHostileGateway } from './world/hostile-gateway.ts'
 import { openNodeLane } from './world/node-lane.ts'
 import { openPollLane } from './world/poll-lane.ts'
 import { casesAsked, expectHarmless, msFromNow } from './world/run-hostile.ts'
 import { openSoundLane } from './world/sound-lane.ts'
 
-let gateway: HostileGateway
-let lanes: readonly AnyLane[]
-beforeAll(async () => {
-  gateway = await startHostileGateway()
-  const kinds = ['own', 'public', 'paid', 'own', 'public', 'paid'] as const
-  lanes = await Promise.all([
+const gateway = await fixture(startHostileGateway())
+const kinds = ['own', 'public', 'paid', 'own', 'public', 'paid'] as const
+const lanes = await fixture(
+  Promise.all([
     ...kinds.map((kind, at) => openNodeLane(gateway, kind, at)),
     openSoundLane(gateway, 0),
     openPollLane(gateway, 0),
     openPollLane(gateway, 1),
-  ])
-})
-afterAll(async () => {
-  for (const lane of lanes) lane.stop()
-  await gateway.stop()
-})
+  ]),
+)
 
 test('whatever bytes nodes send, everybody hears their own answer or an error, and nothing is left', async () => {
   const untilMs = msFromNow(9_000)

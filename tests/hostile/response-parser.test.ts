@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type Made, nodes, ours } from './world/both-clients.ts'
 import { playOf } from './world/node-answer.ts'
@@ -86,21 +86,18 @@ interface Compared {
   readonly theirs: Made
 }
 
-let compared: readonly Compared[]
-beforeAll(async () => {
-  const drawn = fc
-    .sample(fc.tuple(twists, fc.constantFrom('whole' as const, 'stream' as const)), { numRuns: samples, seed })
-    .filter(([all]) => all.every(({ kind }) => kind !== 'endless' && kind !== 'large JSON'))
-    // What is cut anywhere and goes on with something else is any of the others, by chance.
-    .filter(([all]) => !has(all, 'cut short', () => true) || !has(all, 'second answer', () => true))
-  const cases = drawn.map(([all, wanted]) =>
-    playOf(all, wanted)
-      .moves({ marker: 'marker', confided: null })
-      .flatMap((move) => (move.do === 'write' ? [move.bytes] : [])),
-  )
-  const theirs = await nodes(cases)
-  compared = drawn.map(([all], at) => ({ twists: all, mine: ours(cases[at] ?? []), theirs: theirs[at] as Made }))
-})
+const drawn = fc
+  .sample(fc.tuple(twists, fc.constantFrom('whole' as const, 'stream' as const)), { numRuns: samples, seed })
+  .filter(([all]) => all.every(({ kind }) => kind !== 'endless' && kind !== 'large JSON'))
+  // What is cut anywhere and goes on with something else is any of the others, by chance.
+  .filter(([all]) => !has(all, 'cut short', () => true) || !has(all, 'second answer', () => true))
+const cases = drawn.map(([all, wanted]) =>
+  playOf(all, wanted)
+    .moves({ marker: 'marker', confided: null })
+    .flatMap((move) => (move.do === 'write' ? [move.bytes] : [])),
+)
+const theirs = await nodes(cases)
+const compared = drawn.map(([all], at) => ({ twists: all, mine: ours(cases[at] ?? []), theirs: theirs[at] as Made }))
 
 /** The smallest of them, so that a failure shows little. */
 function smallest(all: readonly Compared[]): readonly Compared[] {

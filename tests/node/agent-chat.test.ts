@@ -1,32 +1,23 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { headers } from '../../src/brand.ts'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { newId } from '../../src/ids.ts'
 import { readNodeReceipt, type SeenWork } from '../../src/protocol/receipts/node-receipt.ts'
 import { readStream } from '../support/clients/event-stream.ts'
-import { type CallInit, type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
-import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { type CallInit, startLoneAgent } from '../support/nodes/lone-agent.ts'
+import { startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const path = '/v1/chat/completions'
 const messages = [{ role: 'user', content: 'hello there' }]
 
-let server: FakeNode
-let scripted: ScriptedNode
-let agent: LoneAgent
+const server = await fixture(startFakeNode({ models: ['m-1'], speaks: 'llama.cpp', slots: 3 }))
+const scripted = await fixture(startScriptedNode('slow'))
+const agent = await fixture(startLoneAgent({ runtimes: [server.url, scripted.url] }))
 
-beforeAll(async () => {
-  server = startFakeNode({ models: ['m-1'], speaks: 'llama.cpp', slots: 3 })
-  scripted = startScriptedNode('slow')
-  agent = await startLoneAgent({ runtimes: [server.url, scripted.url] })
-})
 afterEach(() => server.clearFaults())
-afterAll(async () => {
-  await agent.remove()
-  server.stop()
-  scripted.stop()
-})
 
 const runtimeOf = (model: string) => {
   const runtime = agent.node.runtimes.list().find(({ models }) => models.some(({ id }) => id === model))

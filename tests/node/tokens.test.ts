@@ -1,38 +1,34 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { newId } from '../../src/ids.ts'
 import { nodeTokensPath } from '../../src/protocol/wire/nodes/tokens.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, untilState } from '../support/nodes/agents.ts'
 import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
-import { agentRuntime, type ScriptedAgent, startScriptedAgent } from '../support/nodes/scripted-agent.ts'
+import { agentRuntime, startScriptedAgent } from '../support/nodes/scripted-agent.ts'
 import { recorded, saying, startTokenNode, type TokenNode } from '../support/nodes/token-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 type Json = Record<string, unknown>
 const kinds = ['llama.cpp', 'vllm', 'sglang', 'other'] as const
 const messages = [{ role: 'user', content: 'the a of and' }]
 
-let gateway: TestGateway
-let customer: TestCustomer
 /** Behind the tunnel of an agent. */
 const servers = new Map<string, TokenNode>()
-let agent: TestAgent
-let earlier: ScriptedAgent
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8' } })
-  customer = await gateway.customer()
-  for (const kind of kinds) servers.set(kind, startTokenNode({ kind, model: kind }))
-  const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
-  agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [...servers.values()].map(({ url }) => url) })
-  const other = await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed: true })
-  earlier = await startScriptedAgent(gateway.url, other.enrollment_token, [agentRuntime(newId('rt'), ['earlier'])])
-  for (const id of [agent.nodeId, earlier.nodeId]) await untilState(gateway, id, 'ready')
-})
 afterAll(async () => {
-  await agent?.remove()
-  await earlier?.stop()
   for (const server of servers.values()) await server.stop()
-  await gateway?.stop()
 })
+const gateway = await fixture(startTestGateway({ env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8' } }))
+const customer = await gateway.customer()
+for (const kind of kinds) servers.set(kind, startTokenNode({ kind, model: kind }))
+const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
+const agent = await fixture(
+  startAgent({ gatewayUrl: gateway.url, token, runtimes: [...servers.values()].map(({ url }) => url) }),
+)
+const other = await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed: true })
+const earlier = await fixture(
+  startScriptedAgent(gateway.url, other.enrollment_token, [agentRuntime(newId('rt'), ['earlier'])]),
+)
+for (const id of [agent.nodeId, earlier.nodeId]) await untilState(gateway, id, 'ready')
 
 const server = (kind: string) => servers.get(kind) as TokenNode
 beforeEach(() => {

@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
 import type { MixtureList } from '../../src/protocol/wire/admin/admin-mixtures.ts'
 import type { Explanation } from '../../src/protocol/wire/admin/explanation.ts'
@@ -7,34 +7,27 @@ import type { MachineCounts, TransitionList } from '../../src/protocol/wire/admi
 import type { MemoryPlanList } from '../../src/protocol/wire/admin/memory-plan.ts'
 import type { AdminRequestList, RequestStory } from '../../src/protocol/wire/admin/requests.ts'
 import type { AlertList } from '../../src/protocol/wire/alerts/alert-list.ts'
-import { type TestCustomer, waitFor } from '../support/gateways/gateway.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
 import { seriesOf } from '../support/gateways/metric.ts'
-import { fresh, type ProcessGateway, startProcesses } from '../support/gateways/processes.ts'
+import { fresh, startProcesses } from '../support/gateways/processes.ts'
 import { startJobNode } from '../support/nodes/job-node.ts'
 import { createBody, jobsPath, storeKeys } from '../support/pools/job-pool.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 
 const asks = 24
 
-let several: ProcessGateway
-let node: FakeNode
-let customer: TestCustomer
-let nodeId: string
-beforeAll(async () => {
-  several = await startProcesses({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_REQUEST_LOG_DAYS: '0' } })
-  node = startFakeNode({ models: ['m', 'n'] })
-  customer = await several.gateway.customer()
-  nodeId = await several.gateway.node(node.url, { customerId: customer.customerId })
-  await waitFor('the node everywhere', async () => {
-    const statuses = await Promise.all(Array.from({ length: asks }, () => chat().then(({ status }) => status)))
-    return statuses.every((status) => status === 200)
-  })
-})
-afterAll(async () => {
-  await several.gateway.stop()
-  node.stop()
+const messages = [{ role: 'user', content: 'hi' }]
+
+afterAll(() => several.gateway.stop())
+const several = await startProcesses({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_REQUEST_LOG_DAYS: '0' } })
+const node = await fixture(startFakeNode({ models: ['m', 'n'] }))
+const customer = await several.gateway.customer()
+const nodeId = await several.gateway.node(node.url, { customerId: customer.customerId })
+await waitFor('the node everywhere', async () => {
+  const statuses = await Promise.all(Array.from({ length: asks }, () => chat().then(({ status }) => status)))
+  return statuses.every((status) => status === 200)
 })
 
-const messages = [{ role: 'user', content: 'hi' }]
 async function chat(more: object = {}): Promise<Response> {
   const response = await several.gateway.chat(customer.key, { model: 'm', messages, ...more }, fresh)
   await response.clone().text()
@@ -199,28 +192,24 @@ describe('§33: whichever process is asked answers for all', () => {
     const open = { min_privacy_class: 'public' as const }
     const payer = await gateway.customer({ policy: open, keyPolicy: open })
     await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '1000000000' })
-    const greedy = startFakeNode({ models: ['paid'] })
+    await using greedy = await scoped(startFakeNode({ models: ['paid'] }))
     greedy.setAnswer({ text: 'hi', usage: { prompt_tokens: 5, completion_tokens: 500, total_tokens: 505 } })
-    try {
-      const offered = { customerId: customer.customerId, visibility: 'public', privacyClass: 'public' } as const
-      const id = await gateway.node(greedy.url, offered)
-      await gateway.admin('PUT', '/v1/admin/models', { id: 'paid', completion_token_price_wei: '1' })
-      const pay = async () => {
-        const response = await gateway.chat(payer.key, { model: 'paid', messages }, fresh)
-        return (await response.text()).includes('receipt_hash')
-      }
-      // Each process hears of node, price and customer in its own time.
-      await waitFor('paid answers everywhere', async () =>
-        (await Promise.all(Array.from({ length: asks }, pay))).every((answered) => answered),
-      )
-      await waitFor('one answer', async () => {
-        const seen = await lookMany<Node>(`/v1/admin/nodes/${id}`)
-        const [first, ...others] = new Set(seen.map(({ usage_claims: claims }) => JSON.stringify(claims)))
-        return first?.includes('"review":true') === true && others.length === 0
-      })
-    } finally {
-      greedy.stop()
+    const offered = { customerId: customer.customerId, visibility: 'public', privacyClass: 'public' } as const
+    const id = await gateway.node(greedy.url, offered)
+    await gateway.admin('PUT', '/v1/admin/models', { id: 'paid', completion_token_price_wei: '1' })
+    const pay = async () => {
+      const response = await gateway.chat(payer.key, { model: 'paid', messages }, fresh)
+      return (await response.text()).includes('receipt_hash')
     }
+    // Each process hears of node, price and customer in its own time.
+    await waitFor('paid answers everywhere', async () =>
+      (await Promise.all(Array.from({ length: asks }, pay))).every((answered) => answered),
+    )
+    await waitFor('one answer', async () => {
+      const seen = await lookMany<Node>(`/v1/admin/nodes/${id}`)
+      const [first, ...others] = new Set(seen.map(({ usage_claims: claims }) => JSON.stringify(claims)))
+      return first?.includes('"review":true') === true && others.length === 0
+    })
   })
 
   test('a console hears of mixtures, loads and traffic of all', async () => {

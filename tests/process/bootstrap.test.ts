@@ -1,21 +1,16 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Credentials } from '../../src/host/data-folder.ts'
 import { start } from '../../src/main.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { openFolder } from '../support/run/open-folder.ts'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 
-let database: TestDatabase
-let folder: string
-beforeAll(async () => {
-  database = await testDatabase()
-  folder = openFolder('penstock-bootstrap-')
-})
-afterAll(async () => {
-  await database.drop()
-  rmSync(folder, { recursive: true })
-})
+const database = await fixture(testDatabase())
+const folder = openFolder('penstock-bootstrap-')
+
+afterAll(() => rmSync(folder, { recursive: true }))
 
 const env = (more: Readonly<Record<string, string>> = {}) => ({
   DATABASE_URL: database.url,

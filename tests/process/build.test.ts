@@ -11,6 +11,7 @@ import { newToken, sha256Hex } from '../../src/secrets.ts'
 import { freePort } from '../support/gateways/free-port.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
+import { scoped } from '../support/run/fixture.ts'
 import { openFolder } from '../support/run/open-folder.ts'
 import { emptyDatabase } from '../support/run/postgres.ts'
 
@@ -81,56 +82,52 @@ async function launch(env: Readonly<Record<string, string>>) {
 
 test('the built program migrates, serves, and stops in order, with nothing but DATABASE_URL', async () => {
   expect(readdirSync(dir)).toEqual(['penstock'])
-  const database = await emptyDatabase()
+  await using database = await scoped(emptyDatabase())
   const admin = newToken('admin')
-  const node = startFakeNode({ models: ['m'] })
-  const server = await launch({
-    ...secrets,
-    DATABASE_URL: database.url,
-    SVC_ADMIN_TOKENS: admin,
-    SVC_PORT: '0',
-    SVC_DRAIN_MS: '300',
-  })
-  try {
-    const cli = { SVC_BASE_URL: server.url, SVC_ADMIN_TOKEN: admin }
-    const made = JSON.parse(await output(['customers', 'create', 'Ann', '--json'], cli)) as { customer_id: string }
-    const key = JSON.parse(await output(['keys', 'create', 'k', '--customer', made.customer_id, '--json'], cli)) as {
-      gateway_key: string
-    }
-    await output(['nodes', 'add', node.url, '--customer', made.customer_id], cli)
-    const chat = { ...cli, SVC_GATEWAY_KEY: key.gateway_key }
-    await waitFor('the node', async () => (await output(['status'], cli)).includes('1 ready'))
-    expect(await output(['chat', 'm', 'Hello'], chat)).toContain('fake-')
-    // As the container asks for its health.
-    expect(await output(['status'], { SVC_BASE_URL: server.url })).toContain('ready')
-    for (const path of [
-      '/docs',
-      '/docs/api',
-      '/docs/integrators',
-      '/docs/images/docs.png',
-      '/docs/assets/docs.js',
-      '/docs/assets/swagger-ui-bundle.js',
-      '/docs/assets/swagger-ui.css',
-      '/openapi.json',
-      '/readyz',
-    ]) {
-      const response = await fetch(server.url + path)
-      expect({ path, status: response.status, empty: (await response.bytes()).length === 0 }).toEqual({
-        path,
-        status: 200,
-        empty: false,
-      })
-    }
-    const agent = await (await fetch(`${server.url}/v1/node-agent/agent.mjs`)).bytes()
-    expect(sha256Hex(agent)).toBe(sha256Hex(await bundleAgent()))
-    const file = join(dir, 'backup.sql.gz')
-    await output(['backup', file], { ...secrets, DATABASE_URL: database.url })
-    expect(existsSync(file)).toBe(true)
-  } finally {
-    await server.stop()
-    node.stop()
-    await database.drop()
+  await using node = await scoped(startFakeNode({ models: ['m'] }))
+  await using server = await scoped(
+    launch({
+      ...secrets,
+      DATABASE_URL: database.url,
+      SVC_ADMIN_TOKENS: admin,
+      SVC_PORT: '0',
+      SVC_DRAIN_MS: '300',
+    }),
+  )
+  const cli = { SVC_BASE_URL: server.url, SVC_ADMIN_TOKEN: admin }
+  const made = JSON.parse(await output(['customers', 'create', 'Ann', '--json'], cli)) as { customer_id: string }
+  const key = JSON.parse(await output(['keys', 'create', 'k', '--customer', made.customer_id, '--json'], cli)) as {
+    gateway_key: string
   }
+  await output(['nodes', 'add', node.url, '--customer', made.customer_id], cli)
+  const chat = { ...cli, SVC_GATEWAY_KEY: key.gateway_key }
+  await waitFor('the node', async () => (await output(['status'], cli)).includes('1 ready'))
+  expect(await output(['chat', 'm', 'Hello'], chat)).toContain('fake-')
+  // As the container asks for its health.
+  expect(await output(['status'], { SVC_BASE_URL: server.url })).toContain('ready')
+  for (const path of [
+    '/docs',
+    '/docs/api',
+    '/docs/integrators',
+    '/docs/images/docs.png',
+    '/docs/assets/docs.js',
+    '/docs/assets/swagger-ui-bundle.js',
+    '/docs/assets/swagger-ui.css',
+    '/openapi.json',
+    '/readyz',
+  ]) {
+    const response = await fetch(server.url + path)
+    expect({ path, status: response.status, empty: (await response.bytes()).length === 0 }).toEqual({
+      path,
+      status: 200,
+      empty: false,
+    })
+  }
+  const agent = await (await fetch(`${server.url}/v1/node-agent/agent.mjs`)).bytes()
+  expect(sha256Hex(agent)).toBe(sha256Hex(await bundleAgent()))
+  const file = join(dir, 'backup.sql.gz')
+  await output(['backup', file], { ...secrets, DATABASE_URL: database.url })
+  expect(existsSync(file)).toBe(true)
 })
 
 test('what the program logs goes to standard error, a JSON object a line; what a person reads to standard output', async () => {
@@ -153,43 +150,39 @@ test('what the program logs goes to standard error, a JSON object a line; what a
 })
 
 test('§23: the built program serves the console and the statecharts that the checkout makes', async () => {
-  const gateway = await startTestGateway({ launch })
-  try {
-    const made = await bundleConsole()
-    const page = await fetch(`${gateway.url}/console`)
-    expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
-    const html = await page.text()
-    expect(html).toBe(new TextDecoder().decode(made.get('index.html')))
-    const named = [...html.matchAll(/(?:(?:src|href)="console\/assets\/|data-seal=")([^"]+)"/g)].map(
-      ([, name = '']) => name,
-    )
-    expect(named.toSorted()).toEqual([...made.keys()].filter((name) => name !== 'index.html').toSorted())
-    const types = { js: 'text/javascript; charset=utf-8', css: 'text/css; charset=utf-8', svg: 'image/svg+xml' }
-    for (const name of named) {
-      const response = await fetch(`${gateway.url}/console/assets/${name}`)
-      const type = response.headers.get('content-type')
-      const sha256 = sha256Hex(await response.bytes())
-      expect({ name, status: response.status, type, sha256 }).toEqual({
-        name,
-        status: 200,
-        type: types[name.split('.').at(-1) as keyof typeof types],
-        sha256: sha256Hex(made.get(name) ?? ''),
-      })
-    }
-    for (const name of ['index.html', 'none.js']) {
-      const { status } = await fetch(`${gateway.url}/console/assets/${name}`)
-      expect({ name, status }).toEqual({ name, status: 404 })
-    }
-    const proofs = await (await fetch(`${gateway.url}/verify`)).text()
-    expect(proofs).toBe(new TextDecoder().decode((await bundleVerifyPage()).get('index.html')))
-    const { machines } = await gateway.admin<MachineList>('GET', '/v1/admin/machines')
-    const drawn = await drawCharts()
-    expect(machines.map(({ machine, title, about, svg }) => ({ machine, title, about, svg }))).toEqual(
-      drawn.map(({ graph, title, about, svg }) => ({ machine: graph.id, title, about, svg })),
-    )
-  } finally {
-    await gateway.stop()
+  await using gateway = await scoped(startTestGateway({ launch }))
+  const made = await bundleConsole()
+  const page = await fetch(`${gateway.url}/console`)
+  expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
+  const html = await page.text()
+  expect(html).toBe(new TextDecoder().decode(made.get('index.html')))
+  const named = [...html.matchAll(/(?:(?:src|href)="console\/assets\/|data-seal=")([^"]+)"/g)].map(
+    ([, name = '']) => name,
+  )
+  expect(named.toSorted()).toEqual([...made.keys()].filter((name) => name !== 'index.html').toSorted())
+  const types = { js: 'text/javascript; charset=utf-8', css: 'text/css; charset=utf-8', svg: 'image/svg+xml' }
+  for (const name of named) {
+    const response = await fetch(`${gateway.url}/console/assets/${name}`)
+    const type = response.headers.get('content-type')
+    const sha256 = sha256Hex(await response.bytes())
+    expect({ name, status: response.status, type, sha256 }).toEqual({
+      name,
+      status: 200,
+      type: types[name.split('.').at(-1) as keyof typeof types],
+      sha256: sha256Hex(made.get(name) ?? ''),
+    })
   }
+  for (const name of ['index.html', 'none.js']) {
+    const { status } = await fetch(`${gateway.url}/console/assets/${name}`)
+    expect({ name, status }).toEqual({ name, status: 404 })
+  }
+  const proofs = await (await fetch(`${gateway.url}/verify`)).text()
+  expect(proofs).toBe(new TextDecoder().decode((await bundleVerifyPage()).get('index.html')))
+  const { machines } = await gateway.admin<MachineList>('GET', '/v1/admin/machines')
+  const drawn = await drawCharts()
+  expect(machines.map(({ machine, title, about, svg }) => ({ machine, title, about, svg }))).toEqual(
+    drawn.map(({ graph, title, about, svg }) => ({ machine: graph.id, title, about, svg })),
+  )
 })
 
 test('without DATABASE_URL it says what to set, and reads no settings from its working folder', async () => {

@@ -5,6 +5,7 @@ import { connect } from '../../src/db/client.ts'
 import { startEmbedded } from '../../src/db/embedded/embedded.ts'
 import { migrations } from '../../src/db/migrate.ts'
 import { everyRow } from '../support/leaks/every-row.ts'
+import { scoped } from '../support/run/fixture.ts'
 import { startEmbeddedGateway } from '../support/run/offline.ts'
 import { openFolder } from '../support/run/open-folder.ts'
 import { testDatabase } from '../support/run/postgres.ts'
@@ -50,27 +51,23 @@ async function refused(env: Readonly<Record<string, string>>, program: readonly 
 const says = `has migration ${known.length + 1} and this version knows ${known.length}`
 
 test('§25: a database that a newer version has migrated is refused by number, with what to do, and left alone', async () => {
-  const database = await testDatabase()
-  try {
-    await migrateFurther(database.url)
-    const before = await everyRow(database.url)
-    const env = { DATABASE_URL: database.url, ...secrets }
-    for (const [program, more] of [
-      [['src/main.ts'], {}],
-      [['src/cli/main.ts', 'serve'], {}],
-      [['src/main.ts'], { SVC_PROCESSES: '2' }],
-    ] as const) {
-      const text = await refused({ ...env, ...more }, program)
-      expect(text).toContain(says)
-      expect(text).toContain('Start that version or a later one, or restore a backup')
-      expect(text).toContain('(database_newer)')
-      expect(text).not.toContain('could not start')
-      expect(text).not.toMatch(/\n\s+at /)
-    }
-    expect(await everyRow(database.url)).toEqual(before)
-  } finally {
-    await database.drop()
+  await using database = await scoped(testDatabase())
+  await migrateFurther(database.url)
+  const before = await everyRow(database.url)
+  const env = { DATABASE_URL: database.url, ...secrets }
+  for (const [program, more] of [
+    [['src/main.ts'], {}],
+    [['src/cli/main.ts', 'serve'], {}],
+    [['src/main.ts'], { SVC_PROCESSES: '2' }],
+  ] as const) {
+    const text = await refused({ ...env, ...more }, program)
+    expect(text).toContain(says)
+    expect(text).toContain('Start that version or a later one, or restore a backup')
+    expect(text).toContain('(database_newer)')
+    expect(text).not.toContain('could not start')
+    expect(text).not.toMatch(/\n\s+at /)
   }
+  expect(await everyRow(database.url)).toEqual(before)
 })
 
 test('§25: so is the database in a data folder; the server stops again', async () => {

@@ -1,34 +1,24 @@
-import { afterAll, beforeAll, expect } from 'bun:test'
+import { afterAll, expect } from 'bun:test'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { EventStreamReader } from '../support/clients/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
 import { enrollmentToken, nodeOf, untilState } from '../support/nodes/agents.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { npmTest as test } from '../support/run/npm-test.ts'
 
 const root = resolve(import.meta.dir, '../..')
-let first: TestGateway
-let second: TestGateway
-let server: FakeNode
-let customer: TestCustomer
-let folder = ''
 
-beforeAll(async () => {
-  first = await startTestGateway()
-  second = await startTestGateway({ beside: first })
-  server = startFakeNode({ models: ['m-1'] })
-  customer = await first.customer()
-  folder = mkdtempSync(join(tmpdir(), 'penstock-node-'))
-})
-afterAll(async () => {
-  server?.stop()
-  rmSync(folder, { recursive: true, force: true })
-  await second?.stop()
-  await first?.stop()
-})
+const first = await fixture(startTestGateway())
+const second = await fixture(startTestGateway({ beside: first }))
+const server = await fixture(startFakeNode({ models: ['m-1'] }))
+const customer = await first.customer()
+const folder = mkdtempSync(join(tmpdir(), 'penstock-node-'))
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 /** As a user starts it. */
 const command = [join(root, 'penstock')]

@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { expectRecovered, type Killed, killOne } from '../support/pools/process-kills.ts'
-import { isWhole, longStream, type ProcessPool, processLoad, startProcessPool } from '../support/pools/process-pool.ts'
+import { isWhole, longStream, processLoad, startProcessPool } from '../support/pools/process-pool.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const kills = 3
 
-let pool: ProcessPool
-beforeAll(async () => {
-  pool = await startProcessPool()
-})
-afterAll(() => pool.stop())
+const pool = await fixture(startProcessPool())
 
 test('§33: all processes are replaced under load: no request fails, streams end whole', async () => {
   const { server } = pool

@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { collectorWork, readCollections } from '../support/gateways/collector-log.ts'
 import { startCollectedPool } from '../support/pools/collected-pool.ts'
+import { scoped } from '../support/run/fixture.ts'
 
 /** With a `Set` in the place of one roster it is 1.6 and more. The heavy test has all kinds, and more requests. */
 const visitedKbMax = 0.8
@@ -8,17 +9,13 @@ const requests = 4_000
 const kinds = ['a whole answer', 'a stream'] as const
 
 test('decision 23: the collector promotes next to nothing of whole answers and streams', async () => {
-  const pool = await startCollectedPool(kinds)
-  try {
-    for (const kind of kinds) await pool.ask(kind, requests / 4)
-    const work = await pool.collected(async () => {
-      for (const kind of kinds) await pool.ask(kind, requests / 2)
-    })
-    expect(work.edens).toBeGreaterThan(0)
-    expect(work.visitedKb).toBeLessThanOrEqual(visitedKbMax)
-  } finally {
-    await pool.stop()
-  }
+  await using pool = await scoped(startCollectedPool(kinds))
+  for (const kind of kinds) await pool.ask(kind, requests / 4)
+  const work = await pool.collected(async () => {
+    for (const kind of kinds) await pool.ask(kind, requests / 2)
+  })
+  expect(work.edens).toBeGreaterThan(0)
+  expect(work.visitedKb).toBeLessThanOrEqual(visitedKbMax)
 })
 
 const eden = (visitedKb: number, heapKb: number) =>

@@ -1,12 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { openDatabase } from '../../src/db/client.ts'
-import { type EmbeddedDatabase, startEmbedded } from '../../src/db/embedded/embedded.ts'
+import { startEmbedded } from '../../src/db/embedded/embedded.ts'
 import { migrateDatabase } from '../../src/db/migrate.ts'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { testLimitMs } from '../support/run/limits.ts'
 import { openFolder } from '../support/run/open-folder.ts'
 import { turn } from '../support/run/turn.ts'
@@ -22,34 +23,7 @@ const creditWei = 10n ** 12n
 const quietMs = 60_000
 const open = { min_privacy_class: 'public' as const }
 
-let folder: string
-let embedded: EmbeddedDatabase
-let gateway: TestGateway
-let node: FakeNode
-let payer: { readonly id: string; readonly token: string; readonly key: string }
-beforeAll(async () => {
-  folder = openFolder('database-shutdown-')
-  const log = { info: () => {}, warn: () => {} }
-  embedded = await startEmbedded({ dataDir: join(folder, 'data'), log, preferNobody: true, connectionsMax: 40 })
-  await migrateDatabase(embedded.url)
-  gateway = await startTestGateway({ SVC_HEADER_COMMIT_MS: '0', SVC_POLL_INTERVAL_MS: '100' }, async () => embedded.url)
-  const owner = await customer()
-  payer = await customer()
-  node = startFakeNode({ models: ['paid'] })
-  node.setAnswer({ chunks: 4, firstTokenMs: 2, intervalMs: 2 })
-  const offered = { visibility: 'public', privacy_class: 'public', node_class: 'gpu' }
-  await admin('/v1/admin/nodes', { customer_id: owner.id, url: node.url, ...offered })
-  const prices = { id: 'paid', completion_token_price_wei: '1000' }
-  await gateway.ask('PUT', '/v1/admin/models', { as: 'admin', json: prices })
-  await admin(`/v1/admin/customers/${payer.id}/credits`, { amount_wei: creditWei.toString() })
-  await waitUntil('a paid answer', async () => (await chat({})).status === 200)
-}, quietMs)
-afterAll(async () => {
-  await gateway.stop()
-  node.stop()
-  await embedded.stop()
-  rmSync(folder, { recursive: true, force: true })
-})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const admin = async (path: string, body: object) => json(await gateway.ask('POST', path, { as: 'admin', json: body }))
 async function customer() {
@@ -69,6 +43,27 @@ const chat = ({ stream = false, once = false }: { stream?: boolean; once?: boole
     },
     json: { model: 'paid', max_tokens: 20, stream, messages: [{ role: 'user', content: 'hello there' }] },
   })
+
+const folder = openFolder('database-shutdown-')
+const log = { info: () => {}, warn: () => {} }
+const embedded = await fixture(
+  startEmbedded({ dataDir: join(folder, 'data'), log, preferNobody: true, connectionsMax: 40 }),
+)
+await migrateDatabase(embedded.url)
+const gateway = await fixture(
+  startTestGateway({ SVC_HEADER_COMMIT_MS: '0', SVC_POLL_INTERVAL_MS: '100' }, async () => embedded.url),
+)
+const owner = await customer()
+const payer = await customer()
+const node = await fixture(startFakeNode({ models: ['paid'] }))
+node.setAnswer({ chunks: 4, firstTokenMs: 2, intervalMs: 2 })
+const offered = { visibility: 'public', privacy_class: 'public', node_class: 'gpu' }
+await admin('/v1/admin/nodes', { customer_id: owner.id, url: node.url, ...offered })
+const prices = { id: 'paid', completion_token_price_wei: '1000' }
+await gateway.ask('PUT', '/v1/admin/models', { as: 'admin', json: prices })
+await admin(`/v1/admin/customers/${payer.id}/credits`, { amount_wei: creditWei.toString() })
+await waitUntil('a paid answer', async () => (await chat({})).status === 200)
+
 const own = (path: string) =>
   gateway.ask('GET', path, { headers: { 'x-svc-customer-id': payer.id, 'x-svc-customer-token': payer.token } })
 

@@ -1,17 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import type { FakeNode } from '../../src/fake-node/fake-node.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { expect, test } from 'bun:test'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { startFakeNodes } from '../support/nodes/fake-nodes.ts'
 import { runFailingPool } from '../support/pools/failing-pool.ts'
 import { endedSilently, failedUnsent } from '../support/pools/steady-load.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
-let nodes: readonly FakeNode[]
-let customer: TestCustomer
-let nodeIds: readonly string[]
-
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     env: {
       SVC_ADMIN_RPM_PER_TOKEN: '1000000',
       SVC_POLL_INTERVAL_MS: '200',
@@ -23,15 +18,13 @@ beforeAll(async () => {
       SVC_STALE_AFTER_MS: '5000',
       SVC_OFFLINE_AFTER_MS: '9000',
     },
-  })
-  nodes = startFakeNodes(3, { models: ['pooled'], answer: { chunks: 4, intervalMs: 5, firstTokenMs: 5 } })
-  customer = await gateway.customer()
-  nodeIds = await Promise.all(nodes.map(({ url }) => gateway.node(url, { customerId: customer.customerId })))
-})
-afterAll(async () => {
-  for (const node of nodes) node.stop()
-  await gateway.stop()
-})
+  }),
+)
+const nodes = await fixture(
+  startFakeNodes(3, { models: ['pooled'], answer: { chunks: 4, intervalMs: 5, firstTokenMs: 5 } }),
+)
+const customer = await gateway.customer()
+const nodeIds = await Promise.all(nodes.map(({ url }) => gateway.node(url, { customerId: customer.customerId })))
 
 test('§8: of three nodes one is killed, one hangs, both come back: no request fails that had not sent a byte', async () => {
   const { results, standing, servedAfter } = await runFailingPool({

@@ -1,17 +1,16 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { type FakeNode, type FakeNodeOptions, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { shownMetric } from '../support/gateways/metric.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
 
 const firstChunkMs = 1_000
 
-let gateway: TestGateway
-let customer: TestCustomer
 /** Asks its nodes once and then no more within a test: what it knows of them, the calls of the test have told it. */
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     env: {
       SVC_ADMIN_RPM_PER_TOKEN: '1000000',
       SVC_FAILOVER_FIRST_CHUNK_MS: String(firstChunkMs),
@@ -20,10 +19,9 @@ beforeAll(async () => {
       SVC_OFFLINE_AFTER_MS: '3600000',
       SVC_METRICS_PUBLIC: 'true',
     },
-  })
-  customer = await gateway.customer()
-})
-afterAll(() => gateway.stop())
+  }),
+)
+const customer = await gateway.customer()
 
 /** Every test has nodes and a model of its own; they are gone afterwards. */
 const made: { readonly node: FakeNode; readonly nodeId: string }[] = []

@@ -1,20 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { connectRawClient } from '../support/clients/raw-client.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { shownMetric } from '../support/gateways/metric.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { testLimitMs } from '../support/run/limits.ts'
 
 const many = 500
 const slotMs = 150
 
-let gateway: TestGateway
-let owner: TestCustomer
-let greedy: TestCustomer
-let modest: TestCustomer
-
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     env: {
       SVC_QUEUE_WAITING_MAX: String(many + 10),
       SVC_QUEUE_WAITING_KEY_MAX: String(many),
@@ -22,13 +18,12 @@ beforeAll(async () => {
       SVC_METRICS_PUBLIC: 'true',
       SVC_ADMIN_RPM_PER_TOKEN: '1000000',
     },
-  })
-  owner = await gateway.customer()
-  const policy = { min_privacy_class: 'public' }
-  greedy = await gateway.customer({ policy, keyPolicy: policy })
-  modest = await gateway.customer({ policy, keyPolicy: policy })
-})
-afterAll(() => gateway.stop())
+  }),
+)
+const owner = await gateway.customer()
+const policy = { min_privacy_class: 'public' }
+const greedy = await gateway.customer({ policy, keyPolicy: policy })
+const modest = await gateway.customer({ policy, keyPolicy: policy })
 
 /** A node of somebody else with one slot, which its first request holds until the test lets it go. */
 async function busyNode(model: string): Promise<{ node: FakeNode; letGo(): void }> {

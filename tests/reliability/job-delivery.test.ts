@@ -1,33 +1,18 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { afterEach, expect, test } from 'bun:test'
 import type { CommandRecord, JobRead } from '../../src/protocol/wire/inference/job.ts'
-import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
 import { type JobNode, signedReceipt } from '../support/nodes/job-node.ts'
-import {
-  createBody,
-  type JobCustomer,
-  jobCustomer,
-  jobNode,
-  nodeState,
-  postJob,
-  readJob,
-} from '../support/pools/job-pool.ts'
+import { createBody, jobCustomer, jobNode, nodeState, postJob, readJob } from '../support/pools/job-pool.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
-let gateway: TestGateway
-let customer: JobCustomer
-let node: JobNode
 const world = { clock: Date.now(), now: () => world.clock }
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }, undefined, { world })
-  customer = await jobCustomer(gateway)
-  node = await jobNode(gateway, customer)
-})
+const gateway = await fixture(startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }, undefined, { world }))
+const customer = await jobCustomer(gateway)
+const node = await fixture(jobNode(gateway, customer))
+
 afterEach(() => {
   node.release()
-})
-afterAll(async () => {
-  await gateway.stop()
-  await node.stop()
 })
 
 async function submit(more: object = {}): Promise<{ readonly jobId: string; readonly commandId: string }> {
@@ -294,37 +279,35 @@ test('§11: a short retention takes the job, not the event that is still to be d
 })
 
 test('§26: two gateways share the work; no job is run twice', async () => {
-  const other = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }, undefined, { beside: gateway, world })
-  try {
-    const sharer = await jobCustomer(gateway)
-    const shared = await jobNode(gateway, sharer)
-    await waitUntil('the other knows the node', () => nodeState(other, shared.nodeId, 'ready'))
-    // More than one gateway has running on a node at once.
-    shared.turn(...Array.from({ length: 8 }, () => ({ kind: 'hold' as const })))
-    const bodies = Array.from({ length: 40 }, () => createBody(shared))
-    const made = await Promise.all(
-      bodies.map(async (body, i) => json(await postJob(i % 2 === 0 ? gateway : other, sharer, body))),
+  await using other = await scoped(
+    startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }, undefined, { beside: gateway, world }),
+  )
+  const sharer = await jobCustomer(gateway)
+  const shared = await jobNode(gateway, sharer)
+  await waitUntil('the other knows the node', () => nodeState(other, shared.nodeId, 'ready'))
+  // More than one gateway has running on a node at once.
+  shared.turn(...Array.from({ length: 8 }, () => ({ kind: 'hold' as const })))
+  const bodies = Array.from({ length: 40 }, () => createBody(shared))
+  const made = await Promise.all(
+    bodies.map(async (body, i) => json(await postJob(i % 2 === 0 ? gateway : other, sharer, body))),
+  )
+  await waitUntil('both have all that they take', () =>
+    [gateway, other].every(({ gateway: { jobs } }) => jobs.running() === 4),
+  )
+  expect(shared.submits.length).toBe(8)
+  shared.release()
+  for (const { job_id } of made) {
+    await waitUntil(
+      'it is completed',
+      async () => (await readJob(other, sharer, String(job_id))).status === 'completed',
+      10_000,
     )
-    await waitUntil('both have all that they take', () =>
-      [gateway, other].every(({ gateway: { jobs } }) => jobs.running() === 4),
-    )
-    expect(shared.submits.length).toBe(8)
-    shared.release()
-    for (const { job_id } of made) {
-      await waitUntil(
-        'it is completed',
-        async () => (await readJob(other, sharer, String(job_id))).status === 'completed',
-        10_000,
-      )
-    }
-    expect(shared.prompts.length).toBe(40)
-    expect(new Set(shared.submits.map(({ commandId }) => commandId)).size).toBe(40)
-    const receipts = await gateway.database.sql`select 1 from receipts where customer_id = ${sharer.customerId}`
-    expect(receipts.length).toBe(40)
-    await shared.stop()
-  } finally {
-    await other.stop()
   }
+  expect(shared.prompts.length).toBe(40)
+  expect(new Set(shared.submits.map(({ commandId }) => commandId)).size).toBe(40)
+  const receipts = await gateway.database.sql`select 1 from receipts where customer_id = ${sharer.customerId}`
+  expect(receipts.length).toBe(40)
+  await shared.stop()
 })
 
 test('§10: an ephemeral key is good once per node, for 30 days', async () => {

@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { waitFor } from '../support/gateways/gateway.ts'
-import { expectHome, type MixturePool, startMixturePool } from '../support/pools/mixture-pool.ts'
+import { expectHome, startMixturePool } from '../support/pools/mixture-pool.ts'
 import { atRest, mixtureStorm } from '../support/pools/mixture-storm.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /** Short form; `tests/heavy/mixtures.test.ts` has more of it, in a process of its own. */
-let pool: MixturePool
-beforeAll(async () => {
-  pool = await startMixturePool()
-})
-afterAll(() => pool.stop())
+const pool = await fixture(startMixturePool())
 
 test('200 mixtures at once on machines that fail at random: each a valid success or the documented error', async () => {
   const outcomes = await mixtureStorm(pool, { seed: 1, mixtures: 200, everyMs: 15, hangs: false })

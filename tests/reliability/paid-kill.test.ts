@@ -1,11 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { expectReleased, type PaidPool, paidRound, startPaidPool } from '../support/pools/paid-storm.ts'
+import { expect, test } from 'bun:test'
+import { expectReleased, paidRound, startPaidPool } from '../support/pools/paid-storm.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let pool: PaidPool
-beforeAll(async () => {
-  pool = await startPaidPool()
-})
-afterAll(() => pool.stop())
+const pool = await fixture(startPaidPool())
 
 test('§13: kill -9 under paid load: never overdrawn, nothing lost, the books balance; what was open is released', async () => {
   const { answered, debits, openAfterKill, leasedAfterKill } = await paidRound(pool, 1)

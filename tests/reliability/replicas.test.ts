@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
 import {
@@ -8,25 +8,19 @@ import {
   type TestGateway,
   waitFor,
 } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
 
 const env = { SVC_ADMIN_RPM_PER_TOKEN: '1000000' }
 
-let first: TestGateway
-let second: TestGateway
-let node: FakeNode
 const open: FakeNode[] = []
 
-beforeAll(async () => {
-  first = await startTestGateway({ env })
-  second = await startTestGateway({ env, beside: first })
-  node = fake('m')
-})
 afterAll(async () => {
   for (const one of open) one.stop()
-  await second.stop()
-  await first.stop()
 })
+const first = await fixture(startTestGateway({ env }))
+const second = await fixture(startTestGateway({ env, beside: first }))
+const node = fake('m')
 
 function fake(model: string): FakeNode {
   const made = startFakeNode({ models: [model] })

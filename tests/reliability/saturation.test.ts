@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { shownMetric } from '../support/gateways/metric.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
 
 /** How long the gateway waits that has a queue to fill, which takes its time on a busy machine. */
@@ -11,27 +12,20 @@ const shortWaitMs = 1_500
 /** SVC_QUEUE_WAITING_MAX as shipped. */
 const waitingMax = 64
 
-let gateway: TestGateway
+const env = {
+  SVC_ADMIN_RPM_PER_TOKEN: '1000000',
+  SVC_QUEUE_WAIT_MS: String(queueWaitMs),
+  // All are of one key here.
+  SVC_QUEUE_WAITING_KEY_MAX: String(waitingMax),
+  SVC_METRICS_PUBLIC: 'true',
+  SVC_HEADER_COMMIT_MS: '500',
+}
+const gateway = await fixture(startTestGateway({ env }))
 /** The same database, a short wait. */
-let impatient: TestGateway
-let customer: TestCustomer
-beforeAll(async () => {
-  const env = {
-    SVC_ADMIN_RPM_PER_TOKEN: '1000000',
-    SVC_QUEUE_WAIT_MS: String(queueWaitMs),
-    // All are of one key here.
-    SVC_QUEUE_WAITING_KEY_MAX: String(waitingMax),
-    SVC_METRICS_PUBLIC: 'true',
-    SVC_HEADER_COMMIT_MS: '500',
-  }
-  gateway = await startTestGateway({ env })
-  impatient = await startTestGateway({ env: { ...env, SVC_QUEUE_WAIT_MS: String(shortWaitMs) }, beside: gateway })
-  customer = await gateway.customer()
-})
-afterAll(async () => {
-  await impatient.stop()
-  await gateway.stop()
-})
+const impatient = await fixture(
+  startTestGateway({ env: { ...env, SVC_QUEUE_WAIT_MS: String(shortWaitMs) }, beside: gateway }),
+)
+const customer = await gateway.customer()
 
 async function oneSlot(model: string, at = gateway): Promise<FakeNode> {
   const node = startFakeNode({ models: [model], speaks: 'llama.cpp', slots: 1 })
@@ -112,40 +106,36 @@ test('§2: Retry-After says how long a call of this model takes, and who else wa
 })
 
 test('§5: 64 wait and no more; a slot that is given back serves them all', async () => {
-  const node = await oneSlot('queue')
+  await using node = await scoped(oneSlot('queue'))
   const letGo = await holdSlot(node, 'queue')
-  try {
-    const answers: Promise<number>[] = []
-    const statuses: number[] = []
-    for (let at = 0; at < waitingMax; at++) {
-      answers.push(
-        ask('queue').then(async (response) => {
-          await response.text()
-          statuses.push(response.status)
-          return response.status
-        }),
-      )
-    }
-    await waitFor('a full queue', async () => (await queued()) === waitingMax)
-    for (let at = 0; at < 3; at++) {
-      const refused = await ask('queue')
-      expect(refused.status).toBe(429)
-      expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
-      await refused.text()
-    }
-    expect(statuses).toEqual([])
-    await letGo()
-    expect(await Promise.all(answers)).toEqual(Array.from({ length: waitingMax }, () => 200))
-    expect(await queued()).toBe(0)
-    // One slot: never two calls at once.
-    const overlapping = node.requests.filter((request, at) => {
-      const next = node.requests[at + 1]
-      return next !== undefined && (request.endedAtMs ?? Number.POSITIVE_INFINITY) > next.atMs
-    })
-    expect(overlapping).toEqual([])
-  } finally {
-    node.stop()
+  const answers: Promise<number>[] = []
+  const statuses: number[] = []
+  for (let at = 0; at < waitingMax; at++) {
+    answers.push(
+      ask('queue').then(async (response) => {
+        await response.text()
+        statuses.push(response.status)
+        return response.status
+      }),
+    )
   }
+  await waitFor('a full queue', async () => (await queued()) === waitingMax)
+  for (let at = 0; at < 3; at++) {
+    const refused = await ask('queue')
+    expect(refused.status).toBe(429)
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
+    await refused.text()
+  }
+  expect(statuses).toEqual([])
+  await letGo()
+  expect(await Promise.all(answers)).toEqual(Array.from({ length: waitingMax }, () => 200))
+  expect(await queued()).toBe(0)
+  // One slot: never two calls at once.
+  const overlapping = node.requests.filter((request, at) => {
+    const next = node.requests[at + 1]
+    return next !== undefined && (request.endedAtMs ?? Number.POSITIVE_INFINITY) > next.atMs
+  })
+  expect(overlapping).toEqual([])
 })
 
 test('§5: a waiter goes to another node as soon as one is there', async () => {

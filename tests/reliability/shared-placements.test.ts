@@ -1,28 +1,22 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
 import type { RequestStory } from '../../src/protocol/wire/admin/requests.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { shownMetric } from '../support/gateways/metric.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const env = { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_METRICS_PUBLIC: 'true' }
 const blockUnits = 1_024
 
-let first: TestGateway
-let second: TestGateway
-let customer: TestCustomer
 const open: FakeNode[] = []
 
-beforeAll(async () => {
-  first = await startTestGateway({ env })
-  second = await startTestGateway({ env, beside: first })
-  customer = await first.customer()
-})
 afterAll(async () => {
   for (const node of open) node.stop()
-  await second.stop()
-  await first.stop()
 })
+const first = await fixture(startTestGateway({ env }))
+const second = await fixture(startTestGateway({ env, beside: first }))
+const customer = await first.customer()
 
 /** Nodes that have the model, known and ready on both gateways. */
 async function nodesOf(model: string, count: number, more: object = {}): Promise<readonly string[]> {

@@ -1,25 +1,20 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { createAnthropic } from '@ai-sdk/anthropic'
 import { createOpenAI } from '@ai-sdk/openai'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { APICallError, generateText, jsonSchema, type LanguageModel, Output, stepCountIs, streamText, tool } from 'ai'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Fault } from '../../src/fake-node/faults.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
-let node: FakeNode
-let customer: TestCustomer
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_INTER_CHUNK_TIMEOUT_MS: '6000', SVC_TTFT_TIMEOUT_MS: '6000' } })
-  node = startFakeNode({ models: ['m'] })
-  customer = await gateway.customer()
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(
+  startTestGateway({ env: { SVC_INTER_CHUNK_TIMEOUT_MS: '6000', SVC_TTFT_TIMEOUT_MS: '6000' } }),
+)
+const node = await fixture(startFakeNode({ models: ['m'] }))
+const customer = await gateway.customer()
+await gateway.node(node.url, { customerId: customer.customerId })
+
 afterEach(() => {
   node.clearFaults()
   node.setAnswer({ reasoning: null, chunks: 5, intervalMs: 0 })

@@ -1,24 +1,16 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Fault } from '../../src/fake-node/faults.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
-let node: FakeNode
-let customer: TestCustomer
-let client: Anthropic
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_INTER_CHUNK_TIMEOUT_MS: '6000' } })
-  node = startFakeNode({ models: ['m'] })
-  customer = await gateway.customer()
-  await gateway.node(node.url, { customerId: customer.customerId })
-  client = new Anthropic({ apiKey: customer.key, baseURL: gateway.url, maxRetries: 0 })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway({ env: { SVC_INTER_CHUNK_TIMEOUT_MS: '6000' } }))
+const node = await fixture(startFakeNode({ models: ['m'] }))
+const customer = await gateway.customer()
+await gateway.node(node.url, { customerId: customer.customerId })
+const client = new Anthropic({ apiKey: customer.key, baseURL: gateway.url, maxRetries: 0 })
+
 afterEach(() => {
   node.clearFaults()
   node.setAnswer({ chunks: 5, intervalMs: 0 })

@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
-import { nodeChunk, type ScriptedCall, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { nodeChunk, type ScriptedCall, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /**
  * The compiler holds every event of many streams, as a literal, against the types that the SDKs publish: a member that is
@@ -13,20 +14,12 @@ import { nodeChunk, type ScriptedCall, type ScriptedNode, startScriptedNode } fr
 const root = resolve(import.meta.dir, '../..')
 /** Below the checkout, so that the SDKs are found. */
 const folder = mkdtempSync(join(root, 'node_modules', '.event-types-'))
-let gateway: TestGateway
-let customer: TestCustomer
-let node: ScriptedNode
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_INTER_CHUNK_TIMEOUT_MS: '6000' } })
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  rmSync(folder, { recursive: true })
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway({ env: { SVC_INTER_CHUNK_TIMEOUT_MS: '6000' } }))
+const customer = await gateway.customer()
+const node = await fixture(startScriptedNode('m'))
+await gateway.node(node.url, { customerId: customer.customerId })
+
+afterAll(() => rmSync(folder, { recursive: true }))
 
 const usage = { prompt_tokens: 11, completion_tokens: 5, total_tokens: 16 }
 const call = (index: number, more: object) => ({ tool_calls: [{ index, ...more }] })

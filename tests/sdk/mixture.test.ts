@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { createOpenAI } from '@ai-sdk/openai'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { APICallError, generateText, type LanguageModel, streamText } from 'ai'
@@ -8,22 +8,18 @@ import {
   expert,
   type MixtureBody,
   type MixtureMetadata,
-  type MixturePool,
   startMixturePool,
   synthesize,
   traceEntry,
   usageOf,
   vote,
 } from '../support/pools/mixture-pool.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let pool: MixturePool
-let baseURL = ''
-beforeAll(async () => {
-  pool = await startMixturePool()
-  baseURL = `${pool.gateway.url}/v1/api`
-})
+const pool = await fixture(startMixturePool())
+const baseURL = `${pool.gateway.url}/v1/api`
+
 afterEach(() => pool.reset())
-afterAll(() => pool.stop())
 
 const [a, b] = [expert('a'), expert('b')]
 const council = { model: 'council', messages: [{ role: 'user', content: 'hello there' }] } as const

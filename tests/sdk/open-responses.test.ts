@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { eventFaults, eventsOf, type StreamedEvent } from '../support/open-responses/events.ts'
 import { faultsOf, ResponseResource } from '../support/open-responses/response.ts'
 import { templates, ways } from '../support/open-responses/templates.ts'
-import { type MixturePool, startMixturePool } from '../support/pools/mixture-pool.ts'
+import { startMixturePool } from '../support/pools/mixture-pool.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 interface Answer {
   readonly status: string
@@ -11,18 +12,10 @@ interface Answer {
   readonly [key: string]: unknown
 }
 
-let pool: MixturePool
-const thinking = startFakeNode({ models: ['thinks'], answer: { reasoning: 'a thought' } })
-const cut = startFakeNode({ models: ['cut'], faults: [{ kind: 'dropMidStream', afterChunks: 2 }] })
-beforeAll(async () => {
-  pool = await startMixturePool()
-  for (const { url } of [thinking, cut]) await pool.gateway.node(url, { customerId: pool.customer.customerId })
-})
-afterAll(async () => {
-  thinking.stop()
-  cut.stop()
-  await pool.stop()
-})
+const thinking = await fixture(startFakeNode({ models: ['thinks'], answer: { reasoning: 'a thought' } }))
+const cut = await fixture(startFakeNode({ models: ['cut'], faults: [{ kind: 'dropMidStream', afterChunks: 2 }] }))
+const pool = await fixture(startMixturePool())
+for (const { url } of [thinking, cut]) await pool.gateway.node(url, { customerId: pool.customer.customerId })
 
 async function ask(body: object): Promise<{ answer: Answer; events: readonly StreamedEvent[] }> {
   const response = await fetch(`${pool.gateway.url}/v1/responses`, {

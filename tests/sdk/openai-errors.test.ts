@@ -1,25 +1,19 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Fault } from '../../src/fake-node/faults.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 import { waitFor } from '../support/run/wait-until.ts'
 
-let gateway: TestGateway
-let node: FakeNode
-let customer: TestCustomer
-let client: OpenAI
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_INTER_CHUNK_TIMEOUT_MS: '6000', SVC_TTFT_TIMEOUT_MS: '6000' } })
-  node = startFakeNode({ models: ['m'] })
-  customer = await gateway.customer()
-  await gateway.node(node.url, { customerId: customer.customerId })
-  client = new OpenAI({ apiKey: customer.key, baseURL: `${gateway.url}/v1/api` })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(
+  startTestGateway({ env: { SVC_INTER_CHUNK_TIMEOUT_MS: '6000', SVC_TTFT_TIMEOUT_MS: '6000' } }),
+)
+const node = await fixture(startFakeNode({ models: ['m'] }))
+const customer = await gateway.customer()
+await gateway.node(node.url, { customerId: customer.customerId })
+const client = new OpenAI({ apiKey: customer.key, baseURL: `${gateway.url}/v1/api` })
+
 afterEach(() => node.clearFaults())
 
 const user = (content: string) => ({ role: 'user', content }) as const
@@ -130,21 +124,17 @@ describe('errors, by the SDK’s classes', () => {
   )
 
   test('503, with the time to wait', async () => {
-    const gone = startFakeNode({ models: ['gone'] })
+    await using gone = await scoped(startFakeNode({ models: ['gone'] }))
     const nodeId = await gateway.node(gone.url, { customerId: customer.customerId })
     await gateway.admin('POST', `/v1/admin/nodes/${nodeId}/drain`)
-    try {
-      const run = () => client.chat.completions.create({ ...hello, model: 'gone' }, { maxRetries: 0 })
-      const seen = await waitFor('the drain', async () => {
-        const one = await failure(run)
-        return one.error.status === 503 ? one : null
-      })
-      expect(seen.error).toBeInstanceOf(OpenAI.InternalServerError)
-      expect([seen.error.status, seen.error.code]).toEqual([503, 'no_route_available'])
-      expect(seen.error.headers?.get('retry-after')).toBe('5')
-    } finally {
-      gone.stop()
-    }
+    const run = () => client.chat.completions.create({ ...hello, model: 'gone' }, { maxRetries: 0 })
+    const seen = await waitFor('the drain', async () => {
+      const one = await failure(run)
+      return one.error.status === 503 ? one : null
+    })
+    expect(seen.error).toBeInstanceOf(OpenAI.InternalServerError)
+    expect([seen.error.status, seen.error.code]).toEqual([503, 'no_route_available'])
+    expect(seen.error.headers?.get('retry-after')).toBe('5')
   })
 
   test('504', async () => {

@@ -1,24 +1,16 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import type { ChatCompletionTool } from 'openai/resources/chat/completions'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
-let node: FakeNode
-let customer: TestCustomer
-let client: OpenAI
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  node = startFakeNode({ models: ['m'] })
-  customer = await gateway.customer()
-  await gateway.node(node.url, { customerId: customer.customerId })
-  client = new OpenAI({ apiKey: customer.key, baseURL: `${gateway.url}/v1/api` })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway())
+const node = await fixture(startFakeNode({ models: ['m'] }))
+const customer = await gateway.customer()
+await gateway.node(node.url, { customerId: customer.customerId })
+const client = new OpenAI({ apiKey: customer.key, baseURL: `${gateway.url}/v1/api` })
+
 afterEach(() => {
   node.setAnswer({ reasoning: null, intervalMs: 0, chunks: 5, text: null })
 })

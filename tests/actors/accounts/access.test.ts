@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { afterEach, expect, test } from 'bun:test'
 import { AccessDirectory, type AccessOptions } from '../../../src/actors/accounts/access-directory.ts'
 import { Accounts, type AccountVerbs } from '../../../src/actors/accounts/accounts.ts'
 import { makeRoleToken } from '../../../src/actors/accounts/first-start.ts'
@@ -10,6 +10,7 @@ import { createLog } from '../../../src/log.ts'
 import { newToken, sha256Hex } from '../../../src/secrets.ts'
 import { severable } from '../../support/gateways/severed-database.ts'
 import { testAudit, testTrail } from '../../support/leaks/audit.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitLimitMs } from '../../support/run/limits.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
 import { VirtualClock } from '../../support/run/virtual-clock.ts'
@@ -17,16 +18,13 @@ import { waitUntil } from '../../support/run/wait-until.ts'
 
 const log = createLog('silent', () => {})
 const noRoles = { admin: [], operator: [], viewer: [] }
-let database: TestDatabase
 const ends: (() => Promise<void>)[] = []
 
-beforeAll(async () => {
-  database = await testDatabase({ connectionsMax: 6 })
-})
+const database = await fixture(testDatabase({ connectionsMax: 6 }))
+
 afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end()
 })
-afterAll(() => database.drop())
 
 interface Gateway {
   readonly feed: ChangeFeed

@@ -1,38 +1,35 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { Accounts, type AccountVerbs } from '../../../src/actors/accounts/accounts.ts'
+import { expect, test } from 'bun:test'
+import { Accounts } from '../../../src/actors/accounts/accounts.ts'
 import { createSealing } from '../../../src/actors/accounts/sealing.ts'
-import { createPoolAdmin, type NewRuntimeNode, type PoolVerbs } from '../../../src/actors/pool/pool-admin.ts'
+import { createPoolAdmin, type NewRuntimeNode } from '../../../src/actors/pool/pool-admin.ts'
 import { getNode } from '../../../src/db/queries/pool/pool.ts'
 import { Problem } from '../../../src/errors.ts'
 import { isWellFormedToken } from '../../../src/secrets.ts'
 import { testAudit, testTrail } from '../../support/leaks/audit.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 
 const dayMs = 86_400_000
 const sealing = createSealing(['key'])
-let database: TestDatabase
-let accounts: AccountVerbs
-let pool: PoolVerbs
 let now = Date.parse('2026-11-20T16:00:00.000Z')
 const changed: string[] = []
 const forgotten: string[] = []
 
-beforeAll(async () => {
-  database = await testDatabase()
-  const trail = testTrail(database.db)
-  accounts = new Accounts({
-    db: database.db,
-    trail,
-    peppers: ['pepper'],
-    sealing,
-    keyRotationMs: dayMs,
-    changedHere: (topic) => changed.push(topic),
-    forgetKey: (keyId) => forgotten.push(keyId),
-    now: () => now,
-  }).by(testAudit)
-  pool = createPoolAdmin({ db: database.db, trail, sealing, changedHere: (topic) => changed.push(topic) }).by(testAudit)
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
+const trail = testTrail(database.db)
+const accounts = new Accounts({
+  db: database.db,
+  trail,
+  peppers: ['pepper'],
+  sealing,
+  keyRotationMs: dayMs,
+  changedHere: (topic) => changed.push(topic),
+  forgetKey: (keyId) => forgotten.push(keyId),
+  now: () => now,
+}).by(testAudit)
+const pool = createPoolAdmin({ db: database.db, trail, sealing, changedHere: (topic) => changed.push(topic) }).by(
+  testAudit,
+)
 
 const customer = async () => (await accounts.createCustomer({ displayName: 'A' })).customer.customerId
 

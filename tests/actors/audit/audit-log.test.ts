@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { adminRoute } from '../../../src/actions/registry.ts'
 import { AuditLog } from '../../../src/actors/audit/audit-log.ts'
 import { createLog } from '../../../src/log.ts'
 import { dayMs, hourMs } from '../../../src/time.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
 
 test('§16: the partitions of the next four weeks are made at the start, and looked after every hour', async () => {
   const clock = new VirtualClock()

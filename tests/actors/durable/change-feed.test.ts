@@ -1,22 +1,15 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { ChangeFeed } from '../../../src/actors/durable/change-feed.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { createLog } from '../../../src/log.ts'
-import { type SeverableDatabase, severable } from '../../support/gateways/severed-database.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { severable } from '../../support/gateways/severed-database.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let database: TestDatabase
-let way: SeverableDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-  way = await severable(database.url)
-})
-afterAll(async () => {
-  await way.close()
-  await database.drop()
-})
+const database = await fixture(testDatabase())
+const way = await fixture(severable(database.url))
 
 test('§26: versions are read every 2 s; a database that is away is logged once, and once that it is back', async () => {
   const clock = new VirtualClock()

@@ -1,16 +1,14 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { afterEach, expect, test } from 'bun:test'
 import { type Claimed, DueWork, type DueWorkOptions, dueWorkChannel } from '../../../src/actors/durable/due-work.ts'
 import { createLog } from '../../../src/log.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 import { turn } from '../../support/run/turn.ts'
 import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
+
 const cleanups: (() => Promise<void>)[] = []
 afterEach(async () => {
   for (const clean of cleanups.splice(0)) await clean()

@@ -1,21 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { LimitLease } from '../../../src/actors/limits/limit-lease.ts'
-import {
-  type LeaseMessage,
-  type LeaseState,
-  type LimitQueries,
-  limitQueries,
-} from '../../../src/db/queries/accounts/limits.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { type LeaseMessage, type LeaseState, limitQueries } from '../../../src/db/queries/accounts/limits.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let database: TestDatabase
-let queries: LimitQueries
-beforeAll(async () => {
-  database = await testDatabase()
-  queries = limitQueries(database.db)
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
+const queries = limitQueries(database.db)
 
 const day = '2026-11-20'
 type Sync = (limit: number, message: LeaseMessage) => Promise<LeaseState | null>

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { afterEach, expect, test } from 'bun:test'
 import type { Access } from '../../../src/actors/accounts/access.ts'
 import { LeaseBook } from '../../../src/actors/limits/lease-book.ts'
 import { type Admission, GatewayLimits, type LimitsOptions } from '../../../src/actors/limits/limits.ts'
@@ -9,25 +9,23 @@ import { createLog } from '../../../src/log.ts'
 import { mergePolicies } from '../../../src/machines/rules/model-policy.ts'
 import type { GatewayPolicy } from '../../../src/protocol/wire/admin/policy.ts'
 import { severable } from '../../support/gateways/severed-database.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { lasts } from '../../support/run/lasts.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 import { stopwatch } from '../../support/run/stopwatch.ts'
 import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import { waitFor, waitUntil } from '../../support/run/wait-until.ts'
 
 const log = createLog('silent', () => {})
-let database: TestDatabase
 const running: GatewayLimits[] = []
 const opened: { close(): Promise<void> }[] = []
 
-beforeAll(async () => {
-  database = await testDatabase({ connectionsMax: 6 })
-})
+const database = await fixture(testDatabase({ connectionsMax: 6 }))
+
 afterEach(async () => {
   for (const limits of running.splice(0)) await limits.stop()
   for (const one of opened.splice(0)) await one.close()
 })
-afterAll(() => database.drop())
 
 async function gateway(changes: Partial<LimitsOptions> = {}): Promise<GatewayLimits> {
   const { db, sql } = database

@@ -1,25 +1,18 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { seededKey } from '../../../src/actors/accounts/seeded-key.ts'
 import { createCosigning } from '../../../src/actors/log/cosigning.ts'
 import { createSequencer } from '../../../src/actors/log/sequencer.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { createLog } from '../../../src/log.ts'
-import { type SeverableDatabase, severable } from '../../support/gateways/severed-database.ts'
+import { severable } from '../../support/gateways/severed-database.ts'
 import { testMacs } from '../../support/money/receipt-macs.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let database: TestDatabase
-let way: SeverableDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-  way = await severable(database.url)
-})
-afterAll(async () => {
-  await way.close()
-  await database.drop()
-})
+const database = await fixture(testDatabase())
+const way = await fixture(severable(database.url))
 
 const keys = [seededKey('77'.repeat(32))] as const
 

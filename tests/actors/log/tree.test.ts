@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { appendLeaves, readSubtrees } from '../../../src/actors/log/tree.ts'
 import {
   consistencyProof,
@@ -9,13 +9,10 @@ import {
   rootByInclusion,
   type TreeHash,
 } from '../../../src/protocol/log/merkle-log.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
 
 /** By the definition of the RFC. */
 function defined(leaves: readonly TreeHash[]): TreeHash {

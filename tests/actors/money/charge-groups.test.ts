@@ -1,18 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { treasuryTotals } from '../../../src/db/queries/money/payouts.ts'
 import { charges, commit, entriesOf, expectSound, groupsOf, reserved } from '../../support/money/groups.ts'
 import { fundedCustomer } from '../../support/money/ledger.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 
 const credit = 1_000_000n
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase({ connectionsMax: 6 })
-})
-afterAll(async () => {
-  await expectSound(database)
-  await database.drop()
-})
+const database = await fixture(testDatabase({ connectionsMax: 6 }), expectSound)
 
 test('§13: charges of a customer that are committed together are one row, with each entry, share and fee by its own id', async () => {
   const id = await fundedCustomer(database, credit)

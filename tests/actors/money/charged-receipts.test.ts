@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { buildBatch } from '../../../src/actors/money/batch-building.ts'
 import { chargedFacts } from '../../../src/db/queries/money/charged-facts.ts'
 import { ledgerCosts } from '../../../src/db/queries/money/costs.ts'
@@ -12,20 +12,13 @@ import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts
 import { everything, expectSound, groupsOf } from '../../support/money/groups.ts'
 import { LeasedCalls, leasedWork, leaseOf } from '../../support/money/leased.ts'
 import { fundedCustomer } from '../../support/money/ledger.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 
 const credit = 100_000n
 const hour = 3_600_000
-let database: TestDatabase
-let calls: LeasedCalls
-beforeAll(async () => {
-  database = await testDatabase({ connectionsMax: 4 })
-  calls = new LeasedCalls(database)
-})
-afterAll(async () => {
-  await expectSound(database)
-  await database.drop()
-})
+const database = await fixture(testDatabase({ connectionsMax: 4 }), expectSound)
+const calls = new LeasedCalls(database)
 
 const groupRows = (customerId: string) => database.sql<{ rows: number; billed: boolean; mac: string | null }[]>`
   select rows, billed, mac from receipt_groups where shared[1] = ${customerId} order by last_seq`

@@ -1,12 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
 
 type Numbers = (number | null)[]
 type Texts = (string | null)[]

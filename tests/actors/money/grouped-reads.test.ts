@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { ledgerPart, partForms } from '../../../src/db/queries/log/sources.ts'
 import type { LedgerEntry } from '../../../src/db/queries/money/ledger.ts'
@@ -14,17 +14,11 @@ import {
   reserved,
 } from '../../support/money/groups.ts'
 import { fundedCustomer } from '../../support/money/ledger.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
 
 const credit = 1_000_000n
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase({ connectionsMax: 6 })
-})
-afterAll(async () => {
-  await expectSound(database)
-  await database.drop()
-})
+const database = await fixture(testDatabase({ connectionsMax: 6 }), expectSound)
 
 /** What an entry says, without its own id and number. */
 const told = ({ kind, amountWei, balanceAfterWei, reservedAfterWei, receiptHash, reservationId }: LedgerEntry) => [

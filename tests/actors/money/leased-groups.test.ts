@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import {
   addToLease,
   endStaleLeases,
@@ -10,20 +10,13 @@ import { newId } from '../../../src/ids.ts'
 import { entriesOf, expectSound, groupsOf } from '../../support/money/groups.ts'
 import { LeasedCalls, leaseOf as takenLease, leasedWork as work } from '../../support/money/leased.ts'
 import { fundedCustomer } from '../../support/money/ledger.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 
 const credit = 10_000n
 const ttlMs = 60_000
-let database: TestDatabase
-let calls: LeasedCalls
-beforeAll(async () => {
-  database = await testDatabase({ connectionsMax: 4 })
-  calls = new LeasedCalls(database)
-})
-afterAll(async () => {
-  await expectSound(database)
-  await database.drop()
-})
+const database = await fixture(testDatabase({ connectionsMax: 4 }), expectSound)
+const calls = new LeasedCalls(database)
 
 const send: LeasedCalls['send'] = (...call) => calls.send(...call)
 const leaseOf = (customerId: string, wei: bigint) => takenLease(database, customerId, wei)

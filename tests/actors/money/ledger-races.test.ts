@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Ledger } from '../../../src/actors/money/ledger.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { renewReservations } from '../../../src/db/queries/money/ledger.ts'
@@ -6,30 +6,24 @@ import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
 import { chargeFor, expectBooksBalance, fundedCustomer } from '../../support/money/ledger.ts'
 import { testMacs } from '../../support/money/receipt-macs.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 
 const credit = 1_000_000n
 /** SQLSTATE. */
 const deadlock = '40P01'
 
-let database: TestDatabase
-let other: ReturnType<typeof openDatabase>
-/** Of two gateways on one database. */
-let ledgers: readonly [Ledger, Ledger]
 const faults: string[] = []
 const log = createLog('warn', (text) => faults.push(text))
-beforeAll(async () => {
-  database = await testDatabase({ connectionsMax: 8 })
-  other = openDatabase({ url: database.url, connectionsMax: 8 })
-  // Of one reservation that two make: what is under a lease is made by one alone.
-  const options = { macs: testMacs, log, leases: { from: Number.POSITIVE_INFINITY } }
-  ledgers = [new Ledger({ ...options, ...database }), new Ledger({ ...options, ...other })]
-})
-afterAll(async () => {
-  await expectBooksBalance(database.db)
-  await other.close()
-  await database.drop()
-})
+const database = await fixture(testDatabase({ connectionsMax: 8 }), ({ db }) => expectBooksBalance(db))
+const other = await fixture(openDatabase({ url: database.url, connectionsMax: 8 }))
+// Of one reservation that two make: what is under a lease is made by one alone.
+const options = { macs: testMacs, log, leases: { from: Number.POSITIVE_INFINITY } }
+/** Of two gateways on one database. */
+const ledgers: readonly [Ledger, Ledger] = [
+  new Ledger({ ...options, ...database }),
+  new Ledger({ ...options, ...other }),
+]
 
 async function amounts(customerId: string) {
   const [row] = await database.sql<{ b: string; r: string }[]>`select balance_wei::text b, reserved_wei::text r

@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { createUpkeep } from '../../../src/actors/money/ledger-upkeep.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { createLog } from '../../../src/log.ts'
 import { minuteMs } from '../../../src/time.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
 
 test('§13: reservations are renewed three times in their life, swept every minute, and the books read and proven', async () => {
   const clock = new VirtualClock()

@@ -1,20 +1,18 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import type { Hex } from 'viem'
 import type { EvmChain } from '../../../src/actors/money/evm-chain.ts'
 import { Problem } from '../../../src/errors.ts'
 import { idHash, keccak256, toHex } from '../../../src/protocol/receipts/merkle.ts'
-import { type Anvil, clients, startAnvil } from '../../support/money/anvil.ts'
+import { clients, startAnvil } from '../../support/money/anvil.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'
 import { SettlementRig } from '../../support/money/settlement-rig.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let anvil: Anvil
 let rig: SettlementRig
-beforeAll(async () => {
-  anvil = await startAnvil({ mining: false })
-})
-afterAll(() => anvil.stop())
+const anvil = await fixture(startAnvil({ mining: false }))
+
 beforeEach(async () => {
   rig = await SettlementRig.make(anvil)
 })

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { ChangeFeed } from '../../../src/actors/durable/change-feed.ts'
 import { createPoolFeed } from '../../../src/actors/pool/pool-feed.ts'
 import { PoolRouter } from '../../../src/actors/pool/pool-router.ts'
@@ -8,16 +8,13 @@ import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { createLog } from '../../../src/log.ts'
 import type { RoutingTable } from '../../../src/machines/rules/routing.ts'
 import { readConfig } from '../../../src/settings/config.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 import { settled } from '../../support/run/wait-until.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-  await database.sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed)
+const database = await fixture(testDatabase())
+await database.sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed)
     values ('local', 'local', ${Buffer.from('hash')}, ${Buffer.from('sealed')})`
-})
-afterAll(() => database.drop())
 
 test('§26: nodes and catalogue entries that change in the database reach the table of a running gateway', async () => {
   const read = readConfig({})

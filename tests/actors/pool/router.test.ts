@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { PoolRouter } from '../../../src/actors/pool/pool-router.ts'
 import type { CallOutcome, InFlightCall } from '../../../src/actors/pool/router.ts'
 import { Ticket } from '../../../src/actors/pool/slot-queue.ts'
@@ -15,7 +15,8 @@ import { mergePolicies } from '../../../src/machines/rules/model-policy.ts'
 import { type Placement, place } from '../../../src/machines/rules/placement.ts'
 import type { NodeState, Route } from '../../../src/machines/rules/routing.ts'
 import { readConfig } from '../../../src/settings/config.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 import { settled, waitUntil } from '../../support/run/wait-until.ts'
 
 /** Polls often; a node that a busy machine lets wait loses nothing by it. */
@@ -29,19 +30,16 @@ const fast = {
 }
 const policy = mergePolicies(null, { policy: null, nodeScope: null })
 
-let database: TestDatabase
 const cleanups: (() => unknown)[] = []
 
-beforeAll(async () => {
-  database = await testDatabase({ connectionsMax: 8 })
-  await database.sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed)
+const database = await fixture(testDatabase({ connectionsMax: 8 }))
+await database.sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed)
     values ('local', 'local', ${Buffer.from('hash')}, ${Buffer.from('sealed')})`
-})
+
 afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
   await database.sql`truncate nodes, model_entries cascade`
 })
-afterAll(() => database.drop())
 
 function fakeNode(options: FakeNodeOptions = {}): FakeNode {
   const node = startFakeNode(options)

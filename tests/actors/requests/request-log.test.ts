@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { ChatRecord } from '../../../src/actors/chat/chat-command.ts'
 import type { FinishedRequest } from '../../../src/actors/requests/request-kinds.ts'
 import { RequestLog } from '../../../src/actors/requests/request-log.ts'
@@ -7,15 +7,12 @@ import { newId, type RequestId, ulid } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
 import { dayMs, hourMs } from '../../../src/time.ts'
 import { severable } from '../../support/gateways/severed-database.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
 
 const log = createLog('silent', () => {})
 const idAt = (ms: number): RequestId => `req_${ulid(ms)}`

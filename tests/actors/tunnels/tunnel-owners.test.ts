@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { afterEach, expect, test } from 'bun:test'
 import { ChangeFeed } from '../../../src/actors/durable/change-feed.ts'
 import { movingMs, TunnelOwners } from '../../../src/actors/tunnels/tunnel-owners.ts'
 import { type Clock, systemClock } from '../../../src/clock.ts'
@@ -7,16 +7,14 @@ import { claimTunnel, releaseTunnel, tunnelOwnerRows } from '../../../src/db/que
 import type { NodeId } from '../../../src/ids.ts'
 import { tcpSwitch } from '../../support/gateways/tcp-switch.ts'
 import { dial, nodeId, quiet, startTunnelServer } from '../../support/nodes/tunnel-pair.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitLimitMs } from '../../support/run/limits.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 import { VirtualClock } from '../../support/run/virtual-clock.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = await fixture(testDatabase())
+
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()

@@ -1,16 +1,13 @@
-import { beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { parseMeasurementPolicy } from '../../../src/client/attestation/measurement-policy.ts'
 import { encodeBase64Url } from '../../../src/protocol/signing/base64.ts'
 import { hostTable } from '../../support/confidential/amd.ts'
 import { type Machines, makeMachines, policy, reportData } from '../../support/confidential/judged.ts'
 
-let machines: Machines
 const wrong: Machines['wrong'] = (given, judging) => machines.wrong(given, judging)
 const tdx: Machines['tdx'] = (wish, collateral) => machines.tdx(wish, collateral)
 const snp: Machines['snp'] = (wish, revoked) => machines.snp(wish, revoked)
-beforeAll(async () => {
-  machines = await makeMachines()
-})
+const machines = await makeMachines()
 
 describe('§38: what else a machine may show, and evidence that is none', () => {
   test('GPUs: ignored, needed, accepted and refused by the reader’s program, for a nonce of this key', async () => {

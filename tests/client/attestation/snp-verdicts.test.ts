@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { amdRoots } from '../../../src/client/attestation/amd-roots.ts'
@@ -18,12 +18,9 @@ import {
   reportData,
 } from '../../support/confidential/judged.ts'
 
-let machines: Machines
 const wrong: Machines['wrong'] = (given, judging) => machines.wrong(given, judging)
 const snp: Machines['snp'] = (wish, revoked) => machines.snp(wish, revoked)
-beforeAll(async () => {
-  machines = await makeMachines()
-})
+const machines = await makeMachines()
 
 describe('§38: the verdict on an SEV-SNP report', () => {
   test('accepted: with the host’s certificate, or with the one that the owner has fetched', async () => {

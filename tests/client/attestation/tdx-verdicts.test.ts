@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { keyConfigOf } from '../../../src/protocol/sealed/key-config.ts'
@@ -15,12 +15,9 @@ import {
   reportData,
 } from '../../support/confidential/judged.ts'
 
-let machines: Machines
 const wrong: Machines['wrong'] = (given, judging) => machines.wrong(given, judging)
 const tdx: Machines['tdx'] = (wish, collateral) => machines.tdx(wish, collateral)
-beforeAll(async () => {
-  machines = await makeMachines()
-})
+const machines = await makeMachines()
 
 describe('§38: the verdict on a TDX quote', () => {
   test('accepted: signed, allowed, fresh, and about this key', async () => {

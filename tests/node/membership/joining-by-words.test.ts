@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,22 +7,19 @@ import type { JoinTalk } from '../../../src/node/membership/asking-to-join.ts'
 import { enrollmentFile } from '../../../src/node/membership/enrollment.ts'
 import { joinWords } from '../../../src/protocol/signing/join-words.ts'
 import type { JoinBegun, JoinRevealed, JoinState, WaitingJoinList } from '../../../src/protocol/wire/nodes/join.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
 import { inTheMiddle, type Meddling, startJoinRelay } from '../../support/nodes/join-relay.ts'
 import { newJoiner } from '../../support/nodes/joining.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customerId = ''
 let dataDir = ''
 const undo: (() => unknown)[] = []
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_PUBLIC_RPM_PER_IP: '100000' } })
-  const made = await gateway.admin<{ customer_id: string }>('POST', '/v1/admin/customers', { display_name: 'A' })
-  customerId = made.customer_id
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway({ env: { SVC_PUBLIC_RPM_PER_IP: '100000' } }))
+const made = await gateway.admin<{ customer_id: string }>('POST', '/v1/admin/customers', { display_name: 'A' })
+const customerId = made.customer_id
+
 beforeEach(() => {
   dataDir = mkdtempSync(join(tmpdir(), 'penstock-join-'))
 })

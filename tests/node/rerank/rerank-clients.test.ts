@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { CohereClient, CohereError } from 'cohere-ai'
-import { type RerankAgent, startRerankAgent } from './rerank-agent.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { startRerankAgent } from './rerank-agent.ts'
 
 const model = 'lexical/bm25'
 const query = 'What is the capital of the United States?'
@@ -11,11 +12,7 @@ const documents = [
   'Capital punishment has existed in the United States since before the United States was a country.',
 ]
 
-let agent: RerankAgent
-beforeAll(async () => {
-  agent = await startRerankAgent()
-})
-afterAll(() => agent.stop())
+const agent = await fixture(startRerankAgent())
 
 describe("§12: Cohere's own client", () => {
   const client = (token: string, headers: Record<string, string> = {}) =>

@@ -1,32 +1,30 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { newToken } from '../../../src/secrets.ts'
 import { minuteMs } from '../../../src/time.ts'
-import { postRerank, type RerankAgent, refusalOf, routerSignature, startRerankAgent } from './rerank-agent.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
+import { postRerank, refusalOf, routerSignature, startRerankAgent } from './rerank-agent.ts'
 
 const body = JSON.stringify({ model: 'lexical/bm25', query: 'a', documents: ['a', 'b'] })
 const goodKey = newToken('gateway')
 const otherKey = newToken('gateway')
 
-let agent: RerankAgent
-let apiKey = ''
 /** What the gateway was asked. */
 const asked: string[][] = []
 let gatewayAway = false
 let clockMs = Date.now()
 
-beforeAll(async () => {
-  agent = await startRerankAgent({
+const agent = await fixture(
+  startRerankAgent({
     gateway: async (key, model) => {
       asked.push([key, model])
       if (gatewayAway) throw new Error('away')
       return key === goodKey && model === 'lexical/bm25'
     },
     now: () => clockMs,
-  })
-  apiKey = agent.keys.create('test')?.api_key ?? ''
-})
-afterAll(() => agent.stop())
+  }),
+)
+const apiKey = agent.keys.create('test')?.api_key ?? ''
 
 type Headers = Readonly<Record<string, string>>
 const bearer = (token: string): Headers => ({ authorization: `Bearer ${token}` })
@@ -228,18 +226,14 @@ describe('§12: gateway keys', () => {
 })
 
 test('§12: an agent that is not enrolled knows no router and no gateway', async () => {
-  const alone = await startRerankAgent()
-  try {
-    for (const headers of [good.signature(), good.gateway()]) {
-      const problem = await refusalOf(await postRerank(alone.url, body, headers))
-      expect([problem.status, problem.code]).toEqual([401, 'invalid_credentials'])
-    }
-    const both = { authorization: `Bearer ${alone.localToken}, Bearer ${goodKey}` }
-    expect((await postRerank(alone.url, body, both)).status).toBe(401)
-    expect((await alone.post(body)).status).toBe(200)
-  } finally {
-    await alone.stop()
+  await using alone = await scoped(startRerankAgent())
+  for (const headers of [good.signature(), good.gateway()]) {
+    const problem = await refusalOf(await postRerank(alone.url, body, headers))
+    expect([problem.status, problem.code]).toEqual([401, 'invalid_credentials'])
   }
+  const both = { authorization: `Bearer ${alone.localToken}, Bearer ${goodKey}` }
+  expect((await postRerank(alone.url, body, both)).status).toBe(401)
+  expect((await alone.post(body)).status).toBe(200)
 })
 
 /** The status of a request whose header lines are sent as they stand. */

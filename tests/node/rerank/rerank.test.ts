@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { dottedPath } from '../../../src/protocol/validation/sentences.ts'
 import type { RerankResponse } from '../../../src/protocol/wire/inference/rerank.ts'
-import { postRerank, type RerankAgent, refusalOf, startRerankAgent } from './rerank-agent.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { postRerank, refusalOf, startRerankAgent } from './rerank-agent.ts'
 
 const model = 'lexical/bm25'
 const query = 'What is the capital of the United States?'
@@ -12,11 +13,7 @@ const documents = [
   'Bananas are yellow.',
 ]
 
-let agent: RerankAgent
-beforeAll(async () => {
-  agent = await startRerankAgent()
-})
-afterAll(() => agent.stop())
+const agent = await fixture(startRerankAgent())
 
 const ranked = async (body: unknown) => {
   const response = await agent.post(body)

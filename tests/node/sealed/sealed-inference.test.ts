@@ -1,36 +1,32 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { headers } from '../../../src/brand.ts'
 import { openAnswer } from '../../../src/client/sealed/opened-answer.ts'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { newId } from '../../../src/ids.ts'
 import { readNodeReceipt } from '../../../src/protocol/receipts/node-receipt.ts'
 import { responseNonceHeader } from '../../../src/protocol/sealed/ehbp.ts'
 import { emptyFrame, framed } from '../../../src/protocol/sealed/frames.ts'
 import { padme } from '../../../src/protocol/sealed/padding.ts'
 import { relayed, sealed, sealedKeysOf } from '../../support/clients/sealed-call.ts'
-import { type LoneAgent, startLoneAgent } from '../../support/nodes/lone-agent.ts'
+import { startLoneAgent } from '../../support/nodes/lone-agent.ts'
 import { patientTimes } from '../../support/pools/sealed-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const messages = [{ role: 'user', content: 'hello there' }]
 const chat = { model: 'm-1', messages }
-let server: FakeNode
-let agent: LoneAgent
 
-beforeAll(async () => {
-  server = startFakeNode({ models: ['m-1'], speaks: 'llama.cpp', slots: 3 })
-  agent = await startLoneAgent({
+const server = await fixture(startFakeNode({ models: ['m-1'], speaks: 'llama.cpp', slots: 3 }))
+const agent = await fixture(
+  startLoneAgent({
     runtimes: [server.url],
     runtimeTimes: patientTimes,
     sealedTimes: { keepAliveMs: 50, headMs: 50 },
-  })
-})
+  }),
+)
+
 afterEach(() => server.clearFaults())
-afterAll(async () => {
-  await agent.remove()
-  server.stop()
-})
 
 const key = async () => {
   const [newest] = await sealedKeysOf(agent)

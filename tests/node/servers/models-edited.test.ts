@@ -8,6 +8,7 @@ import { type NodeStatus, nodeModelsPath, nodeStatusPath } from '../../../src/pr
 import { fakeHardware } from '../../support/nodes/fake-hardware.ts'
 import { type LoneAgent, startLoneAgent } from '../../support/nodes/lone-agent.ts'
 import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
+import { scoped } from '../../support/run/fixture.ts'
 import { testLimitMs } from '../../support/run/limits.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
@@ -282,32 +283,28 @@ test(
 test(
   '§37: what its processes have in the memory of graphics cards is measured, too',
   async () => {
-    const hardware = fakeHardware()
-    try {
-      const { agent, folder } = await begin({ memory: { gpu0: 9_000, gpu1: 9_000 }, models: [] }, hardware.path)
-      // It tells two cards for each process of the machine.
-      const listed = join(hardware.place, 'pids')
-      writeFileSync(listed, '')
-      hardware.tool(
-        'nvidia-smi',
-        `case "$1" in *compute-apps*) while read pid; do echo "$pid, 3000"; echo "$pid, [N/A]"; echo "$pid, 4000"; done <${listed};; esac`,
-      )
-      folder.write({
-        memory: { gpu0: 9_000, gpu1: 9_000 },
-        models: [{ ...scriptModel('a'), memory_mb: undefined, memory: { gpu0: 4_000, gpu1: 5_000 } }],
-      })
-      await waitUntil('the entry is read', async () => (await modelsOf(agent)).has('a'))
-      await said(agent, 'a')
-      writeFileSync(listed, `1\n${pidsOf(folder, 'a')?.[0]}\n`)
-      await waitUntil('it is measured', async () => ((await modelsOf(agent)).get('a')?.resident_mb ?? 0) > 7_000)
-      expect((await modelsOf(agent)).get('a')).toMatchObject({
-        memory_mb: 9_000,
-        device_mb: { gpu0: 4_000, gpu1: 5_000 },
-      })
-      expect((await modelsOf(agent)).get('a')?.resident_mb).toBeLessThan(8_000)
-    } finally {
-      hardware.remove()
-    }
+    await using hardware = await scoped(fakeHardware())
+    const { agent, folder } = await begin({ memory: { gpu0: 9_000, gpu1: 9_000 }, models: [] }, hardware.path)
+    // It tells two cards for each process of the machine.
+    const listed = join(hardware.place, 'pids')
+    writeFileSync(listed, '')
+    hardware.tool(
+      'nvidia-smi',
+      `case "$1" in *compute-apps*) while read pid; do echo "$pid, 3000"; echo "$pid, [N/A]"; echo "$pid, 4000"; done <${listed};; esac`,
+    )
+    folder.write({
+      memory: { gpu0: 9_000, gpu1: 9_000 },
+      models: [{ ...scriptModel('a'), memory_mb: undefined, memory: { gpu0: 4_000, gpu1: 5_000 } }],
+    })
+    await waitUntil('the entry is read', async () => (await modelsOf(agent)).has('a'))
+    await said(agent, 'a')
+    writeFileSync(listed, `1\n${pidsOf(folder, 'a')?.[0]}\n`)
+    await waitUntil('it is measured', async () => ((await modelsOf(agent)).get('a')?.resident_mb ?? 0) > 7_000)
+    expect((await modelsOf(agent)).get('a')).toMatchObject({
+      memory_mb: 9_000,
+      device_mb: { gpu0: 4_000, gpu1: 5_000 },
+    })
+    expect((await modelsOf(agent)).get('a')?.resident_mb).toBeLessThan(8_000)
   },
   testLimitMs,
 )
