@@ -124,24 +124,6 @@ describe('§5: failover before the first byte', () => {
     }
   })
 
-  test('a pinned request has no other route', async () => {
-    const { model, nodes, nodeIds, requests } = await pool(2)
-    nodes[0]?.setFaults({ kind: 'status500' })
-    const response = await ask(model, { svc: { node_id: nodeIds[0] } })
-    expect(response.status).toBe(502)
-    await response.text()
-    expect(requests()).toEqual([1, 0])
-  })
-
-  test('what the node refuses as the request itself is not tried elsewhere', async () => {
-    const { model, nodes, requests } = await pool(2)
-    for (const node of nodes) node.setFaults({ kind: 'status400' })
-    const response = await ask(model)
-    expect(response.status).toBe(400)
-    expect((await errorOf(response)).code).toBe('invalid_request')
-    expect(sum(requests())).toBe(1)
-  })
-
   test('all nodes say 429: capacity_exhausted with their Retry-After', async () => {
     const { model, nodes, requests } = await pool(2)
     for (const node of nodes) node.setFaults({ kind: 'status429', retryAfterS: 7 })
@@ -150,18 +132,6 @@ describe('§5: failover before the first byte', () => {
     expect(response.headers.get('retry-after')).toBe('7')
     expect((await errorOf(response)).code).toBe('capacity_exhausted')
     expect(requests()).toEqual([1, 1])
-  })
-
-  test('after the first byte there is no failover, but an error event', async () => {
-    const { model, nodes, requests } = await pool(2)
-    for (const node of nodes) node.setFaults({ kind: 'dropMidStream', afterChunks: 2 })
-    const response = await ask(model, { stream: true })
-    const text = await response.text()
-    expect(response.status).toBe(200)
-    expect(text).toContain('"finish_reason":"error"')
-    expect(text).toContain('"code":"node_lost"')
-    expect(text).not.toContain('[DONE]')
-    expect(sum(requests())).toBe(1)
   })
 })
 
