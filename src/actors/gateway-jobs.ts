@@ -1,4 +1,3 @@
-import type { NodeState } from '../machines/rules/routing.ts'
 import { webhookPublicKey } from '../protocol/signing/webhook-signature.ts'
 import type { Sealing } from './accounts/sealing.ts'
 import { seededKey } from './accounts/seeded-key.ts'
@@ -23,7 +22,6 @@ interface JobActors {
 }
 
 const portsOf = (list: readonly string[]) => (list.length === 0 ? [443] : list.map(Number))
-const answers = (state: NodeState) => state === 'ready' || state === 'live' || state === 'draining'
 
 /** Private jobs and the webhooks that tell of their ends. */
 export function createJobs(
@@ -45,7 +43,7 @@ export function createJobs(
     ...shared,
     webhooks,
     nodes: {
-      reachable: () => router.nodes().filter((node) => answers(node.state) && router.transport(node.nodeId) !== null),
+      reachable: () => router.reachable(),
       transport: (nodeId) => router.transport(nodeId),
     },
     runningPerNodeMax: config.SVC_JOBS_RUNNING_PER_NODE_MAX,

@@ -36,7 +36,7 @@ const retentionEveryMs = minuteMs
 /** The part of the pool that the worker needs. */
 export interface JobNodes {
   /** Nodes that answer and that this gateway can reach. A drained one finishes its jobs and gets no new one. */
-  reachable(): readonly { readonly nodeId: NodeId; readonly drained: boolean }[]
+  reachable(): Iterable<{ readonly nodeId: NodeId; readonly drained: boolean }>
   transport(nodeId: NodeId): NodeTransport | null
 }
 

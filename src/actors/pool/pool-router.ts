@@ -6,7 +6,7 @@ import { routerMachine } from '../../machines/charts/router.ts'
 import type { CacheViews } from '../../machines/placement/cache-views.ts'
 import type { PlacementNotice } from '../../machines/placement/placement-notices.ts'
 import { policyNames } from '../../machines/rules/model-policy.ts'
-import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
+import type { NodeState, Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { PollResult } from '../../polling/node-watch.ts'
 import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
@@ -28,6 +28,8 @@ import { probingMaxMs, type RouterOptions } from './router-options.ts'
 import { type Catalogue, cacheOf, catalogueOf, type Profile, publicIdOf } from './routing-table.ts'
 import { createSlotQueue, type SlotQueue, type SlotWait, type Ticket } from './slot-queue.ts'
 
+const answering: ReadonlySet<NodeState> = new Set(['ready', 'live', 'draining'])
+
 /** The whole pool, for its owner and for the admin routes. */
 export class PoolRouter implements Router {
   private readonly actor: ActorRefFrom<typeof routerMachine>
@@ -46,6 +48,8 @@ export class PoolRouter implements Router {
     gathers: () => this.actor.getSnapshot().matches('probing'),
     published: () => this.queue.wake(null),
   })
+  /** Nodes that have not answered or failed their first poll. */
+  private readonly unprobed = new Set<NodeId>()
   private batching = false
 
   constructor(private readonly options: RouterOptions) {
@@ -53,12 +57,15 @@ export class PoolRouter implements Router {
     this.placed = new PlacedCalls(placed)
     this.caches = this.placed.caches
     this.membership = new Members(options, {
-      added: (nodeId) => this.actor.send({ type: 'node.added', nodeId }),
+      added: (nodeId) => {
+        this.unprobed.add(nodeId)
+        this.actor.send({ type: 'node.added' })
+      },
       removed: (node) => {
         this.placed.forget(node.profileIds())
-        this.actor.send({ type: 'node.removed', nodeId: node.row.nodeId })
+        if (this.unprobed.delete(node.row.nodeId)) this.actor.send({ type: 'node.removed' })
       },
-      unreachable: (nodeId) => this.actor.send({ type: 'node.probed', nodeId }),
+      unreachable: (nodeId) => this.probed(nodeId),
       moved: (node, snapshot) => this.follow(node, snapshot),
       polled: (node, result) => this.polled(node, result),
     })
@@ -159,8 +166,21 @@ export class PoolRouter implements Router {
   }
 
   nodes(): readonly NodeView[] {
-    const { catalogue, caches, options } = this
-    return [...this.members.values()].map((node) => viewOf(node, { catalogue, caches, way: wayTo(node, options) }))
+    return [...this.members.values()].map((node) => this.view(node))
+  }
+
+  /** null: unknown. */
+  node(nodeId: NodeId): NodeView | null {
+    const node = this.members.get(nodeId)
+    return node === undefined ? null : this.view(node)
+  }
+
+  /** Those that answer. A view of each would cost a hundred times as much, and jobs ask every second. */
+  *reachable(): Generator<{ readonly nodeId: NodeId; readonly drained: boolean }> {
+    for (const { row, state, transport } of this.members.values()) {
+      if (transport === null || !answering.has(state)) continue
+      yield { nodeId: row.nodeId, drained: row.adminState === 'draining' }
+    }
   }
 
   /** What an operator calls it. null: unknown. */
@@ -262,7 +282,11 @@ export class PoolRouter implements Router {
       if (!node.awaitsFirstDial && node.state !== 'asleep') node.failedWith(result.code, at)
       node.actor.send({ type: result.code === 'refused' ? 'connection.refused' : 'poll.failed', at })
     }
-    this.actor.send({ type: 'node.probed', nodeId })
+    this.probed(nodeId)
+  }
+
+  private probed(nodeId: NodeId): void {
+    if (this.unprobed.delete(nodeId)) this.actor.send({ type: 'node.probed' })
   }
 
   /** The chart has moved. The table follows in the same tick, before any listener is called. */
@@ -275,6 +299,11 @@ export class PoolRouter implements Router {
     if (node.state === 'offline') this.placed.forget(node.profileIds())
     if (snapshot.hasTag('callsLost') || (before === 'draining' && node.state === 'live')) node.loseCalls()
     if (before !== 'draining') node.endDrainIfIdle(Date.now())
+  }
+
+  private view(node: PoolNode): NodeView {
+    const { catalogue, caches, options } = this
+    return viewOf(node, { catalogue, caches, way: wayTo(node, options) })
   }
 
   private learn(node: PoolNode, profile: Profile, outcome: CallOutcome): void {

@@ -113,7 +113,7 @@ const sayerOf = ({ payoutAddress, payeeStatedAt }: NodeRecord) =>
 
 /** With what this gateway knows about the node now. */
 export const nodeNow = ({ router }: Pick<GatewayHandle, 'router'>, row: NodeRecord, role: Role): Node =>
-  nodeView(row, router.nodes().find(({ nodeId }) => nodeId === row.nodeId) ?? null, role)
+  nodeView(row, router.node(row.nodeId), role)
 
 export function modelEntryView(row: ModelEntryRecord): ModelEntry {
   return {

@@ -1,19 +1,19 @@
 import { assign, setup } from 'xstate'
-import type { NodeId } from '../../ids.ts'
 
 export type RouterEvent =
-  | { readonly type: 'node.added'; readonly nodeId: NodeId }
-  | { readonly type: 'node.removed'; readonly nodeId: NodeId }
-  /** The node answered its first poll, or failed it. */
-  | { readonly type: 'node.probed'; readonly nodeId: NodeId }
+  | { readonly type: 'node.added' }
+  /** A node was removed before it was probed. */
+  | { readonly type: 'node.removed' }
+  /** A node answered its first poll, or failed it. */
+  | { readonly type: 'node.probed' }
   /** All rows of the first read were added. */
   | { readonly type: 'rows.read' }
   | { readonly type: 'stop.asked' }
 
 export interface RouterContext {
   readonly probingMaxMs: number
-  /** Added and not yet probed. */
-  readonly unprobed: ReadonlySet<NodeId>
+  /** How many nodes were added and are not yet probed. Who sends the events knows which: a set would be copied for each of thousands. */
+  readonly unprobed: number
   readonly rowsRead: boolean
 }
 
@@ -25,29 +25,24 @@ export const routerMachine = setup({
     events: {} as RouterEvent,
   },
   delays: { probingBound: ({ context }) => context.probingMaxMs },
-  guards: { allProbed: ({ context }) => context.rowsRead && context.unprobed.size === 0 },
+  guards: { allProbed: ({ context }) => context.rowsRead && context.unprobed === 0 },
   actions: {
-    await: assign({
-      unprobed: ({ context: { unprobed } }, { nodeId }: { readonly nodeId: NodeId }) => new Set(unprobed).add(nodeId),
-    }),
-    awaitNoMore: assign({
-      unprobed: ({ context: { unprobed } }, { nodeId }: { readonly nodeId: NodeId }) =>
-        new Set([...unprobed].filter((other) => other !== nodeId)),
-    }),
+    await: assign({ unprobed: ({ context }) => context.unprobed + 1 }),
+    awaitNoMore: assign({ unprobed: ({ context }) => context.unprobed - 1 }),
     markRowsRead: assign({ rowsRead: true }),
   },
 }).createMachine({
   id: 'router',
   initial: 'probing',
-  context: ({ input }) => ({ ...input, unprobed: new Set(), rowsRead: false }),
+  context: ({ input }) => ({ ...input, unprobed: 0, rowsRead: false }),
   on: { 'stop.asked': '.stopping' },
   states: {
     /** Until each known node has answered or failed once: a cold start must not look like an empty pool. */
     probing: {
       on: {
-        'node.added': { actions: { type: 'await', params: ({ event }) => event } },
-        'node.removed': { actions: { type: 'awaitNoMore', params: ({ event }) => event } },
-        'node.probed': { actions: { type: 'awaitNoMore', params: ({ event }) => event } },
+        'node.added': { actions: 'await' },
+        'node.removed': { actions: 'awaitNoMore' },
+        'node.probed': { actions: 'awaitNoMore' },
         'rows.read': { actions: 'markRowsRead' },
       },
       always: { guard: 'allProbed', target: 'serving' },

@@ -13,12 +13,12 @@ function start() {
 
 test('probing until each node of the first rows has been asked, then serving', () => {
   const { actor, state } = start()
-  actor.send({ type: 'node.added', nodeId: 'node_a' })
-  actor.send({ type: 'node.added', nodeId: 'node_b' })
-  actor.send({ type: 'node.probed', nodeId: 'node_a' })
+  actor.send({ type: 'node.added' })
+  actor.send({ type: 'node.added' })
+  actor.send({ type: 'node.probed' })
   actor.send({ type: 'rows.read' })
   expect(state()).toBe('probing')
-  actor.send({ type: 'node.probed', nodeId: 'node_b' })
+  actor.send({ type: 'node.probed' })
   expect(state()).toBe('serving')
 })
 
@@ -31,7 +31,7 @@ test('no rows: serving at once; before they were read: not', () => {
 
 test('a node that hangs delays the start by a bound', () => {
   const { actor, clock, state } = start()
-  actor.send({ type: 'node.added', nodeId: 'node_a' })
+  actor.send({ type: 'node.added' })
   actor.send({ type: 'rows.read' })
   clock.increment(5_999)
   expect(state()).toBe('probing')
@@ -41,17 +41,17 @@ test('a node that hangs delays the start by a bound', () => {
 
 test('a node that is removed before it was asked is no longer waited for', () => {
   const { actor, state } = start()
-  actor.send({ type: 'node.added', nodeId: 'node_a' })
+  actor.send({ type: 'node.added' })
   actor.send({ type: 'rows.read' })
   expect(state()).toBe('probing')
-  actor.send({ type: 'node.removed', nodeId: 'node_a' })
+  actor.send({ type: 'node.removed' })
   expect(state()).toBe('serving')
 })
 
 test('a node that comes later does not take the pool back to probing', () => {
   const { actor, state } = start()
   actor.send({ type: 'rows.read' })
-  actor.send({ type: 'node.added', nodeId: 'node_b' })
+  actor.send({ type: 'node.added' })
   expect(state()).toBe('serving')
 })
 

@@ -1,5 +1,6 @@
 import { and, count, desc, eq, getTableColumns, inArray, isNull, notInArray, type SQL, sql } from 'drizzle-orm'
 import type { CommandId, CustomerId, NodeId, RequestId } from '../../../ids.ts'
+import { arrayOf } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
 import { envelopeReplays, privateJobs } from '../../schema/jobs.ts'
 
@@ -133,8 +134,22 @@ export async function claimJobs(
   { room, limit, now, leaseUntil }: JobClaim,
 ): Promise<readonly ClaimedJob[]> {
   if (room.length === 0) return []
+  // Three parameters, whatever the number of nodes: thousands would be prepared, bound and planned anew each second.
   const wanted = sql.join(
-    room.map(({ nodeId, free, takesNew }) => sql`(${nodeId}::text, ${free}::int, ${takesNew}::boolean)`),
+    [
+      arrayOf(
+        'text',
+        room.map(({ nodeId }) => nodeId),
+      ),
+      arrayOf(
+        'numeric',
+        room.map(({ free }) => free),
+      ),
+      arrayOf(
+        'boolean',
+        room.map(({ takesNew }) => takesNew),
+      ),
+    ],
     sql`, `,
   )
   const queued = sql`${privateJobs.status} = 'queued'`
@@ -148,11 +163,11 @@ export async function claimJobs(
     })
     .where(
       sql`${privateJobs.commandId} = any(array(
-        select due.command_id from (values ${wanted}) as room(node_id, free, takes_new) cross join lateral (
+        select due.command_id from unnest(${wanted}) as room(node_id, free, takes_new) cross join lateral (
           select j.command_id, j.due_at from private_jobs j
           where j.node_id = room.node_id and j.completed_at is null and j.due_at <= ${at(now)}
             and j.deadline_at > ${at(now)} and (room.takes_new or j.status <> 'queued')
-          order by j.due_at limit room.free for update skip locked) due
+          order by j.due_at limit room.free::int for update skip locked) due
         order by due.due_at limit ${limit}))`,
     )
     .returning({ ...facts, ...sealedFor })
