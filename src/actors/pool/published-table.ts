@@ -1,10 +1,12 @@
-import { Alarm } from '../../clock.ts'
+import { Alarm, type Clock, systemClock } from '../../clock.ts'
 import type { RoutingTable } from '../../machines/rules/routing.ts'
 import type { Catalogue, RoutedNode } from './routing-table.ts'
 import { TableBuilder } from './table-builder.ts'
 
-/** While all nodes answer for the first time, their changes make one table in this time and not one each, ms. */
+/** While all nodes answer for the first time, or many of a large pool change, their changes make one table in this time and not one each, ms. */
 const gatherMs = 50
+/** The table of a pool of no more nodes is made for each change, since it costs no more than the change. */
+const smallPoolMax = 200
 
 export interface TableSources {
   readonly nodes: () => ReadonlyMap<string, RoutedNode>
@@ -21,9 +23,16 @@ export class PublishedTable {
   private readonly listeners = new Set<(table: RoutingTable) => void>()
   private current: RoutingTable = this.builder.build(new Map(), new Map(), 0, Date.now())
   /** Set while changes wait for a table. */
-  private readonly gathering = new Alarm(() => this.publishNow())
+  private readonly gathering: Alarm
+  /** By the clock, of the last table. */
+  private publishedMs = Number.NEGATIVE_INFINITY
 
-  constructor(private readonly sources: TableSources) {}
+  constructor(
+    private readonly sources: TableSources,
+    private readonly clock: Clock = systemClock,
+  ) {
+    this.gathering = new Alarm(() => this.publishNow(), clock)
+  }
 
   /** With every change until now. */
   get value(): RoutingTable {
@@ -42,10 +51,16 @@ export class PublishedTable {
     return () => void this.listeners.delete(listener)
   }
 
-  /** Something has changed. Listeners have the table when this returns, or `gatherMs` later while all nodes answer for the first time. */
+  /**
+   * Something has changed. Listeners have the table when this returns; up to `gatherMs` later while all nodes answer for the first
+   * time, or if a large pool has had a table within that time: when a switch dies, its thousand nodes are silent at once.
+   */
   publish(): void {
-    if (!this.sources.gathers()) this.publishNow()
-    else if (!this.gathering.isSet) this.gathering.set(gatherMs)
+    if (this.gathering.isSet) return
+    const { gathers, nodes } = this.sources
+    const waitMs = gathers() ? gatherMs : this.publishedMs + gatherMs - this.clock.now()
+    if (waitMs > 0 && (gathers() || nodes().size > smallPoolMax)) this.gathering.set(waitMs)
+    else this.publishNow()
   }
 
   /** No table is published any more. */
@@ -59,5 +74,6 @@ export class PublishedTable {
     this.current = this.builder.build(nodes(), catalogue(), this.current.version + 1, Date.now())
     for (const listener of this.listeners) listener(this.current)
     published()
+    this.publishedMs = this.clock.now()
   }
 }
