@@ -1,7 +1,6 @@
 import { and, count, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
 import { kindText } from '../../kind-texts.ts'
-import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries } from '../../schema/partitioned/charges.ts'
 import { receipts } from '../../schema/partitioned/receipts.ts'
 import { receiptRows } from '../../schema/work.ts'
@@ -34,28 +33,25 @@ const said = {
   completionTokens: sql`coalesce(${receiptRows.completionTokens}, ${receipts.completionTokens})`,
 } as const
 
-/** By what the ledger and its receipts say, which are kept for ever. */
-const ofLedger = {
-  customer: { key: sql<string>`${ledgerEntries.customerId}`, name: sql<string | null>`min(${customers.displayName})` },
-  model: { key: sql<string | null>`${said.modelId}`, name: none },
-  month: { key: sql<string>`to_char(${ledgerEntries.createdAt} at time zone 'UTC', 'YYYY-MM')`, name: none },
-} as const satisfies Record<string, { readonly key: SQL<unknown>; readonly name: SQL<string | null> }>
+const modelKey = sql<string | null>`${said.modelId}`
 
-export type LedgerGrouping = keyof typeof ofLedger
+export type LedgerGrouping = 'customer' | 'model' | 'month'
 
-/** The dearest first, and months in their order. */
-export async function ledgerCosts(
+/** By what the ledger and its receipts say, which are kept for ever. The dearest first, and months in their order. */
+export const ledgerCosts = (
   db: Database,
   by: LedgerGrouping,
-  { from, to }: CostRange,
+  range: CostRange,
   limit: number,
-): Promise<readonly Cost[]> {
-  const { key, name } = ofLedger[by]
+): Promise<readonly Cost[]> => (by === 'model' ? costsOfModels(db, range, limit) : costsInSums(db, by, range, limit))
+
+/** Only its receipt says which model a debit was for. */
+async function costsOfModels(db: Database, { from, to }: CostRange, limit: number): Promise<readonly Cost[]> {
   const amount = sql<string>`sum(${ledgerEntries.amountWei})::text`
   return db
     .select({
-      key,
-      name,
+      key: modelKey,
+      name: none,
       count: count(),
       amountWei: amount,
       refundedWei: sql<string>`coalesce(sum(${refundOf.amountWei}), 0)::text`,
@@ -73,12 +69,76 @@ export async function ledgerCosts(
         lt(receipts.createdAt, to),
       ),
     )
-    .leftJoin(customers, eq(customers.customerId, ledgerEntries.customerId))
     .leftJoin(refundOf, isRefundOf(ledgerEntries.receiptHash))
     .where(and(eq(ledgerEntries.kind, 'debit'), gte(ledgerEntries.createdAt, from), lt(ledgerEntries.createdAt, to)))
     .groupBy(sql`1`)
-    .orderBy(by === 'month' ? sql`1` : desc(sql`sum(${ledgerEntries.amountWei})`), sql`1`)
+    .orderBy(desc(sql`sum(${ledgerEntries.amountWei})`), sql`1`)
     .limit(limit)
+}
+
+/** What is a customer's and of one moment in each row of the ledger, in each group of charges and in each receipt. */
+const keysOfSums = {
+  customer: (customer: SQL, _at: SQL) => customer,
+  month: (_customer: SQL, at: SQL) => sql`to_char(${at} at time zone 'UTC', 'YYYY-MM')`,
+} as const
+
+interface SummedCost extends Record<string, unknown> {
+  readonly key: string
+  readonly name: string | null
+  readonly count: string
+  readonly amount: string
+  readonly refunded: string
+  readonly prompt: string
+  readonly completion: string
+}
+
+/**
+ * By what stands in every group of charges and every receipt: the sums of the groups are read as they are, and no debit is brought together with its
+ * receipt. A billed receipt is of the commit of its debit, and so of the same moment.
+ */
+async function costsInSums(
+  db: Database,
+  by: keyof typeof keysOfSums,
+  { from, to }: CostRange,
+  limit: number,
+): Promise<readonly Cost[]> {
+  const within = (at: SQL) =>
+    sql`${at} >= ${from.toISOString()}::timestamptz and ${at} < ${to.toISOString()}::timestamptz`
+  const key = keysOfSums[by]
+  const [ledgerAt, groupAt, receiptAt] = [sql`l.created_at`, sql`g.created_at`, sql`r.created_at`]
+  const rows = await db.execute<SummedCost>(sql`
+    with debits as (
+      select ${key(sql`l.customer_id`, ledgerAt)} as key, 1 as debits, l.amount_wei as wei, coalesce(b.amount_wei, 0) as refunded
+      from ledger_rows l left join ledger_rows b on b.kind = ${sql.raw(kindText('refund'))} and b.receipt_hash = l.receipt_hash
+      where l.kind = ${sql.raw(kindText('debit'))} and ${within(ledgerAt)}
+      union all
+      select ${key(sql`g.customer_id`, groupAt)}, g.rows, g.charged_total, 0 from charge_groups g where ${within(groupAt)}
+    ), tokens as (
+      select ${key(sql`r.customer_id`, receiptAt)} as key, r.prompt_tokens as prompt, r.completion_tokens as completion
+      from receipt_rows r where r.billed and ${within(receiptAt)}
+      union all
+      select ${key(sql`coalesce(u.customer_id, g.shared[1])`, groupAt)}, coalesce(u.prompt, g.shared[12]::integer),
+        coalesce(u.completion, g.shared[13]::integer)
+      from receipt_groups g, unnest(g.seq, g.customer_id, g.prompt_tokens, g.completion_tokens) as u (seq, customer_id, prompt, completion)
+      where g.billed and ${within(groupAt)}
+    ), spent as (
+      select key, sum(debits) as count, sum(wei) as amount, sum(refunded) as refunded from debits group by key
+    ), used as (
+      select key, sum(prompt) as prompt, sum(completion) as completion from tokens group by key
+    )
+    select key, ${by === 'customer' ? sql`c.display_name` : none} as name, s.count::text, s.amount::text, s.refunded::text,
+      coalesce(t.prompt, 0)::text as prompt, coalesce(t.completion, 0)::text as completion
+    from spent s left join used t using (key) ${by === 'customer' ? sql`left join customers c on c.customer_id = key` : sql``}
+    order by ${by === 'month' ? sql`key` : sql`s.amount desc, key`} limit ${limit}`)
+  return rows.map(({ amount, refunded, prompt, completion, ...of }) => ({
+    key: of.key,
+    name: of.name,
+    count: Number(of.count),
+    amountWei: amount,
+    refundedWei: refunded,
+    promptTokens: prompt,
+    completionTokens: completion,
+  }))
 }
 
 /** What a request's record says that the ledger does not: the key, and each of its tags. */
