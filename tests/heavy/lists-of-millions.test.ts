@@ -12,6 +12,7 @@ import {
   insertRecords,
   patientDatabase,
 } from '../support/pools/large-installation.ts'
+import { processorSeconds } from '../support/run/processor-time.ts'
 
 /** Requests, receipts and charges each. */
 const rows = Number(process.env.LARGE_ROWS ?? 1_000_000)
@@ -49,7 +50,7 @@ afterAll(async () => {
 
 const read = (path: string) => fetch(server.url + path, { headers: { 'x-svc-admin-token': gateway.tokens.admin } })
 
-/** How often each large table has been read from end to end. What the gateway sums up by itself each few seconds counts there, too. */
+/** How often each large table has been read from end to end. What the gateway does by itself in the same time counts there, too. */
 async function scans(): Promise<ReadonlyMap<string, number>> {
   const { sql } = gateway.database
   const found = await sql<{ name: string; scans: number }[]>`
@@ -57,6 +58,45 @@ async function scans(): Promise<ReadonlyMap<string, number>> {
     where c.reltuples >= ${largeRows}`
   return new Map(found.map(({ name, scans: count }) => [name, count]))
 }
+/** What all of the gateway's backends have used of processors, s. */
+async function backendSeconds(): Promise<number> {
+  const backends = await gateway.database.sql<{ pid: number }[]>`
+    select pid from pg_stat_activity where datname = current_database() and backend_type = 'client backend'`
+  return backends.reduce((sum, { pid }) => sum + processorSeconds(pid), 0)
+}
+
+interface Asked {
+  readonly status: number
+  /** By the clock, one a question. */
+  readonly times: readonly number[]
+  /** Of processor time, a question. */
+  readonly gatewayMs: number
+  readonly databaseMs: number
+  /** Of the tables that were read from end to end for every question, how often. */
+  readonly ends: ReadonlyMap<string, number>
+}
+
+/** Asks for a list again and again. */
+async function ask(path: string): Promise<Asked> {
+  const before = await scans()
+  const times: number[] = []
+  let status = 0
+  const [gatewayFrom, databaseFrom] = [processorSeconds(server.pid), await backendSeconds()]
+  for (let turn = 0; turn < asks; turn++) {
+    const at = performance.now()
+    const response = await read(path)
+    await response.text()
+    times.push(performance.now() - at)
+    status = response.status
+  }
+  const perAsk = (seconds: number) => (seconds * 1_000) / asks
+  const gatewayMs = perAsk(processorSeconds(server.pid) - gatewayFrom)
+  const databaseMs = perAsk((await backendSeconds()) - databaseFrom)
+  await Bun.sleep(reportedWithinMs)
+  const more = [...(await scans())].map(([name, count]) => [name, count - (before.get(name) ?? 0)] as const)
+  return { status, times, gatewayMs, databaseMs, ends: new Map(more.filter(([, count]) => count >= asks)) }
+}
+
 /** PostgreSQL reports what a backend has counted at most 10 s after its last statement (`PGSTAT_IDLE_INTERVAL`). */
 const reportedWithinMs = 12_000
 
@@ -89,28 +129,17 @@ test(
     await Bun.sleep(reportedWithinMs)
     const scanned: string[] = []
     for (const path of paths) {
-      const before = await scans()
-      const times: number[] = []
-      let status = 0
-      for (let turn = 0; turn < asks; turn++) {
-        const at = performance.now()
-        const response = await read(path)
-        await response.text()
-        times.push(performance.now() - at)
-        status = response.status
-      }
+      const { status, times, gatewayMs, databaseMs, ends } = await ask(path)
       // A row alone has no agent behind it that could tell of its pulls.
       expect([path, status]).toEqual([path, path.endsWith('/pulls') ? 409 : 200])
-      await Bun.sleep(reportedWithinMs)
-      const after = await scans()
-      const ends = [...after]
-        .filter(([name, count]) => count >= (before.get(name) ?? 0) + asks)
-        .map(([name, count]) => `${name} ×${count - (before.get(name) ?? 0)}`)
-      const p95 = percentile(times, 0.95)
+      // What is done beside the lists, such as the sums of a week, is not done again when they are.
+      const again = ends.size === 0 ? ends : (await ask(path)).ends
+      const always = [...again].filter(([name]) => ends.has(name)).map(([name, count]) => `${name} ×${count}`)
+      const [p50, p95] = [percentile(times, 0.5), percentile(times, 0.95)]
       process.stdout.write(
-        `${path}: ${status}, p50 ${percentile(times, 0.5).toFixed(1)} ms, p95 ${p95.toFixed(1)} ms ${ends.join(', ')}\n`,
+        `${path}: p50 ${p50.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms; processor: gateway ${gatewayMs.toFixed(1)} ms, database ${databaseMs.toFixed(1)} ms ${always.join(', ')}\n`,
       )
-      if (ends.length > 0) scanned.push(`${path}: ${ends.join(', ')}`)
+      if (always.length > 0) scanned.push(`${path}: ${always.join(', ')}`)
     }
     expect(scanned).toEqual([])
   },
