@@ -107,7 +107,7 @@ describe('§37 events of caches', () => {
     server.read(prompt(10))
     const events = follow(server)
     await waitUntil('the view to be true', () => isTrue(events, server))
-    server.goAway()
+    server.cut()
     await waitUntil('it to be forgotten', () => events.blocks.count() === null)
     server.comeBack()
     await waitUntil('it to be followed again', () => isTrue(events, server))

@@ -183,7 +183,7 @@ export class KvServer {
   }
 
   /** It has ended; nobody reaches it until `comeBack`. */
-  goAway(): void {
+  cut(): void {
     this.away = true
     for (const socket of this.pub.peers) socket.terminate()
   }
