@@ -27,26 +27,27 @@ const leaseOf = (customerId: string, wei: bigint) => takenLease(database, custom
 async function before(charges: readonly LeasedCharge[]): Promise<readonly string[]> {
   const rows = charges.map(({ row }) => row)
   const sum = (pick: (row: LeasedCharge['row']) => bigint) => rows.reduce((total, row) => total + pick(row), 0n)
-  const list = (pick: (row: LeasedCharge['row']) => unknown) => `{${rows.map((row) => pick(row) ?? 'NULL').join()}}`
-  const [first] = rows
+  const each = (pick: (charge: LeasedCharge) => unknown) => `{${charges.map((one) => pick(one) ?? 'NULL').join()}}`
+  const list = (pick: (row: LeasedCharge['row']) => unknown) => each(({ row }) => pick(row))
+  const [first] = charges
   const values = [
-    `{${first?.leaseId}}`,
-    `{${first?.customer}}`,
+    `{${first?.reservation.leaseId}}`,
+    `{${first?.reservation.customerId}}`,
     `{${rows.length}}`,
     `{${sum(({ chargedWei }) => chargedWei)}}`,
     `{${sum(({ shareWei }) => shareWei)}}`,
     `{${sum(({ feeWei }) => feeWei)}}`,
     String(ttlMs),
     list(({ id }) => id),
-    list(({ reservedAtMs }) => reservedAtMs),
+    each(({ reservation }) => reservation.reservedAtMs),
     list(({ chargedWei }) => chargedWei),
     list(({ shareWei }) => shareWei),
     list(({ feeWei }) => feeWei),
-    list(({ reservedWei, chargedWei }) => reservedWei - chargedWei),
+    each(({ reservation, row }) => reservation.amountWei - row.chargedWei),
     list(({ receiptHash }) => receiptHash),
     list(({ node }) => node),
     list(({ kind }) => kind),
-    list(({ reserve }) => reserve),
+    each(({ reservation }) => reservation.entry),
     list(({ debit }) => debit),
     list(({ release }) => release),
     list(({ payout, shareWei }) => (shareWei > 0n ? payout : null)),

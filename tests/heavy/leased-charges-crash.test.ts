@@ -37,7 +37,8 @@ test(`§13: PostgreSQL is killed ${kills} times under leased charges: each is on
     const settled = new Map<string, string>()
     let [running, late] = [true, 0]
     const pay = async (ledger: Ledger, customerId: string) => {
-      const held = await ledger.reserve({ id: newId('req'), customerId, amountWei: 10n }).catch((error: unknown) => {
+      const reserving = Promise.resolve(ledger.reserve({ id: newId('req'), customerId, amountWei: 10n }))
+      const held = await reserving.catch((error: unknown) => {
         if (error instanceof Problem) return null
         throw error
       })

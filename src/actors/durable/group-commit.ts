@@ -28,10 +28,11 @@ export class NoRoom extends Error {
 /** What PostgreSQL has taken back is committed anew at most so often, and not later than this, ms: it must end within `commitWaitMs`. */
 const takenBack = { triesMax: 3, withinMs: 5_000 }
 
-interface Waiting<T, R> {
+/** A request and who is told what became of it, by functions that do not throw. */
+export interface Waiting<T, R> {
   readonly request: T
-  readonly resolve: (answer: R) => void
-  readonly reject: (error: unknown) => void
+  resolve(answer: R): void
+  reject(error: unknown): void
 }
 
 /**
@@ -53,11 +54,14 @@ export class GroupCommit<T, R> {
 
   /** Rejects with the error of the commit. Then the caller does not know whether the request was done. */
   add(request: T): Promise<R> {
-    if (this.waiting.length >= this.options.waitingMax) return Promise.reject(new NoRoom('too many wait'))
-    return new Promise((resolve, reject) => {
-      this.waiting.push({ request, resolve, reject })
-      this.begin()
-    })
+    return new Promise((resolve, reject) => this.enter({ request, resolve, reject }))
+  }
+
+  /** The same without a promise. `waiting` is told in the turn in which the commit has ended, and at once of `NoRoom` alone. */
+  enter(waiting: Waiting<T, R>): void {
+    if (this.waiting.length >= this.options.waitingMax) return waiting.reject(new NoRoom('too many wait'))
+    this.waiting.push(waiting)
+    this.begin()
   }
 
   counts(): { readonly groups: number; readonly requests: number; readonly waiting: number } {
@@ -85,16 +89,18 @@ export class GroupCommit<T, R> {
   }
 
   private async commit(group: readonly Waiting<T, R>[]): Promise<void> {
+    let answers: readonly R[]
     try {
-      const answers = await within(this.options.commitWaitMs, this.made(group.map(({ request }) => request)))
-      this.groupCount++
-      this.requestCount += group.length
-      for (const [index, { resolve }] of group.entries()) resolve(answers[index] as R)
+      answers = await within(this.options.commitWaitMs, this.made(group.map(({ request }) => request)))
     } catch (error) {
       // A request that the database will never accept must not fail the others.
       if (group.length > 1 && isRowFault(error)) for (const one of group) await this.commit([one])
-      else for (const { reject } of group) reject(error)
+      else for (const one of group) one.reject(error)
+      return
     }
+    this.groupCount++
+    this.requestCount += group.length
+    for (let at = 0; at < group.length; at++) group[at]?.resolve(answers[at] as R)
   }
 
   /** A group that met a deadlock, as with a migration, is as if it had never been sent. */

@@ -24,10 +24,27 @@ export class UntilTaken {
 
   /** Rejects with what the database will never take, and with what it does not take while this process stops. */
   write<R>(work: () => Promise<R>): Promise<R> {
+    this.began()
+    return this.retried(work).finally(() => this.ended())
+  }
+
+  /** One more write is under way until `ended`. The caller goes on by `again` where the database has not taken it. */
+  began(): void {
     this.count++
-    return this.retried(work).finally(() => {
-      this.count--
-      if (this.count === 0) this.allTaken?.()
+  }
+
+  ended(): void {
+    this.count--
+    if (this.count === 0) this.allTaken?.()
+  }
+
+  /** As `write`, behind a first time that has failed so. */
+  again<R>(failure: unknown, work: () => Promise<R>): Promise<R> {
+    let first = true
+    return this.write(() => {
+      if (!first) return work()
+      first = false
+      return Promise.reject(failure)
     })
   }
 

@@ -1,11 +1,14 @@
 import type { Database } from '../../db/client.ts'
 import type { Executor } from '../../db/prepared.ts'
 import { completeKeys, type IdempotentOutcome } from '../../db/queries/accounts/idempotency.ts'
+import type { LeasedCharge, LeasedOutcome } from '../../db/queries/money/leased-charges.ts'
 import { type SettleOutcome, type SettleRow, settleAll } from '../../db/queries/money/ledger.ts'
 import type { MarkedReceipt, NewReceipt } from '../../db/queries/money/receipts.ts'
 import { newId } from '../../ids.ts'
 import { chargeOf, splitCharge } from '../../machines/rules/pricing.ts'
 import type { WorkKind } from '../../protocol/wire/work-kinds.ts'
+import type { GroupCommit, Waiting } from '../durable/group-commit.ts'
+import type { UntilTaken } from '../durable/until-taken.ts'
 import { type MarkedPrices, type ReceiptMacs, receiptSubject } from '../log/receipt-macs.ts'
 import type { CustomerLease, LeasedReservation } from './customer-lease.ts'
 import { type Reservation, settleRow } from './reservation.ts'
@@ -102,6 +105,81 @@ export function settlementOf(reservation: Reservation, charge: Charge, macs: Rec
       kind: charge.kind,
       held: charge.receipt.status === 'held',
     }),
+  }
+}
+
+/** What charges under leases share. */
+export interface LeasedCharges {
+  readonly settles: GroupCommit<LeasedCharge, LeasedOutcome>
+  readonly ends: UntilTaken
+  readonly closed: (reservation: OpenReservation) => void
+  /** Of one that is not under its lease any more. */
+  readonly settleRow: (reservation: OpenReservation, settlement: Settlement) => Promise<Settled>
+}
+
+/**
+ * A charge under a lease on its way to the database. One object and one promise: by functions that wait for each other it was fourteen
+ * promises, and a fifth of what a paid request costs this process more than a free one.
+ */
+export class LeasedSettlement implements LeasedCharge, Waiting<LeasedCharge, LeasedOutcome> {
+  readonly sentIn: string[] = []
+  private lease: CustomerLease | null = null
+  private beganMs = 0
+
+  constructor(
+    private readonly shared: LeasedCharges,
+    readonly reservation: OpenReservation,
+    readonly row: SettleRow,
+    readonly receipt: MarkedReceipt,
+    private readonly settled: (settled: Settled | Promise<Settled>) => void,
+    private readonly failed: (error: unknown) => void,
+  ) {}
+
+  get request(): LeasedCharge {
+    return this
+  }
+
+  begin(): void {
+    const { shared, reservation } = this
+    const { lease } = reservation
+    const ends = lease?.ends ?? null
+    if (ends !== null) return void ends.then(() => this.begin())
+    if (lease === null) return this.asRow()
+    this.lease = lease
+    this.beganMs = lease.charges()
+    shared.ends.began()
+    shared.settles.enter(this)
+  }
+
+  resolve(outcome: LeasedOutcome): void {
+    const { shared, reservation, row } = this
+    // Of the others one was charged before or has no lease: they are answered by that, so that fewer are sent with this one now.
+    if (outcome === 'again') return shared.settles.enter(this)
+    this.lease?.charged(reservation, outcome, row.chargedWei, this.beganMs)
+    shared.ends.ended()
+    if (outcome === 'unknown') return this.asRow()
+    shared.closed(reservation)
+    this.settled({ outcome, chargedWei: row.chargedWei })
+  }
+
+  reject(error: unknown): void {
+    const { shared, reservation } = this
+    shared.ends
+      .again(error, () => shared.settles.add(this))
+      .then(
+        (outcome) => this.resolve(outcome),
+        (final: unknown) => {
+          this.lease?.charged(reservation, null, 0n, this.beganMs)
+          shared.ends.ended()
+          shared.closed(reservation)
+          this.failed(final)
+        },
+      )
+  }
+
+  private asRow(): void {
+    const { shared, reservation, row, receipt } = this
+    this.settled(shared.settleRow(reservation, { row, receipt, completes: null }))
   }
 }
 

@@ -1,4 +1,4 @@
-import type { LeasedOutcome } from '../../db/queries/money/leased-charges.ts'
+import type { LeasedOutcome, ReservedUnder } from '../../db/queries/money/leased-charges.ts'
 import type { LeasedReserve } from '../../db/queries/money/leases.ts'
 import { newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
@@ -7,11 +7,11 @@ import { secondMs } from '../../time.ts'
 import type { Reservation } from './reservation.ts'
 
 /** A reservation of this process, under a lease while `lease` is set. */
-export interface LeasedReservation extends Reservation, LeasedReserve {
+export interface LeasedReservation extends Reservation, ReservedUnder {
+  readonly customerId: string
   lease: CustomerLease | null
   leaseId: string
   leasePlace: number
-  /** Unix ms. */
   reservedAtMs: number
 }
 
@@ -104,28 +104,27 @@ export class CustomerLease {
     return covered
   }
 
-  /** Charges a reservation; null: it is not under this lease any more. */
-  async charge(
-    reservation: LeasedReservation,
-    chargedWei: bigint,
-    commit: () => Promise<LeasedOutcome>,
-  ): Promise<LeasedOutcome | null> {
-    const sentAtMs = await this.enter(reservation)
-    if (sentAtMs === null) return null
-    const { leaseId } = reservation
+  /** Resolves when the lease has ended, and never rejects; null: it is not being ended, and a charge may begin. */
+  get ends(): Promise<void> | null {
+    return this.ending
+  }
+
+  /** A charge of what is reserved under it is under way until `charged`. Returns when it began. */
+  charges(): number {
+    this.underWay++
+    return this.now()
+  }
+
+  /** What became of a charge that began then. null: not known. */
+  charged(reservation: LeasedReservation, outcome: LeasedOutcome | null, chargedWei: bigint, beganMs: number): void {
+    // Of a charge of which nothing is known nothing is free: what is left of the lease then, its end gives back.
     let left = 0n
-    try {
-      const outcome = await commit()
-      if (outcome === 'unknown') this.lost(leaseId)
-      else {
-        left = reservation.amountWei - chargedWei
-        if (this.id === leaseId) this.renewed(sentAtMs)
-      }
-      return outcome
-    } finally {
-      // Of a charge of which nothing is known nothing is free: what is left of the lease then, its end gives back.
-      this.leave(reservation, left)
+    if (outcome === 'unknown') this.lost(reservation.leaseId)
+    else if (outcome === 'settled') {
+      left = reservation.amountWei - chargedWei
+      if (this.id === reservation.leaseId) this.renewed(beganMs)
     }
+    this.leave(reservation, left)
   }
 
   /** Makes it an ordinary reservation, on the disk. */

@@ -20,6 +20,8 @@ import {
   type Charge,
   commitSettlements,
   isOpen,
+  type LeasedCharges,
+  LeasedSettlement,
   type OpenReservation,
   openReservation,
   type Settled,
@@ -74,6 +76,7 @@ export class Ledger {
   private readonly reserves: GroupCommit<ReserveRow, ReserveOutcome>
   private readonly settles: GroupCommit<Settlement, SettleOutcome>
   private readonly leases: MoneyLeases
+  private readonly leased: LeasedCharges
   private readonly open = new Roster<'openPlace', OpenReservation>('openPlace')
   /** Reserves under way, whose charges are still to come. */
   private reserving = 0
@@ -105,6 +108,12 @@ export class Ledger {
       groups: { ...bounds, gather },
       retried: (work) => this.ends.write(work),
     })
+    this.leased = {
+      settles: this.leases.settles,
+      ends: this.ends,
+      closed: (reservation) => this.closed(reservation),
+      settleRow: (reservation, settlement) => this.settleRow(reservation, settlement),
+    }
     this.settles = new GroupCommit({
       ...bounds,
       gather,
@@ -127,13 +136,13 @@ export class Ledger {
   }
 
   /**
-   * `id`: of the request, used once; `asRow`: others look for it in the database while it runs. Refuses with `insufficient_funds`, and
-   * with `service_unavailable` when the database is away: then nothing stays reserved.
+   * `id`: of the request, used once; `asRow`: others look for it in the database while it runs. At once under a lease. Refuses with
+   * `insufficient_funds`, and with `service_unavailable` when the database is away: then nothing stays reserved.
    */
-  async reserve({ id, customerId, amountWei }: Reservation, { asRow = false } = {}): Promise<Reservation> {
-    const at = this.leases.entered(customerId)
-    const reservation = openReservation({ id, customerId, amountWei }, at)
-    if (asRow || at?.reserve(reservation) !== true) await this.reserveRow(reservation)
+  reserve(wanted: Reservation, { asRow = false } = {}): Reservation | Promise<Reservation> {
+    const at = this.leases.entered(wanted.customerId)
+    const reservation = openReservation(wanted, at)
+    if (asRow || at?.reserve(reservation) !== true) return this.reserveRow(reservation)
     this.open.add(reservation)
     return reservation
   }
@@ -198,7 +207,7 @@ export class Ledger {
     return this.leases.recall(customerId)
   }
 
-  private async reserveRow(reservation: OpenReservation): Promise<void> {
+  private async reserveRow(reservation: OpenReservation): Promise<Reservation> {
     const { customerId, amountWei } = reservation
     let outcome: ReserveOutcome | null = null
     this.reserving++
@@ -216,6 +225,8 @@ export class Ledger {
     }
     if (outcome === 'insufficient') throw await insufficientFunds(this.db, customerId, amountWei)
     if (outcome !== 'reserved') throw new Error(`a reservation was refused: ${outcome}`)
+    this.open.add(reservation)
+    return reservation
   }
 
   /** Nobody is refused while a gateway has leased what it has not reserved. */
@@ -226,23 +237,19 @@ export class Ledger {
   }
 
   /** What may change later, and what completes a key with it, is charged as a row. */
-  private async settleLeased(reservation: OpenReservation, charge: Charge): Promise<Settled> {
+  private settleLeased(reservation: OpenReservation, charge: Charge): Promise<Settled> {
     const settlement = settlementOf(reservation, charge, this.options.macs)
     const { row, receipt, completes } = settlement
-    const { customerId: customer, amountWei: reservedWei } = reservation
-    if (row.chargedWei === 0n || row.held || receipt === null || completes !== null) {
-      await reservation.lease?.makeRow(reservation)
-      return this.settleRow(reservation, settlement)
-    }
-    const outcome = await this.leases
-      .settle(reservation, (more) => ({ receipt, row: { ...row, ...more, customer, reservedWei } }))
-      .catch((error: unknown) => {
-        this.closed(reservation)
-        throw error
-      })
-    if (outcome !== 'settled') return this.settleRow(reservation, settlement)
-    this.closed(reservation)
-    return { outcome, chargedWei: row.chargedWei }
+    if (row.chargedWei === 0n || row.held || receipt === null || completes !== null)
+      return this.settleAsRow(reservation, settlement)
+    return new Promise((resolve, reject) => {
+      new LeasedSettlement(this.leased, reservation, row, receipt, resolve, reject).begin()
+    })
+  }
+
+  private async settleAsRow(reservation: OpenReservation, settlement: Settlement): Promise<Settled> {
+    await reservation.lease?.makeRow(reservation)
+    return this.settleRow(reservation, settlement)
   }
 
   private async settleRow(reservation: Reservation, settlement: Settlement): Promise<Settled> {

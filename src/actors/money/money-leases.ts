@@ -3,12 +3,7 @@ import { type Executor, prepared } from '../../db/prepared.ts'
 import { type CustomerRow, getCustomer } from '../../db/queries/accounts/accounts.ts'
 import { listenTo } from '../../db/queries/change-feed.ts'
 import { chargesGroupedFrom } from '../../db/queries/money/charged-groups.ts'
-import {
-  type LeasedCharge,
-  type LeasedOutcome,
-  type LeasedRow,
-  settleLeased,
-} from '../../db/queries/money/leased-charges.ts'
+import { type LeasedCharge, type LeasedOutcome, settleLeased } from '../../db/queries/money/leased-charges.ts'
 import {
   addToLease,
   endStaleLeases,
@@ -24,9 +19,7 @@ import { failureName, type Log } from '../../log.ts'
 import { hourMs, secondMs } from '../../time.ts'
 import { GroupCommit, type GroupCommitOptions } from '../durable/group-commit.ts'
 import { groupSubject, type ReceiptMacs } from '../log/receipt-macs.ts'
-import { CustomerLease, type LeasedReservation, type LeaseTerms } from './customer-lease.ts'
-
-export type LeasedSettlement = Pick<LeasedCharge, 'row' | 'receipt'>
+import { CustomerLease, type LeaseTerms } from './customer-lease.ts'
 
 export interface MoneyLeasesOptions extends DatabaseAccess {
   readonly log: Log
@@ -74,7 +67,8 @@ export class MoneyLeases {
   private readonly statements: Executor
   private readonly terms: LeaseTerms
   private readonly customers = new Map<string, CustomerLease>()
-  private readonly settles: GroupCommit<LeasedCharge, LeasedOutcome>
+  /** Charges under leases, of all customers. */
+  readonly settles: GroupCommit<LeasedCharge, LeasedOutcome>
   private calls = 0n
   /** From when receipts stand in groups, Unix ms; null: the database has not said it yet. */
   private groupedFromMs: number | null = null
@@ -126,27 +120,6 @@ export class MoneyLeases {
     }
     lease.running++
     return lease
-  }
-
-  /**
-   * Charges a reservation under its lease, with all others that wait. `unknown`: the lease has ended, and the reservation with it; null:
-   * it is a row.
-   */
-  settle(
-    reservation: LeasedReservation,
-    settlementOf: (row: Pick<LeasedRow, 'leaseId' | 'reservedAtMs' | 'reserve'>) => LeasedSettlement,
-  ): Promise<LeasedOutcome | null> {
-    const { lease } = reservation
-    if (lease === null) return Promise.resolve(null)
-    const { leaseId, reservedAtMs, entry: reserve } = reservation
-    const settlement: LeasedCharge = { ...settlementOf({ leaseId, reservedAtMs, reserve }), sentIn: new Set() }
-    return lease.charge(reservation, settlement.row.chargedWei, async () => {
-      for (;;) {
-        const outcome = await this.options.retried(() => this.settles.add(settlement))
-        // Of the others one was charged before or has no lease: they are answered by that, so that fewer are sent with this one now.
-        if (outcome !== 'again') return outcome
-      }
-    })
   }
 
   /**

@@ -32,6 +32,18 @@ export const reserveRow = ({ id, customerId, amountWei }: Reservation): ReserveR
 
 /** Has the ids of all entries that it may make, so that a row that is sent again makes none twice. */
 export function settleRow({ id }: Pick<Reservation, 'id'>, outcome: Outcome): SettleRow {
-  const ids = { debit: newId('led'), release: newId('led'), payout: newId('pay'), fee: newId('fee') }
-  return { id, ...outcome, ...ids }
+  return {
+    id,
+    chargedWei: outcome.chargedWei,
+    shareWei: outcome.shareWei,
+    feeWei: outcome.feeWei,
+    receiptHash: outcome.receiptHash,
+    node: outcome.node,
+    kind: outcome.kind,
+    held: outcome.held,
+    debit: newId('led'),
+    release: newId('led'),
+    payout: newId('pay'),
+    fee: newId('fee'),
+  }
 }

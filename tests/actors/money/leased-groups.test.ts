@@ -77,7 +77,7 @@ test('§13: a call that was given up and comes after what was sent in its place 
   // Its charges were sent again in other groups, and some in none yet.
   expect(await send([b])).toEqual(['settled'])
   expect(await send([c])).toEqual(['settled'])
-  for (const given of [[a, b, c].map((one) => ({ ...one, sentIn: new Set<string>() })), [a]])
+  for (const given of [[a, b, c].map((one) => ({ ...one, sentIn: [] })), [a]])
     expect(new Set(await send(given, { number: late }))).toEqual(new Set(['again']))
   expect(await amounts(id)).toEqual({ balance: 9_880, reserved: 0, leased: 880 })
   expect(await send([a, b])).toEqual(['again', 'settled'])
@@ -115,7 +115,7 @@ test('§13: a charge that is there twice, or is no sum of share and fee, or is m
   const refused = { code: '23514' }
   await expect(send([a, b, a])).rejects.toMatchObject(refused)
   await expect(send([b, { ...a, row: { ...a.row, feeWei: a.row.feeWei + 1n } }])).rejects.toMatchObject(refused)
-  await expect(send([b, { ...a, row: { ...a.row, reservedWei: 59n } }])).rejects.toMatchObject(refused)
+  await expect(send([b, { ...a, reservation: { ...a.reservation, amountWei: 59n } }])).rejects.toMatchObject(refused)
   expect(await amounts(id)).toEqual({ balance: 10_000, reserved: 0, leased: 1_000 })
   expect(await send([a, b])).toEqual(['settled', 'settled'])
 })

@@ -29,7 +29,7 @@ afterAll(async () => {
 })
 
 const customer = (wei: bigint) => fundedCustomer(database, wei)
-const reserve = (customerId: string, amountWei: bigint, id: string = newId('req')) =>
+const reserve = async (customerId: string, amountWei: bigint, id: string = newId('req')) =>
   ledger.reserve({ id, customerId, amountWei })
 const codeOf = async (refused: Promise<unknown>) => {
   const error = await refused.then(
@@ -291,7 +291,7 @@ describe('§13: commits whose answer is lost', () => {
     const { way, own, stop } = await cutOff()
     way.muffle()
     const requestId = newId('req')
-    const reserving = codeOf(own.reserve({ id: requestId, customerId: id, amountWei: 60n }))
+    const reserving = codeOf(Promise.resolve(own.reserve({ id: requestId, customerId: id, amountWei: 60n })))
     await waitUntil('it is committed', async () => (await amounts(id)).reserved === 60n)
     await way.sever()
     expect(await reserving).toBe('service_unavailable')

@@ -237,7 +237,8 @@ export class HistoryWorld {
     const look = async () => {
       await this.watcher.sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`
       for (const one of this.gateways) await this.untilDone(() => one.ledger.sweep())
-      return ledger.reserve({ id: newId('req'), customerId, amountWei }).catch((error: unknown) => {
+      const reserving = Promise.resolve(ledger.reserve({ id: newId('req'), customerId, amountWei }))
+      return reserving.catch((error: unknown) => {
         if (error instanceof Problem) return null
         throw error
       })
@@ -283,7 +284,7 @@ export class HistoryWorld {
     const life = this.at(gateway)
     const { ledger } = life
     const wanted = { id: newId('req'), customerId, amountWei: BigInt(reserveWei) }
-    const reserving = ledger.reserve(wanted).catch((error: unknown) => {
+    const reserving = Promise.resolve(ledger.reserve(wanted)).catch((error: unknown) => {
       if (!(error instanceof Problem)) throw error
       return null
     })

@@ -31,8 +31,8 @@ export function leasedWork(
   const charge = chargeFor(customerId, 60n, more)
   const { row, receipt } = settlementOf(reservation, { ...charge, receipt: { ...charge.receipt, ...extra } }, testMacs)
   if (receipt === null) throw new Error('no receipt')
-  const under = { leaseId, customer: customerId, reservedWei: 100n, reservedAtMs: Date.now(), reserve: newId('led') }
-  return { row: { ...row, ...under }, receipt, sentIn: new Set<string>() }
+  const under = { ...reservation, leaseId, reservedAtMs: Date.now(), entry: newId('led') }
+  return { reservation: under, row, receipt, sentIn: [] }
 }
 
 /** The calls of one process. */

@@ -1,27 +1,26 @@
 import type { Sql } from 'postgres'
 import { arrayText, idList, listText } from '../../arrays.ts'
 import { type ChargedGroup, chargedGroup, groupColumnCount, groupedReceipt } from './charged-groups.ts'
+import type { LeasedReserve } from './leases.ts'
 import { inOrder, type SettleRow } from './ledger.ts'
 import type { MarkGroup } from './receipt-groups.ts'
 import { type MarkedReceipt, receiptColumns } from './receipts.ts'
 
-/** A charge of a reservation under a lease. It is never held. */
-export interface LeasedRow extends SettleRow {
+/** What is reserved under a lease. */
+export interface ReservedUnder extends LeasedReserve {
   readonly leaseId: string
-  readonly customer: string
-  readonly reservedWei: bigint
+  readonly customerId: string
   /** When it was reserved, Unix ms. */
   readonly reservedAtMs: number
-  /** The id of the entry of its reserve. */
-  readonly reserve: string
 }
 
-/** A charge under a lease with its receipt. */
+/** A charge under a lease with its receipt. It is never held. */
 export interface LeasedCharge {
-  readonly row: LeasedRow
+  readonly reservation: ReservedUnder
+  readonly row: SettleRow
   readonly receipt: MarkedReceipt
   /** The ids of the groups in which it was sent: where its answer was lost, it is in one of them or not charged. One more for each time. */
-  readonly sentIn: Set<string>
+  readonly sentIn: string[]
 }
 
 export interface LeasedCall {
@@ -37,12 +36,12 @@ export type LeasedOutcome = 'settled' | 'unknown' | 'again'
 
 /** Of ASCII. */
 const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
-const orderOf = ({ row: { customer, leaseId } }: LeasedCharge) => `${customer} ${leaseId}`
+const orderOf = ({ reservation: { customerId, leaseId } }: LeasedCharge) => `${customerId} ${leaseId}`
 
 /** The places of the charges in the order of their customers, and of these in that of their leases; null: they have one lease. */
 function orderedPlaces(charges: readonly LeasedCharge[]): readonly number[] | null {
-  const leaseId = charges[0]?.row.leaseId
-  if (charges.every(({ row }) => row.leaseId === leaseId)) return null
+  const leaseId = charges[0]?.reservation.leaseId
+  if (charges.every(({ reservation }) => reservation.leaseId === leaseId)) return null
   const keys = charges.map(orderOf)
   return charges.map((_, at) => at).sort((a, b) => compare(keys[a] ?? '', keys[b] ?? ''))
 }
@@ -77,23 +76,24 @@ class CallColumns {
   private readonly groupIds = new Map<string, string>()
 
   /** In the order of `orderedPlaces`. */
-  add({ row, receipt, sentIn }: LeasedCharge): void {
-    const { leaseId, chargedWei, shareWei, feeWei, reservedWei } = row
-    if (this.leases.at(-1) !== leaseId) this.begin(row)
+  add({ reservation, row, receipt, sentIn }: LeasedCharge): void {
+    const { leaseId, amountWei: reservedWei } = reservation
+    const { chargedWei, shareWei, feeWei } = row
+    if (this.leases.at(-1) !== leaseId) this.begin(reservation, row)
     const last = this.leases.length - 1
     this.counts[last] = (this.counts[last] ?? 0) + 1
     this.chargedSums[last] = (this.chargedSums[last] ?? 0n) + chargedWei
     this.shareSums[last] = (this.shareSums[last] ?? 0n) + shareWei
     this.feeSums[last] = (this.feeSums[last] ?? 0n) + feeWei
     this.ids.push(row.id)
-    this.reservedAtMs.push(row.reservedAtMs)
+    this.reservedAtMs.push(reservation.reservedAtMs)
     this.charged.push(chargedWei)
     this.shares.push(shareWei)
     this.fees.push(feeWei)
     this.released.push(reservedWei - chargedWei)
     this.nodes.push(row.node)
     this.kinds.push(row.kind)
-    this.reserves.push(row.reserve)
+    this.reserves.push(reservation.entry)
     this.debits.push(row.debit)
     this.releases.push(reservedWei > chargedWei ? row.release : null)
     this.payouts.push(shareWei > 0n ? row.payout : null)
@@ -101,12 +101,12 @@ class CallColumns {
     this.receipts.push(receipt)
     this.hashes += receipt.hash.slice(2)
     for (const group of sentIn) this.sent.add(group)
-    sentIn.add(this.groupIds.get(leaseId) ?? row.debit)
+    sentIn.push(this.groupIds.get(leaseId) ?? row.debit)
   }
 
-  private begin({ leaseId, customer, debit }: LeasedRow): void {
+  private begin({ leaseId, customerId }: ReservedUnder, { debit }: SettleRow): void {
     this.leases.push(leaseId)
-    this.customers.push(customer)
+    this.customers.push(customerId)
     // A group has the id of its first charge.
     this.groupIds.set(leaseId, debit)
   }
