@@ -76,7 +76,7 @@ export class CallsMoney {
       if (this.over) return this.free()
     }
     await port.ledger.refuseUncovered(access.customerId, quoteWei)
-    const reserved = await Promise.allSettled([...calls.values()].map((paid) => paid.reserve(route)))
+    const reserved = await Promise.allSettled([...calls.values()].map(async (paid) => paid.reserve(route)))
     const refused = reserved.find((each) => each.status === 'rejected')
     if (refused !== undefined) throw refused.reason
   }

@@ -115,8 +115,8 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched<ChatC
     this.attempts--
   }
 
-  /** Sets money aside for this route, once: see `afford` of a call. */
-  afford(route: Route): Promise<void> {
+  /** Sets money aside for this route, once, null: at once. See `afford` of a call. */
+  afford(route: Route): Promise<void> | null {
     const bounds = { promptEstimate: this.prompt(), outputMax: this.billedOutput(route) }
     this.paid ??= new PaidCall(this.port, this.command, bounds, this.left)
     return this.paid.reserve(route)

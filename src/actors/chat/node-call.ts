@@ -55,14 +55,29 @@ export async function failedAnswer(attempt: Attempt, response: NodeResponse): Pr
 }
 
 /**
- * Reserves the money for a call on a paid route. The call holds its slot meanwhile, so that no other request is placed
- * there. If the call is not sent (resolves with the reason, or rejects), the slot is freed and the call does not count.
- *
+ * Reserves the money for a call on a paid route, null: at once. The call holds its slot meanwhile, so that no other request is placed
+ * there. If the call is not sent (resolves with the reason, rejects, or throws), the slot is freed and the call does not count.
  */
-export async function afford(exchange: Exchange, attempt: Attempt): Promise<AttemptFailure | null> {
+export function afford(exchange: Exchange, attempt: Attempt): Promise<AttemptFailure | null> | null {
   attempt.unsent = true
   try {
-    await exchange.afford(attempt.route)
+    const afforded = exchange.afford(attempt.route)
+    if (afforded !== null) return whenAfforded(exchange, attempt, afforded)
+  } catch (error) {
+    exchange.withdraw()
+    throw error
+  }
+  attempt.unsent = false
+  return null
+}
+
+async function whenAfforded(
+  exchange: Exchange,
+  attempt: Attempt,
+  afforded: Promise<void>,
+): Promise<AttemptFailure | null> {
+  try {
+    await afforded
   } catch (error) {
     exchange.withdraw()
     throw error

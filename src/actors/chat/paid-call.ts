@@ -103,23 +103,37 @@ export class PaidCall {
     return quoteOf(route, this.promptEstimate, this.outputMax)
   }
 
-  /** Refuses with `max_price_exceeded`, `insufficient_funds`, `service_unavailable`, or `invalid_request` for a cap that is no amount. */
-  async reserve(route: Route): Promise<void> {
-    if (this.reservation !== null) return
+  /**
+   * null: done at once. Refuses with `max_price_exceeded`, `insufficient_funds`, `service_unavailable`, or `invalid_request` for a cap that is no
+   * amount.
+   */
+  reserve(route: Route): Promise<void> | null {
+    if (this.reservation !== null) return null
     const prices = pricesOf(route)
     const amountWei = this.quote(route)
     refuseAboveCap(this.command, amountWei)
     const { access, idempotencyKey } = this.command
-    if (idempotencyKey !== null && !this.claimed) {
+    const wanted = { id: this.id, customerId: access.customerId, amountWei }
+    this.prices = prices
+    if (idempotencyKey !== null) return this.reserveWithKey(wanted, idempotencyKey)
+    const reserved = this.port.ledger.reserve(wanted, { asRow: this.asRow })
+    if (reserved instanceof Promise) return this.whenReserved(reserved)
+    this.reservation = reserved
+    return null
+  }
+
+  private async reserveWithKey(wanted: Reservation, idempotencyKey: string): Promise<void> {
+    if (!this.claimed) {
       await this.port.idempotency.claim(this.command, idempotencyKey)
       this.claimed = true
       // The client left meanwhile, so its idempotency key must be freed here.
       if (this.ended) return this.giveBack()
     }
-    const { id, asRow } = this
-    const reservation = await this.port.ledger.reserve({ id, customerId: access.customerId, amountWei }, { asRow })
-    this.reservation = reservation
-    this.prices = prices
+    return this.whenReserved(this.port.ledger.reserve(wanted, { asRow: this.asRow }))
+  }
+
+  private async whenReserved(reserved: Reservation | Promise<Reservation>): Promise<void> {
+    this.reservation = await reserved
     // The client left meanwhile.
     if (this.ended) this.giveBack()
   }
@@ -158,7 +172,7 @@ export class PaidCall {
     this.chargedWei = chargeOf(actualWei, reservation.amountWei)
     const settled = await this.port.ledger.settle(reservation, {
       actualWei,
-      receipt: { ...receipt, ...(this.breached ? { status: 'held' as const } : {}) },
+      receipt: this.breached ? { ...receipt, status: 'held' } : receipt,
       nodeId: route.nodeId,
       kind: this.command.operation.receiptKind,
       feeBps: this.port.config.SVC_PROTOCOL_FEE_BPS,

@@ -116,7 +116,8 @@ export async function tryStream(
   const ended = exchange.ended()
   if (ended !== null) return { failure: ended }
   const attempt = exchange.begin(route, true)
-  const unsent = exchange.isBilled(route) ? await afford(exchange, attempt) : null
+  const affording = exchange.isBilled(route) ? afford(exchange, attempt) : null
+  const unsent = affording === null ? null : await affording
   if (unsent !== null) return { failure: unsent }
   relay.expect(attempt, performance.now() + firstChunkMs, exchange.owns(route))
   let failure: AttemptFailure | null

@@ -74,7 +74,8 @@ export async function receiveWhole(
   const ended = exchange.ended()
   if (ended !== null) return { failure: ended }
   const attempt = exchange.begin(route, upstream.stream)
-  const unsent = exchange.isBilled(route) ? await afford(exchange, attempt) : null
+  const affording = exchange.isBilled(route) ? afford(exchange, attempt) : null
+  const unsent = affording === null ? null : await affording
   if (unsent !== null) return { failure: unsent }
   let firstByteMs: number
   let heard: ReadAnswer | ReadError
@@ -158,7 +159,7 @@ export interface SentAnswer {
 
 export type WholeTry = SentAnswer | { readonly failure: AttemptFailure }
 
-/** One try of a request without a stream, whatever it costs and however the node is asked. */
+/** One try of a request without a stream, however the node is asked. */
 export async function tryReceived(exchange: Exchange, route: Route, upstream: UpstreamBody): Promise<WholeTry> {
   const received = await receiveWhole(exchange, route, upstream)
   if ('failure' in received) return received

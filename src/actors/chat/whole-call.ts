@@ -7,7 +7,7 @@ import { type AnswerReceiver, type BodySink, type NodeResponse, TransportError }
 import { promisedEnd } from '../promises/promised-end.ts'
 import type { Attempt } from '../relay/attempt.ts'
 import type { Exchange } from './exchange.ts'
-import { failedAnswer, nodeRequest, wayToNode } from './node-call.ts'
+import { afford, failedAnswer, nodeRequest, wayToNode } from './node-call.ts'
 import {
   answerBytesMax,
   concluded,
@@ -20,7 +20,7 @@ import {
 } from './whole-answer.ts'
 
 /**
- * One try of a free, whole answer that the node does not stream. It needs one object and one promise from the request's
+ * One try of a whole answer that the node does not stream. It needs one object and one promise from the request's
  * bytes to the answer's; `tryReceived` has five nested suspended functions.
  */
 class WholeCall extends CountedText implements AnswerReceiver, BodySink {
@@ -39,7 +39,22 @@ class WholeCall extends CountedText implements AnswerReceiver, BodySink {
     this.attempt = exchange.begin(route, false)
   }
 
-  send(upstream: UpstreamBody): void {
+  begin(upstream: UpstreamBody): void {
+    const { exchange, attempt } = this
+    if (!exchange.isBilled(attempt.route)) return this.send(upstream)
+    try {
+      const affording = afford(exchange, attempt)
+      if (affording === null) return this.send(upstream)
+      affording.then(
+        (unsent) => (unsent === null ? this.send(upstream) : this.end({ failure: unsent })),
+        (error: unknown) => this.fail(error),
+      )
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  private send(upstream: UpstreamBody): void {
     const { exchange, attempt } = this
     const transport = wayToNode(exchange, attempt)
     if (transport === null) return this.refused(new TransportError('aborted'))
@@ -163,15 +178,10 @@ class WholeCall extends CountedText implements AnswerReceiver, BodySink {
   }
 }
 
-/** A request that has set money aside for another route may be charged on this one. */
-const isPaid = (exchange: Exchange, route: Route) => exchange.paid !== null || exchange.isBilled(route)
-
 /** One try of a request without a stream. */
 export function tryWhole(exchange: Exchange, route: Route, upstream: UpstreamBody): Promise<WholeTry> {
-  if (upstream.stream || upstream.form !== undefined || isPaid(exchange, route)) {
-    return tryReceived(exchange, route, upstream)
-  }
+  if (upstream.stream || upstream.form !== undefined) return tryReceived(exchange, route, upstream)
   const ended = exchange.ended()
   if (ended !== null) return Promise.resolve({ failure: ended })
-  return new Promise((resolve, reject) => new WholeCall(exchange, route, resolve, reject).send(upstream))
+  return new Promise((resolve, reject) => new WholeCall(exchange, route, resolve, reject).begin(upstream))
 }
