@@ -49,6 +49,33 @@ interface MacKey {
   mac(ms: number | string, subject: MacSubject): string
 }
 
+const [hashBytes, blockBytes] = [32, 64]
+/** Of a text that is marked without a hasher of its own. */
+const textBytesMax = 512
+/** Bytes of a mark: its characters, and a part of one. */
+const macBytes = Math.ceil((macLength * 6) / 8)
+
+/**
+ * HMAC-SHA-256 (RFC 2104) of short ASCII texts, as the characters of a mark. Each hasher is an object outside the heap, which the collector has to
+ * free: here there is none, and nothing is copied.
+ */
+function shortMacs(key: Uint8Array): (text: string) => string {
+  const inner = Buffer.alloc(blockBytes + textBytesMax, 0x36)
+  const outer = Buffer.alloc(blockBytes + hashBytes, 0x5c)
+  for (const [at, byte] of key.entries()) {
+    inner[at] = byte ^ 0x36
+    outer[at] = byte ^ 0x5c
+  }
+  const innerHash = outer.subarray(blockBytes)
+  const mac = Buffer.alloc(hashBytes)
+  return (text) => {
+    inner.write(text, blockBytes, 'latin1')
+    Bun.SHA256.hash(inner.subarray(0, blockBytes + text.length), innerHash)
+    Bun.SHA256.hash(outer, mac)
+    return mac.toString('base64url', 0, macBytes).slice(0, macLength)
+  }
+}
+
 /** A hasher with a key is copied in half the time of making one: 1.4 µs a receipt. */
 function macKey(text: string): MacKey {
   const seed = readSeed(text)
@@ -56,10 +83,10 @@ function macKey(text: string): MacKey {
   const key = new Bun.CryptoHasher('sha256', seed).update(macKeyFor).digest()
   const keyed = new Bun.CryptoHasher('sha256', key)
   const id = keyed.copy().update(keyIdFor).digest('hex').slice(0, keyIdLength)
+  const short = shortMacs(key)
   return {
     id,
-    price: (hash, prices) =>
-      keyed.copy().update(`${priceHead}\n${hash}\n${prices}`).digest('base64url').slice(0, macLength),
+    price: (hash, prices) => short(`${priceHead}\n${hash}\n${prices}`),
     mac: (ms, { hashes, customers, group }) => {
       const text = `${group ? groupHead : rowHead}\n${ms}\n${hashes}\n${customers}`
       return keyed.copy().update(text).digest('base64url').slice(0, macLength)
