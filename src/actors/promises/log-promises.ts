@@ -30,6 +30,14 @@ interface Unfilled {
 /** What brings answers together: the commit of their charges, or, where they are free, a turn of the event loop. */
 export type Gathering = 'commit' | 'turn'
 
+/** How a slot for a receipt of this log is written. */
+interface SlotForm {
+  readonly log: string
+  /** Behind the hash, which stands first. */
+  readonly end: string
+  readonly length: number
+}
+
 /** What is signed together. */
 interface Batch {
   readonly answers: Unfilled[]
@@ -39,8 +47,24 @@ interface Batch {
   readonly log: string
 }
 
+const hashFrom = '{"hash":"'.length
+/** `0x` and 64 hex digits. */
+const hashLength = 66
+
+/**
+ * The slot of an answer that has one, as nearly all: found by what all slots of this process end with, so that none is written down again. null: it
+ * is not there, or somewhere else.
+ */
+function onlyGap(text: string, slot: LogPromise, { end, length }: SlotForm): Gap | null {
+  const at = text.lastIndexOf(end) + end.length - length
+  return at >= 0 && text.startsWith(slot.hash, at + hashFrom) ? { at, length, slot } : null
+}
+
 /** A receipt that is listed twice has one slot; one that the text does not have has none. */
-function gapsIn(text: string, slots: readonly LogPromise[]): readonly Gap[] {
+function gapsIn(text: string, slots: readonly LogPromise[], form: SlotForm): readonly Gap[] {
+  const [first] = slots
+  const only = first === undefined || slots.length > 1 ? null : onlyGap(text, first, form)
+  if (only !== null) return [only]
   const gaps: Gap[] = []
   for (const slot of slots) {
     const written = JSON.stringify(slot)
@@ -73,6 +97,7 @@ export class LogPromises {
   private readonly open: Record<Gathering, Batch | null> = { commit: null, turn: null }
   /** No node knows it, so that no answer can hold what it stands for. */
   private readonly secret = randomBytes(16).toString('hex')
+  private form: SlotForm = this.formOf('')
 
   constructor(private readonly options: LogPromisesOptions) {
     this.now = options.now ?? Date.now
@@ -81,12 +106,23 @@ export class LogPromises {
   /** Stands for a promise in the text of an answer that is not durable yet. null: the log promises nothing now. */
   slot(hash: string): LogPromise | null {
     const log = this.options.log()
-    return log === null ? null : { hash, log, promised_at: '', signature_ed25519: this.secret }
+    return log === null ? null : this.slotOf(hash, log)
+  }
+
+  private slotOf(hash: string, log: string): LogPromise {
+    return { hash, log, promised_at: '', signature_ed25519: this.secret }
+  }
+
+  private formOf(log: string): SlotForm {
+    const written = JSON.stringify(this.slotOf('', log))
+    return { log, end: written.slice(hashFrom), length: written.length + hashLength }
   }
 
   /** Told the text with a promise in the place of each slot. Of a slot that it does not have nothing is promised. */
   fill(text: string, slots: readonly LogPromise[], by: Gathering, told: (filled: string) => void): void {
-    const gaps = gapsIn(text, slots)
+    const log = slots[0]?.log ?? ''
+    if (this.form.log !== log) this.form = this.formOf(log)
+    const gaps = gapsIn(text, slots, this.form)
     const [first] = gaps
     if (first === undefined) return told(text)
     this.open[by] ??= this.begin(first.slot.log, by)
