@@ -75,17 +75,36 @@ export interface Settlement {
   readonly completes: IdempotentOutcome | null
 }
 
-/** The receipt with its marks. Its own is made when it is asked for: as one of a group it needs none. */
-function issued({ receipt, prices }: Charge, billed: boolean, macs: ReceiptMacs): MarkedReceipt {
-  let mac: string | null = null
-  return {
-    ...receipt,
-    billed,
-    ...(prices === undefined ? {} : { price: macs.priced(receipt.hash, prices) }),
-    get mac() {
-      mac ??= macs.of(receiptSubject(receipt))
-      return mac
-    },
+/** A receipt with its marks. Its own is made when it is asked for: as one of a group it needs none. */
+class IssuedReceipt implements MarkedReceipt {
+  readonly hash: string
+  readonly text: string
+  readonly customerId: string
+  readonly signature: NewReceipt['signature']
+  readonly nodeReceipt: NewReceipt['nodeReceipt']
+  readonly status: NewReceipt['status']
+  readonly facts: NewReceipt['facts']
+  readonly price: string | undefined
+  private made: string | null = null
+
+  constructor(
+    { receipt, prices }: Charge,
+    readonly billed: boolean,
+    private readonly macs: ReceiptMacs,
+  ) {
+    this.hash = receipt.hash
+    this.text = receipt.text
+    this.customerId = receipt.customerId
+    this.signature = receipt.signature
+    this.nodeReceipt = receipt.nodeReceipt
+    this.status = receipt.status
+    this.facts = receipt.facts
+    this.price = prices === undefined ? undefined : macs.priced(receipt.hash, prices)
+  }
+
+  get mac(): string {
+    this.made ??= this.macs.of(receiptSubject(this))
+    return this.made
   }
 }
 
@@ -94,7 +113,7 @@ export function settlementOf(reservation: Reservation, charge: Charge, macs: Rec
   const { shareWei, feeWei } = splitCharge(chargedWei, charge.feeBps)
   const billed = chargedWei > 0n
   return {
-    receipt: issued(charge, billed, macs),
+    receipt: new IssuedReceipt(charge, billed, macs),
     completes: charge.completes === undefined ? null : { ...charge.completes, receiptHash: charge.receipt.hash },
     row: settleRow(reservation, {
       chargedWei,

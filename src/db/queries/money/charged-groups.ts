@@ -5,7 +5,7 @@ import type { MarkGroup } from './receipt-groups.ts'
 import { factsOfText, type MarkedReceipt, receiptsIssuedFrom } from './receipts.ts'
 
 /** The receipt of a charge with the facts that its group has as columns. */
-interface Grouped {
+export interface Grouped {
   readonly receipt: MarkedReceipt
   readonly facts: Receipt
 }

@@ -1,6 +1,6 @@
 import type { Sql } from 'postgres'
 import { arrayText, idList, listText } from '../../arrays.ts'
-import { type ChargedGroup, chargedGroup, groupColumnCount, groupedReceipt } from './charged-groups.ts'
+import { type ChargedGroup, chargedGroup, type Grouped, groupColumnCount, groupedReceipt } from './charged-groups.ts'
 import type { LeasedReserve } from './leases.ts'
 import { inOrder, type SettleRow } from './ledger.ts'
 import type { MarkGroup } from './receipt-groups.ts'
@@ -166,9 +166,13 @@ const noColumns: readonly null[] = Array.from({ length: groupColumnCount }, () =
 
 /** What becomes of the receipts, as arguments. */
 function receiptArguments(receipts: readonly MarkedReceipt[], mark: MarkGroup | null): readonly (string | null)[] {
-  const grouped = mark === null ? [] : receipts.flatMap((receipt) => groupedReceipt(receipt) ?? [])
-  const inGroup = new Set(grouped.map(({ receipt }) => receipt))
-  const alone = grouped.length === receipts.length ? [] : receipts.filter((receipt) => !inGroup.has(receipt))
+  const grouped: Grouped[] = []
+  const alone: MarkedReceipt[] = []
+  for (const receipt of receipts) {
+    const one = mark === null ? null : groupedReceipt(receipt)
+    if (one === null) alone.push(receipt)
+    else grouped.push(one)
+  }
   const rows = alone.length === 0 ? null : JSON.stringify(receiptColumns(alone))
   if (mark === null || grouped.length === 0) return [rows, '', null, ...noColumns, null]
   const { hashes, shared, columns, mac }: ChargedGroup = chargedGroup(grouped, mark)

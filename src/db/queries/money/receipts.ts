@@ -21,21 +21,21 @@ export interface NewReceipt {
   readonly text: string
   readonly customerId: string
   /** Of the node that issued it. */
-  readonly signature?: string
+  readonly signature?: string | undefined
   /** What the node signed instead, where the gateway issued this one (§31): JSON. */
-  readonly nodeReceipt?: string
-  readonly status?: 'accepted' | 'held'
+  readonly nodeReceipt?: string | undefined
+  readonly status?: 'accepted' | 'held' | undefined
   /** Paid for; its debit is written in the same transaction. */
   readonly billed?: boolean
   /** What `text` says, where that need not be read again. */
-  readonly facts?: Receipt
+  readonly facts?: Receipt | undefined
 }
 
 /** With the mark of the process that issued it, without which the log takes no receipt (§36). */
 export interface MarkedReceipt extends NewReceipt {
   readonly mac: string
   /** Of what is billed: the prices of its quote, with their mark. */
-  readonly price?: string
+  readonly price?: string | undefined
 }
 
 /** The members of a receipt's text, of any version (§14, §31, §36). */
