@@ -1,4 +1,4 @@
-import type { DeviceMb } from '../machines/rules/model-memory.ts'
+import type { DeviceMb } from '../machines/plan/model-memory.ts'
 import type { SigningKey } from '../protocol/signing/ed25519.ts'
 import { statusMessage } from '../protocol/signing/signatures.ts'
 import { type NodeStatus, runtimesMax } from '../protocol/wire/nodes/agent.ts'

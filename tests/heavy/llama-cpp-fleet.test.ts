@@ -120,8 +120,7 @@ describe.skipIf(python === null)('§37 with real llama.cpp servers', () => {
         `${calls.length} answered in ${steadyMinutes} minutes, ${loads} loads of ${models.length} models, ${again} asked again`,
       )
       expect(models.map(copies)).toEqual([1, 1, 1, 1, 1, 1])
-      // On a busy machine calls of the first moments do not know yet what one of them has loaded.
-      expect(loads).toBeLessThanOrEqual(2 * models.length)
+      expect(loads).toBe(models.length)
     },
     withinMs,
   )

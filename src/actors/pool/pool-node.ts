@@ -5,6 +5,8 @@ import type { ProfileId, RuntimeId } from '../../ids.ts'
 import { type NodeSnapshot, type nodeMachine, nodeStateOf } from '../../machines/charts/node.ts'
 import { LoadTimes } from '../../machines/placement/loads.ts'
 import { NodeWake } from '../../machines/placement/wakes.ts'
+import { type HostedServer, weighEvictions } from '../../machines/plan/evictions.ts'
+import type { DeviceMb } from '../../machines/plan/model-memory.ts'
 import { LastClaims } from '../../machines/rules/pricing.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
 import type { NodeWatch, RuntimeReport } from '../../polling/node-watch.ts'
@@ -201,14 +203,31 @@ export class PoolNode implements RoutedNode {
     const before = this.signature()
     const warm = [...this.profiles()].filter(isWarm)
     const statuses = new Map(reports.map(({ label, status }) => [label, status]))
+    const askedAtMs = nowMs - Math.max(0, performance.now() - Math.max(0, this.askedMs))
     let modelsReady = 0
     for (const runtime of this.runtimes.values()) {
-      runtime.heard(statuses.get(runtime.label) ?? null, nowMs)
+      runtime.heard(statuses.get(runtime.label) ?? null, nowMs, askedAtMs)
       modelsReady += runtime.modelsReady()
     }
     if (this.state === 'ready') this.sleep.sawReady(this.profiles())
     const emptied = warm.filter((profile) => !isWarm(profile)).map(({ profileId }) => profileId)
     return { changed: before !== this.signature(), modelsReady, emptied }
+  }
+
+  /**
+   * Weighs anew what a load of each of its models would cost others: after a report, and when a load begins, since the next call may come
+   * before the next report. `elsewhere`: another node has the model in memory.
+   */
+  weighEvictions(nowMs: number, elsewhere: (profile: Profile) => boolean): void {
+    const servers: HostedServer[] = []
+    let budgetMb: DeviceMb = {}
+    for (const runtime of this.runtimes.values()) {
+      const server = runtime.hosted(elsewhere)
+      if (server === null) runtime.weighEvictions(nowMs)
+      else servers.push(server)
+      budgetMb = runtime.status?.budgetsMb ?? budgetMb
+    }
+    if (servers.length > 0) weighEvictions(servers, budgetMb, nowMs)
   }
 
   /** True while the node's own polls fail. */

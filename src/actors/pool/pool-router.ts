@@ -25,7 +25,7 @@ import { PublishedTable } from './published-table.ts'
 import { learnCall, strikeRoute } from './route-learning.ts'
 import type { CallOutcome, FailedCall, InFlightCall, Router } from './router.ts'
 import { probingMaxMs, type RouterOptions } from './router-options.ts'
-import { type Catalogue, cacheOf, catalogueOf, type Profile, publicIdOf } from './routing-table.ts'
+import { type Catalogue, cacheOf, catalogueOf, isElsewhere, type Profile, publicIdOf } from './routing-table.ts'
 import { createSlotQueue, type SlotQueue, type SlotWait, type Ticket } from './slot-queue.ts'
 
 const answering: ReadonlySet<NodeState> = new Set(['ready', 'live', 'draining'])
@@ -92,8 +92,10 @@ export class PoolRouter implements Router {
 
   claim(route: Route, call: InFlightCall): void {
     route.load.inFlight++
-    this.members.get(route.nodeId)?.calls.add(call)
+    const node = this.members.get(route.nodeId)
+    node?.calls.add(call)
     this.placed.begun(route, call)
+    if (node !== undefined && route.load.reading.cold) this.weighEvictions(node, Date.now())
   }
 
   began(route: Route, call: InFlightCall): void {
@@ -109,7 +111,7 @@ export class PoolRouter implements Router {
     if (node !== undefined) {
       node.drop(call)
       const profile = this.byProfile.get(route.profileId)
-      if (profile !== undefined) this.learn(node, profile, outcome)
+      if (profile !== undefined) this.learn(node, profile, outcome, call)
       node.endDrainIfIdle(Date.now())
     }
     this.queue.wake(route.modelId, route.profileId)
@@ -265,6 +267,7 @@ export class PoolRouter implements Router {
       node.power = result.power ?? null
       if (result.power !== undefined) this.options.sleepBook?.told(node.row, result.power)
       const { changed, modelsReady, emptied } = node.heard(result.reports, at)
+      this.weighEvictions(node, at)
       this.placed.heard(node.profiles(), emptied, (id) => publicIdOf(this.catalogue, id))
       node.forgetOldError(at)
       const { version } = this.tables
@@ -306,10 +309,13 @@ export class PoolRouter implements Router {
     return viewOf(node, { catalogue, caches, way: wayTo(node, options) })
   }
 
-  private learn(node: PoolNode, profile: Profile, outcome: CallOutcome): void {
-    const measured = learnCall(node, profile, outcome, this.options)
-    if (measured === null) return
-    this.measured.record(measured)
+  private weighEvictions(node: PoolNode, nowMs: number): void {
+    node.weighEvictions(nowMs, (profile) => isElsewhere(this.tables.value, this.catalogue, node.row.nodeId, profile))
+  }
+
+  private learn(node: PoolNode, profile: Profile, outcome: CallOutcome, call: InFlightCall): void {
+    const measured = learnCall(node, profile, outcome, call.work, this.options)
+    if (measured !== null) this.measured.record(measured)
   }
 
   private publish(): void {

@@ -4,9 +4,11 @@ import { failedPollsMax } from '../../machines/charts/node-events.ts'
 import { evictionMs, type LoadTimes, loadMsOf, noteLoad, noteMemory } from '../../machines/placement/loads.ts'
 import { loadReported, newReading, type Reading } from '../../machines/placement/reading.ts'
 import type { NodeWake } from '../../machines/placement/wakes.ts'
+import type { HostedServer } from '../../machines/plan/evictions.ts'
 import { healthy } from '../../machines/rules/ejection.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import { idleStatus, isPooled, modalityOf, type RuntimeModel, type RuntimeStatus } from '../../runtimes/runtime.ts'
+import { placingOf } from './model-placing.ts'
 import type { Profile, RoutedRuntime } from './routing-table.ts'
 
 /** To load a model, these runtimes may throw out another. */
@@ -80,8 +82,9 @@ export class PoolRuntime implements RoutedRuntime {
   /**
    * Takes over a status; null: the node no longer has this runtime. A server that is there and broken (5xx on its
    * health) has answered, but its models count as not ready from the second such poll on, like those of a silent one.
+   * `askedAtMs`: Unix ms when the poll went out.
    */
-  heard(status: RuntimeStatus | null, nowMs: number): void {
+  heard(status: RuntimeStatus | null, nowMs: number, askedAtMs = nowMs): void {
     this.status = status
     const down = status?.state === 'down'
     this.polledDown = down ? this.polledDown + 1 : 0
@@ -97,28 +100,45 @@ export class PoolRuntime implements RoutedRuntime {
       profile.model = models.get(profile.upstreamModelId) ?? null
       profile.adapts = this.profiles.get(profile.model?.adapts ?? '') ?? null
       if (profile.model !== null) profile.work = workIn(profile.model)
-      noteMemory(profile.load.reading, profile.model?.loaded ?? null, before, nowMs)
-      this.noteStatus(profile, status, nowMs)
+      noteMemory(profile.load.reading, profile.model?.loaded ?? null, before, nowMs, askedAtMs)
+      this.noteStatus(profile, status)
     }
     const loaded = [...this.profiles.values()].filter(
       ({ model }) => model?.loaded === true && model.adapts === undefined,
     ).length
     this.loadedMax = Math.max(this.loadedMax, loaded)
+    this.weighEvictions(nowMs)
+  }
+
+  /** As one server of its agent, of whose memory it is told; null: its agent does not run it, or tells no budget. */
+  hosted(elsewhere: (profile: Profile) => boolean): HostedServer | null {
+    const served = [...this.profiles.values()].filter(({ model }) => model?.serverState !== undefined)
+    const [first] = served
+    if (first === undefined || this.status?.budgetsMb === undefined) return null
+    const { needsMb, group, pinned } = placingOf(first, null, undefined)
+    const models = served.map((profile) => {
+      const { inFlight, durationEwmaMs, reading } = profile.load
+      return { inFlight, durationEwmaMs, reading, elsewhere: !reading.cold && elsewhere(profile) }
+    })
+    return { id: this.label, memoryMb: needsMb ?? {}, group, pinned, models }
+  }
+
+  /** What a load of each of its models would cost the others, by what this server alone shows. */
+  weighEvictions(nowMs: number): void {
+    for (const { model, load } of this.profiles.values()) {
+      const { reading } = load
+      reading.evictedWaitMs = reading.cold && model !== null ? this.evictedWaitMs(model, reading, nowMs) : 0
+    }
   }
 
   /** What the choice of a route reads of it. Slots and queue are the runtime's: all its models share them. */
-  private noteStatus(
-    { load: { reading, inFlight }, model }: Profile,
-    status: RuntimeStatus | null,
-    nowMs: number,
-  ): void {
+  private noteStatus({ load: { reading, inFlight }, model }: Profile, status: RuntimeStatus | null): void {
     const { slotsTotal, slotsFree, queueDepth, running } = status ?? idleStatus(this.kind, 'down')
     const taken = slotsTotal === null || slotsFree === null ? null : slotsTotal - slotsFree
     loadReported(reading, { busy: running ?? taken, queued: queueDepth }, inFlight)
     noteLoad(reading, model?.loadingSinceMs, inFlight > 0)
     reading.dozing = reading.cold && model?.dozing === true
     reading.sizeBytes = model?.file?.size_bytes ?? model?.memory?.bytes ?? null
-    reading.evictedWaitMs = reading.cold && model !== null ? this.evictedWaitMs(model, reading, nowMs) : 0
   }
 
   /**
@@ -129,7 +149,8 @@ export class PoolRuntime implements RoutedRuntime {
     if (evicts === false || (evicts === undefined && !keepsFew.has(this.kind))) return 0
     let [least, loaded] = [Number.POSITIVE_INFINITY, 0]
     for (const { model, load } of this.profiles.values()) {
-      if (model === null || model.id === id || model.loaded !== true) continue
+      const isComing = load.reading.cold && load.reading.loadStartedAtMs !== null
+      if (model === null || model.id === id || (model.loaded !== true && !isComing)) continue
       least = Math.min(least, evictionMs(load.reading, nowMs))
       loaded++
     }

@@ -1,4 +1,5 @@
 import type { MeasuredCalls } from '../../db/queries/pool/pool.ts'
+import type { Work } from '../../machines/placement/reading.ts'
 import { afterFailure, afterSuccess, type RouteFailure } from '../../machines/rules/ejection.ts'
 import type { PoolNode } from './pool-node.ts'
 import type { CallOutcome, FailedCall } from './router.ts'
@@ -19,15 +20,21 @@ export function learnCall(
   node: PoolNode,
   profile: Profile,
   outcome: CallOutcome,
+  work: Work | null,
   options: LearningOptions,
 ): MeasuredCalls | null {
-  if (outcome.kind === 'ok') return learnSpeed(profile, outcome, Date.now())
+  if (outcome.kind === 'ok') return learnSpeed(profile, outcome, work?.concurrency === 0, Date.now())
   if (outcome.kind === 'failed') learnFailedCall(node, profile, outcome, options)
   return null
 }
 
-/** Learns the speed of a route from a good call. `at` is Unix ms. */
-function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kind: 'ok' }>, at: number): MeasuredCalls {
+/** Learns the speed of a route from a good call. `cold`: it has waited for its model to be loaded. `at` is Unix ms. */
+function learnSpeed(
+  profile: Profile,
+  outcome: Extract<CallOutcome, { kind: 'ok' }>,
+  cold: boolean,
+  at: number,
+): MeasuredCalls {
   const { load } = profile
   const { ttftMs, durationMs, completionTokens } = outcome
   const streamingMs = ttftMs === null ? 0 : durationMs - ttftMs
@@ -37,7 +44,9 @@ function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kind: 'ok'
     load.ttftEwmaMs = mean(load.ttftEwmaMs, ttftMs)
     profile.firstToken = { ms: ttftMs, atMs: at, of: (profile.firstToken?.of ?? 0) + 1 }
   }
-  load.durationEwmaMs = mean(load.durationEwmaMs, durationMs)
+  // A load is no part of what a call for a slot waits for.
+  if (!cold) load.durationEwmaMs = mean(load.durationEwmaMs, durationMs)
+  else if (ttftMs !== null) load.durationEwmaMs = mean(load.durationEwmaMs, streamingMs)
   if (rate !== null) load.tokensPerSecond = mean(load.tokensPerSecond, rate)
   profile.ejection = afterSuccess(profile.ejection, at - durationMs)
   load.ejectedUntilMs = profile.ejection.ejectedUntilMs

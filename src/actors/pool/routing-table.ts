@@ -1,10 +1,17 @@
 import type { ModelEntryRow } from '../../db/queries/pool/model-entries.ts'
 import type { FirstToken, NodeRow } from '../../db/queries/pool/pool.ts'
-import type { ProfileId, RuntimeId } from '../../ids.ts'
+import type { NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import type { EjectionState } from '../../machines/rules/ejection.ts'
 import { policyNames } from '../../machines/rules/model-policy.ts'
 import { type ModelWork, type WorkEvidence, workOf } from '../../machines/rules/model-work.ts'
-import type { CacheOwner, NodeState, Route, RouteLoad, SleepingNode } from '../../machines/rules/routing.ts'
+import type {
+  CacheOwner,
+  NodeState,
+  Route,
+  RouteLoad,
+  RoutingTable,
+  SleepingNode,
+} from '../../machines/rules/routing.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import { declaredWork, type Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
@@ -121,6 +128,20 @@ export const nameOf = ({ nodeId, name, url }: Pick<NodeRow, 'nodeId' | 'name' | 
 function sleepingOf({ rest, row }: RoutedNode, { profileId }: Profile): SleepingNode | null {
   if (rest === null || !rest.awaited.has(profileId) || row.adminState !== 'active') return null
   return { name: nameOf(row), wakeable: (row.macs ?? []).length > 0, hours: row.wakeHours }
+}
+
+/** Another node of the same owner has this node's model in memory. */
+export function isElsewhere(
+  { byModel, owners }: Pick<RoutingTable, 'byModel' | 'owners'>,
+  catalogue: Catalogue,
+  nodeId: NodeId,
+  { upstreamModelId }: Profile,
+): boolean {
+  const owner = owners.get(nodeId)
+  const routes = byModel.get(publicIdOf(catalogue, upstreamModelId)) ?? []
+  return routes.some(
+    ({ nodeId: other, ready, load }) => other !== nodeId && ready && !load.reading.cold && owners.get(other) === owner,
+  )
 }
 
 /** An adapter has its prompts in the cache of the model that it adapts. */

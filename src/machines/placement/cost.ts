@@ -43,7 +43,7 @@ export interface Fleet {
   readonly durationMs: number
   /** Of a load of the model; null: none was measured. */
   readonly loadMs: number | null
-  /** One of them has the model in memory. */
+  /** One of them has the model in memory, or it is on its way there. */
   readonly warm: boolean
   /** How much of the others' wait for a copy of a prefix counts, 0 to 1. */
   readonly copyShare: number
@@ -84,7 +84,7 @@ export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
       const { load } = route
       const inFlight = inFlightOf(route)
       if (inFlight > 0 && inFlight >= slotsOf(route)) full++
-      if (!load.reading.cold) warm = true
+      if (!load.reading.cold || load.reading.loadStartedAtMs !== null) warm = true
       if (load.reading.unitsPerMs !== null) {
         speeds += load.reading.unitsPerMs
         fastest = Math.max(fastest, load.reading.unitsPerMs)
@@ -197,6 +197,36 @@ const ease = (route: Candidate | undefined) => {
   return (slots === Number.POSITIVE_INFINITY ? slotsAssumed : slots) / (route.load.inFlight + 1)
 }
 
+/** The model is neither in memory nor on its way there. */
+const startsLoad = (route: Candidate | undefined) =>
+  route?.load.reading.cold === true && route.load.reading.loadStartedAtMs === null
+
+/** Without the waits of which only late first tokens tell, and for a model on its way without those that begin after it. */
+function sureMs({ load: { reading } }: Candidate, { totalMs, slotWaitMs, backlogMs }: RouteCost): number {
+  const doubtfulMs = reading.cold ? backlogMs : Math.min(backlogMs, reading.unseenCalls * reading.lagMs)
+  return totalMs - slotWaitMs - doubtfulMs
+}
+
+/**
+ * True if the cheapest route would load the model only because others have been late that have it, or have it soon, and a free slot. A busy
+ * computer is late, too, and a second copy pushes out a model that is in use: so no load is started for that.
+ */
+function isLoadNeedless(routes: readonly Candidate[], costs: readonly RouteCost[], least: number): boolean {
+  if (!startsLoad(routes[costs.findIndex(({ totalMs }) => totalMs === least)])) return false
+  return routes.some((route, at) => {
+    const cost = costs[at]
+    if (cost === undefined || startsLoad(route)) return false
+    return inFlightOf(route) + route.load.reading.awaited < cost.slots && sureMs(route, cost) <= least
+  })
+}
+
+function leastWithoutLoadMs(routes: readonly Candidate[], costs: readonly RouteCost[]): number {
+  let least = Number.POSITIVE_INFINITY
+  for (const [at, route] of routes.entries())
+    if (!startsLoad(route)) least = Math.min(least, costs[at]?.totalMs ?? least)
+  return least
+}
+
 export interface Choice<R extends Candidate> {
   readonly route: R
   readonly cost: RouteCost
@@ -227,10 +257,13 @@ export function cheapest<R extends Candidate>(
   if (held !== -1 && (costs[held]?.totalMs ?? Number.POSITIVE_INFINITY) <= leastBelieved + sessionWithinMs) {
     return { route: routes[held] ?? routes[0], cost: costs[held] as RouteCost, costs }
   }
+  const isLoadOut = fleet.warm && isLoadNeedless(routes, costs, least)
+  if (isLoadOut) least = leastWithoutLoadMs(routes, costs)
   let chosen = 0
   let heaviest = -1
   for (let at = 0; at < routes.length; at++) {
     if ((costs[at]?.totalMs ?? least) > least + equalWithinMs) continue
+    if (isLoadOut && startsLoad(routes[at])) continue
     const weighs = prompt === null ? ease(routes[at]) : weight(prompt.first, routes[at]?.load.reading.salt ?? 0)
     if (weighs <= heaviest) continue
     heaviest = weighs

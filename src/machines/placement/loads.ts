@@ -7,6 +7,8 @@ const loadBytesPerMs = 1_000_000
 const loadMsAssumed = 15_000
 /** The same for a model that its server keeps outside of the graphics card (vLLM's sleep). */
 const rouseMsAssumed = 2_000
+/** A model that is asked for at least so often is in use: if it leaves memory, it comes back, ms. */
+const inUseMs = 600_000
 
 /** How long loads took on a node, and on all of its owner. */
 export class LoadTimes {
@@ -90,11 +92,15 @@ export function loadLeftMs(load: ModelLoad, elsewhereMs: number | null, nowMs: n
   return loadStartedAtMs === null ? loadMs + evictedWaitMs : Math.max(loadMs - (nowMs - loadStartedAtMs), 0)
 }
 
-/** What its users will wait if this model leaves memory: its load, for each call that is expected in that time. */
+/**
+ * What its users will wait if this model leaves memory: the next one for its load, and those who come meanwhile. One that is rarely asked for
+ * costs a share of that, since an hour without it is worth more than its next load.
+ */
 export function evictionMs(load: ModelLoad, nowMs: number): number {
-  if (load.gapEwmaMs === null) return 0
+  if (load.placedAtMs === 0) return 0
   const loadMs = loadMsOf(load, null)
-  return (loadMs * loadMs) / Math.max(1, load.gapEwmaMs, nowMs - load.placedAtMs)
+  const gapMs = Math.max(1, load.gapEwmaMs ?? 0, nowMs - load.placedAtMs)
+  return loadMs * (Math.min(1, inUseMs / gapMs) + (load.gapEwmaMs === null ? 0 : loadMs / gapMs))
 }
 
 /** A call was placed: where the model is not in memory, its server loads it now. */
@@ -146,10 +152,19 @@ export function loadSeen(load: ModelLoad, nowMs: number): void {
   load.loadStartedAtMs = null
 }
 
-/** The server reports whether the model is in memory. `before`: its last report; null if it does not report this. */
-export function noteMemory(load: ModelLoad, loaded: boolean | null, before: boolean | null, nowMs: number): void {
+/**
+ * The server reports whether the model is in memory. `before`: its last report; null if it does not report this. `askedAtMs`: Unix ms
+ * when it was asked; a call may have seen the model in memory since, and knows better.
+ */
+export function noteMemory(
+  load: ModelLoad,
+  loaded: boolean | null,
+  before: boolean | null,
+  nowMs: number,
+  askedAtMs: number = nowMs,
+): void {
   if (loaded === true && load.cold) loadSeen(load, nowMs)
   if (loaded === false && before === true) load.unloads++
-  load.cold = loaded === false
+  load.cold = loaded === false && load.loadedAtMs <= askedAtMs
   if (!load.cold) load.loadStartedAtMs = null
 }

@@ -8,7 +8,7 @@ import {
   modelServerStateOf,
   takesCalls,
 } from '../../machines/charts/model-server.ts'
-import type { MemoryHolder } from '../../machines/rules/model-memory.ts'
+import type { MemoryHolder } from '../../machines/plan/model-memory.ts'
 import type { ModelServerState } from '../../protocol/wire/nodes/agent.ts'
 import { retrySeconds, secondMs } from '../../time.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'

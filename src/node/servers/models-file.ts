@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { inDigits } from '../../amounts.ts'
 import { Confidences } from '../../confidences.ts'
-import type { DeviceMb } from '../../machines/rules/model-memory.ts'
+import type { DeviceMb } from '../../machines/plan/model-memory.ts'
 import { deviceMemory } from '../../protocol/wire/nodes/agent.ts'
 import { modelFilesMax } from '../../protocol/wire/nodes/pulls.ts'
 import { formed, literals, modelId, slug, strict } from '../../protocol/wire/shapes.ts'

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import { isAbsolute, join } from 'node:path'
-import type { DeviceMb } from '../../machines/rules/model-memory.ts'
+import type { DeviceMb } from '../../machines/plan/model-memory.ts'
 import { findFaults } from '../../protocol/validation/faults.ts'
 import { dottedPath, sentenceOf } from '../../protocol/validation/sentences.ts'
 import { lexicalModelId } from '../../runtimes/runtime.ts'

@@ -72,7 +72,7 @@ describe('§29 what a runtime says of its load and its memory', () => {
     ] as const)
       for (let at = 10; at >= 0; at--) loadAwaited(reading, nowMs - at * everyMs)
     hear(models)
-    expect([a.evictedWaitMs, b.evictedWaitMs, c.evictedWaitMs]).toEqual([0, 0, 1_000])
+    expect([a.evictedWaitMs, b.evictedWaitMs, c.evictedWaitMs]).toEqual([0, 0, 4_000])
     hear([model('a', true), model('b', true), model('c', false, { evicts: false })])
     expect(c.evictedWaitMs).toBe(0)
   })

@@ -34,14 +34,18 @@ describe('§29 what a load costs', () => {
     expect(loadMsOf(reading, null)).toBe(600_000)
   })
 
-  test('a model that gives way costs its users its load, for each call that they make meanwhile', () => {
+  test('a model that gives way costs its users its next load, and that for each call that they make meanwhile', () => {
     const reading = { ...newReading('mp_a'), loadEwmaMs: 3_000 }
     expect(evictionMs(reading, 1_000)).toBe(0)
-    for (let at = 0; at < 20; at++) loadAwaited(reading, 1_000 + at * 600)
+    // Asked for once, it will be asked for again.
+    loadAwaited(reading, 1_000)
+    expect(evictionMs(reading, 1_000)).toBe(3_000)
+    for (let at = 1; at < 20; at++) loadAwaited(reading, 1_000 + at * 600)
     const lastMs = 1_000 + 19 * 600
-    expect(evictionMs(reading, lastMs)).toBe(3_000 * 5)
+    expect(evictionMs(reading, lastMs)).toBe(3_000 + 3_000 * 5)
     // The longer it was not asked, the fewer are expected.
-    expect(evictionMs(reading, lastMs + 30_000)).toBe(300)
+    expect(evictionMs(reading, lastMs + 30_000)).toBeCloseTo(3_000 + 300)
+    expect(evictionMs(reading, lastMs + 6_000_000)).toBeCloseTo(300 + 1.5)
     const cold = { ...newReading('mp_b'), cold: true, loadEwmaMs: 2_000, evictedWaitMs: 300 }
     expect(loadLeftMs(cold, null, 1_000)).toBe(2_300)
     loadAwaited(cold, 1_000)

@@ -1,8 +1,12 @@
-import { evictionMs, loadAwaited, loadMsOf, loadSeen, noteMemory } from '../../../src/machines/placement/loads.ts'
+import { type GoodAnswer, PlacedCalls } from '../../../src/actors/placement/placed-calls.ts'
+import { loadMsOf, noteLoad, noteMemory } from '../../../src/machines/placement/loads.ts'
+import { ewma } from '../../../src/machines/placement/moving-mean.ts'
+import type { Work } from '../../../src/machines/placement/reading.ts'
 import { ModelDemand, noDemand, rateOf, watchedSpan } from '../../../src/machines/plan/demand.ts'
+import { weighEvictions } from '../../../src/machines/plan/evictions.ts'
 import { planMemory } from '../../../src/machines/plan/memory-plan.ts'
+import { type MemoryHolder, roomFor } from '../../../src/machines/plan/model-memory.ts'
 import type { PlanPlace, PlanProblem } from '../../../src/machines/plan/problem.ts'
-import { type MemoryHolder, roomFor } from '../../../src/machines/rules/model-memory.ts'
 import { place, takePlace } from '../../../src/machines/rules/placement.ts'
 import type { Route } from '../../../src/machines/rules/routing.ts'
 import { Agenda } from '../placement/fleet/agenda.ts'
@@ -20,6 +24,10 @@ export interface FleetSpec {
   /** Calls per second for each model, from then on. */
   readonly rates: readonly { readonly fromS: number; readonly perS: readonly number[] }[]
   readonly planned: boolean
+  /** From a change at a machine until the gateway knows of it. */
+  readonly tellS: number
+  /** Loads at one time share the disk: with n of them, one lasts n times as long. First tokens are late by up to so much. */
+  readonly lateS: number
   readonly untilS: number
   readonly seed: number
 }
@@ -33,15 +41,32 @@ export interface Waited {
 const planEveryS = 60
 const againS = 0.1
 const modelMb = 1_000
+const firstTokenS = 0.02
 /** Of every call; no server has it in its cache. */
 const prompt = { units: 400, blocks: [], first: 1 }
+
+interface Call {
+  readonly model: number
+  readonly atS: number
+  readonly work: Work | null
+}
+
+/** What a machine says of its models, as it was when it said it. */
+interface Report {
+  readonly loaded: boolean
+  readonly loadingSinceMs: number | null
+}
 
 class Server {
   state: 'away' | 'loading' | 'loaded' = 'away'
   readonly route: Route
   lastUsedMs = 0
-  wanted = false
-  readonly waiting: { readonly atS: number }[] = []
+  /** At work, or waiting for the load. */
+  calls = 0
+  loadingSinceMs: number | null = null
+  queued = false
+  told: Report = { loaded: false, loadingSinceMs: null }
+  readonly waiting: Call[] = []
 
   constructor(
     readonly model: string,
@@ -53,8 +78,7 @@ class Server {
   }
 
   get holder(): MemoryHolder {
-    const holds =
-      this.state === 'away' ? 'away' : this.state === 'loaded' && this.route.load.inFlight === 0 ? 'idle' : 'working'
+    const holds = this.state === 'away' ? 'away' : this.state === 'loaded' && this.calls === 0 ? 'idle' : 'working'
     return {
       id: this.model,
       memoryMb: { memory: modelMb },
@@ -63,6 +87,10 @@ class Server {
       holds,
       lastUsedMs: this.lastUsedMs,
     }
+  }
+
+  get report(): Report {
+    return { loaded: this.state === 'loaded', loadingSinceMs: this.loadingSinceMs }
   }
 }
 
@@ -77,6 +105,7 @@ export class LoadingFleet {
   private readonly demands: readonly ModelDemand[]
   private readonly random: () => number
   private readonly models: readonly string[]
+  private readonly placed = new PlacedCalls(() => {})
 
   constructor(private readonly spec: FleetSpec) {
     this.random = seeded(spec.seed)
@@ -88,6 +117,17 @@ export class LoadingFleet {
   }
 
   run(): this {
+    // The gateway's code asks what time it is.
+    const { now } = Date
+    Date.now = () => this.nowMs
+    try {
+      return this.runs()
+    } finally {
+      Date.now = now
+    }
+  }
+
+  private runs(): this {
     for (const [at] of this.models.entries()) this.next(at)
     if (this.spec.planned) this.agenda.at(planEveryS, () => this.plan())
     while (this.agenda.size > 0) {
@@ -107,7 +147,7 @@ export class LoadingFleet {
   }
 
   private get nowMs(): number {
-    return epochMs + this.nowS * 1_000
+    return epochMs + Math.round(this.nowS * 1_000)
   }
 
   /** The next call of a model; each quarter of a second where nobody asks for it now. */
@@ -115,101 +155,158 @@ export class LoadingFleet {
     const perS = this.spec.rates.findLast(({ fromS }) => fromS <= this.nowS)?.perS[at] ?? 0
     const gapS = perS === 0 ? 0.25 : -Math.log(1 - this.random()) / perS
     this.agenda.at(this.nowS + gapS, () => {
-      if (perS > 0) this.call(at, { atS: this.nowS })
+      if (perS > 0) this.call(at, this.nowS)
       this.next(at)
     })
   }
 
-  private call(at: number, call: { readonly atS: number }): void {
-    if (call.atS === this.nowS) this.demands[at]?.add('calls', 1, this.nowMs)
-    const modelId = this.models[at] ?? ''
-    const own = this.servers.filter(({ model }) => model === modelId)
-    for (const server of own) this.tells(server)
+  private call(model: number, atS: number): void {
+    if (atS === this.nowS) this.demands[model]?.add('calls', 1, this.nowMs)
+    const modelId = this.models[model] ?? ''
+    const own = this.servers.filter((server) => server.model === modelId)
     const wanted = request({ modelId, nowMs: this.nowMs, prompt })
     const placement = place(table(...own.map((server) => server.route)), wanted)
     const server = placement.kind === 'placed' ? own.find((one) => one.route === placement.route) : undefined
-    if (server === undefined) {
-      this.agenda.at(this.nowS + againS, () => this.call(at, call))
-      return
-    }
-    const { load } = server.route
+    const { load } = server?.route ?? {}
     // One request has a model loaded; the others wait for it, and hold no slot.
-    if (load.reading.cold && load.inFlight > 0) {
-      this.agenda.at(this.nowS + againS, () => this.call(at, call))
+    if (placement.kind !== 'placed' || server === undefined || (load?.reading.cold === true && load.inFlight > 0)) {
+      this.agenda.at(this.nowS + againS, () => this.call(model, atS))
       return
     }
-    if (placement.kind === 'placed') takePlace(placement, wanted, this.random)
-    load.inFlight++
-    loadAwaited(load.reading, this.nowMs)
+    const call = { model, atS, work: takePlace(placement, wanted, this.random) }
+    const isCold = server.route.load.reading.cold
+    server.route.load.inFlight++
+    this.placed.begun(server.route, { work: call.work, timed: true })
+    if (isCold) this.weigh(server.host)
+    server.calls++
     server.waiting.push(call)
     if (server.state === 'loaded') this.serve(server)
     else this.want(server)
   }
 
-  /** As a poll does: what others would wait for a model that gives way. */
-  private tells(server: Server): void {
-    const { reading } = server.route.load
-    const here = this.servers.filter(({ host }) => host === server.host)
-    const room = roomFor(
-      server.holder,
-      here.map(({ holder }) => holder),
-      { memory: this.spec.memory },
-    )
-    const others = here.filter(({ state }) => state === 'loaded')
-    const waits = others.map((other) => evictionMs(other.route.load.reading, this.nowMs))
-    reading.evictedWaitMs = !reading.cold || room.kind === 'free' || waits.length === 0 ? 0 : Math.min(...waits)
+  private here(host: number): readonly Server[] {
+    return this.servers.filter((server) => server.host === host)
+  }
+
+  /** What others would wait for a model that gives way. */
+  private weigh(host: number): void {
+    const hosted = this.here(host).map(({ model: id, route: { load } }) => {
+      return {
+        id,
+        memoryMb: { memory: modelMb },
+        group: null,
+        pinned: false,
+        models: [
+          {
+            ...load,
+            elsewhere: this.servers.some(
+              (one) => one.model === id && one.host !== host && !one.route.load.reading.cold,
+            ),
+          },
+        ],
+      }
+    })
+    weighEvictions(hosted, { memory: this.spec.memory }, this.nowMs)
+  }
+
+  /** The machine tells the gateway, which hears it later. */
+  private changed(host: number): void {
+    const fromS = this.nowS
+    const reports = this.here(host).map(({ report }) => report)
+    this.agenda.at(this.nowS + this.spec.tellS, () => {
+      for (const [at, server] of this.here(host).entries()) {
+        const report = reports[at]
+        if (report === undefined) continue
+        const { route: one, told } = server
+        server.told = report
+        Object.assign(one, { loaded: report.loaded })
+        noteMemory(one.load.reading, report.loaded, told.loaded, this.nowMs, epochMs + fromS * 1_000)
+        noteLoad(one.load.reading, report.loadingSinceMs, one.load.inFlight > 0)
+      }
+      this.weigh(host)
+    })
   }
 
   private serve(server: Server): void {
-    for (const { atS } of server.waiting.splice(0)) {
+    const { route: one } = server
+    for (const call of server.waiting.splice(0)) {
+      const { atS, model, work } = call
       if (this.nowS > atS) {
         this.waits.push({ model: server.model, atS, waitS: this.nowS - atS })
-        const at = this.models.indexOf(server.model)
-        this.demands[at]?.add('waited', 1, this.nowMs)
-        this.demands[at]?.add('waitMs', (this.nowS - atS) * 1_000, this.nowMs)
+        this.demands[model]?.add('waited', 1, this.nowMs)
+        this.demands[model]?.add('waitMs', (this.nowS - atS) * 1_000, this.nowMs)
       }
-      this.agenda.at(this.nowS + this.spec.callS, () => {
-        server.route.load.inFlight--
+      const sentMs = work?.atMs ?? this.nowMs
+      const firstS = firstTokenS + this.random() * this.spec.lateS
+      let ttftMs = 0
+      this.agenda.at(this.nowS + firstS, () => {
+        ttftMs = this.nowMs - sentMs
+        this.placed.spoke(one, { work, timed: true })
+      })
+      this.agenda.at(this.nowS + firstS + this.spec.callS, () => {
+        one.load.inFlight--
+        server.calls--
         server.lastUsedMs = this.nowMs
+        const durationMs = this.nowMs - sentMs
+        const answer = { ttftMs, durationMs, promptTokens: 100, completionTokens: 100, cachedTokens: null }
+        this.ended(one, work, answer)
+        this.giveRoom(server.host)
       })
     }
   }
 
-  /** As the agent does it: room first, of those without work, then the load. */
-  private want(server: Server): void {
-    if (server.state !== 'away' || server.wanted) return
-    const here = this.servers.filter(({ host }) => host === server.host)
-    const room = roomFor(
-      server.holder,
-      here.map(({ holder }) => holder),
-      { memory: this.spec.memory },
+  private ended(one: Route, work: Work | null, answer: GoodAnswer): void {
+    one.load.durationEwmaMs = ewma(
+      one.load.durationEwmaMs,
+      work?.concurrency === 0 ? answer.durationMs - (answer.ttftMs ?? 0) : answer.durationMs,
     )
-    if (room.kind === 'wait') {
-      server.wanted = true
-      this.agenda.at(this.nowS + againS, () => {
-        server.wanted = false
-        this.want(server)
-      })
-      return
+    this.placed.ended(one, { work, timed: true }, answer)
+  }
+
+  private want(server: Server): void {
+    if (server.state !== 'away' || server.queued) return
+    server.queued = true
+    server.loadingSinceMs = this.nowMs
+    this.changed(server.host)
+    this.giveRoom(server.host)
+  }
+
+  /** As the agent does it: who has waited longest gets the room of those without work. */
+  private giveRoom(host: number): void {
+    const here = this.here(host)
+    const queued = here
+      .filter((one) => one.queued)
+      .toSorted((a, b) => (a.loadingSinceMs ?? 0) - (b.loadingSinceMs ?? 0))
+    const holders = () => here.map(({ holder }) => holder)
+    for (const server of queued) {
+      const room = roomFor(server.holder, holders(), { memory: this.spec.memory })
+      if (room.kind === 'wait') return
+      if (room.kind === 'evict') for (const other of here) if (room.ids.includes(other.model)) this.away(other)
+      this.load(server)
     }
-    if (room.kind === 'evict') for (const other of here) if (room.ids.includes(other.model)) this.away(other)
+  }
+
+  private load(server: Server): void {
+    server.queued = false
     server.state = 'loading'
     this.loads++
     this.loadedAt.push({ model: server.model, host: server.host, atS: this.nowS })
-    server.route.load.reading.loadStartedAtMs ??= this.nowMs
-    this.agenda.at(this.nowS + this.spec.loadS, () => {
+    const others = this.servers.filter(({ state }) => state === 'loading').length
+    const slower = this.spec.lateS === 0 ? 1 : others * (0.5 + this.random())
+    this.changed(server.host)
+    this.agenda.at(this.nowS + this.spec.loadS * slower, () => {
       server.state = 'loaded'
+      server.loadingSinceMs = null
       server.lastUsedMs = this.nowMs
-      Object.assign(server.route, { loaded: true })
-      loadSeen(server.route.load.reading, this.nowMs)
       this.serve(server)
+      this.changed(server.host)
+      this.giveRoom(server.host)
     })
   }
 
   private away(server: Server): void {
     server.state = 'away'
-    Object.assign(server.route, { loaded: false })
-    noteMemory(server.route.load.reading, false, true, this.nowMs)
+    this.changed(server.host)
   }
 
   private problem(): PlanProblem {
@@ -229,14 +326,14 @@ export class LoadingFleet {
         modelsMax: 1,
       })),
       places: this.servers.map(
-        (server): PlanPlace => ({
+        ({ told, ...server }): PlanPlace => ({
           model: this.models.indexOf(server.model),
           host: server.host,
           upstreamModelId: server.model,
           memoryMb: { memory: modelMb },
           group: null,
           pinned: false,
-          holds: server.state,
+          holds: told.loaded ? 'loaded' : told.loadingSinceMs === null ? 'away' : 'loading',
           loadMs: loadMsOf(server.route.load.reading, null),
           lastUsedMs: server.lastUsedMs,
         }),
@@ -247,13 +344,15 @@ export class LoadingFleet {
   /** As `act` does it: at most one load per node at a time. */
   private plan(): void {
     const { moves } = planMemory(this.problem())
-    const busy = new Set(this.servers.filter(({ state }) => state === 'loading').map(({ host }) => host))
+    const busy = new Set(this.servers.filter(({ told }) => told.loadingSinceMs !== null).map(({ host }) => host))
     for (const { load, unload } of moves) {
       const server = this.servers[load]
       if (server === undefined || busy.has(server.host)) continue
       busy.add(server.host)
-      const idle = unload.map((at) => this.servers[at]).filter((one) => one?.route.load.inFlight === 0)
-      for (const one of idle) if (one !== undefined) this.away(one)
+      for (const at of unload) {
+        const one = this.servers[at]
+        if (one?.state === 'loaded' && one.calls === 0) this.away(one)
+      }
       this.want(server)
     }
     this.agenda.at(this.nowS + planEveryS, () => this.plan())

@@ -621,6 +621,23 @@ describe('§29 choice: the least expected time to the first token', () => {
     expect(pair({ reading: slow }, { reading: { ...slow, loadEwmaMs: 6_000, explorationMs: 60_000 } })).toBe('node_a')
   })
 
+  test('§37: late first tokens load no second copy beside a free slot, and a queue for slots does', () => {
+    const fast = { cold: true, loadEwmaMs: 500 }
+    // Three calls should have their first tokens for ten seconds.
+    const late = { unseenCalls: 3, openCalls: 3, unseenMs: 3, readUntilMs: nowMs - 10_000 }
+    expect(pair({ reading: fast }, { inFlight: 3, slotsTotal: 8, reading: late })).toBe('node_b')
+    expect(pair({ reading: fast }, { inFlight: 3, slotsTotal: 3, reading: late })).toBe('node_a')
+    const loading = {
+      cold: true,
+      loadEwmaMs: 500,
+      loadStartedAtMs: nowMs - 10,
+      unseenCalls: 1,
+      readUntilMs: nowMs + 600,
+    }
+    expect(pair({ reading: fast }, { inFlight: 1, reading: loading })).toBe('node_b')
+    expect(pair({ reading: fast }, { inFlight: 1, reading: { ...loading, loadEwmaMs: 5_000 } })).toBe('node_a')
+  })
+
   test('§29: no doubt loads a model beside one that has it in memory', () => {
     expect(pair({ reading: { lagMs: 100 } }, { reading: { cold: true, explorationMs: 60_000 } })).toBe('node_a')
   })

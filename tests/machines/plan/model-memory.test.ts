@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type MemoryHolder, roomFor } from '../../../src/machines/rules/model-memory.ts'
+import { type MemoryHolder, roomFor } from '../../../src/machines/plan/model-memory.ts'
 
 const holder = (id: string, more: Partial<MemoryHolder> = {}): MemoryHolder => ({
   id,
