@@ -53,6 +53,8 @@ export const headers = {
   logFork: `x-${brand}-log-fork`,
   /** The gateway's nonce for one signed status. */
   statusNonce: `x-${brand}-status-nonce`,
+  /** Sent to an agent: which members of a status the gateway takes. Absent: those that gateways have known from the first on. */
+  statusMembers: `x-${brand}-status-members`,
   /** The signature by which an agent recognizes the gateway (§22). */
   routerSignature: `x-${brand}-router-signature`,
   /** A key that the owner of an agent's node has made there. */

@@ -84,7 +84,8 @@ async function statusResponse(parts: NodeAppParts, request: Request): Promise<Re
   if (!isNonce(nonce)) throw new Problem('invalid_parameter', { param: `header.${headers.statusNonce}` })
   const { membership } = parts.place
   if (membership === null) throw new Problem('invalid_credentials')
-  return Response.json(nodeStatus(parts, membership.nodeId, nonce), { headers: baseHeaders })
+  const members = request.headers.get(headers.statusMembers)
+  return Response.json(nodeStatus(parts, membership.nodeId, nonce, members), { headers: baseHeaders })
 }
 
 /** Only the gateway may send commands. No local credential allows them. */

@@ -14,6 +14,7 @@ import { newNonce, statusMessage, transportKeyMessage } from '../../src/protocol
 import { EnrollRequest, NodeStatus } from '../../src/protocol/wire/nodes/agent.ts'
 import { dayMs } from '../../src/time.ts'
 import { type LoneAgent, startEnrollingGateway, startLoneAgent } from '../support/nodes/lone-agent.ts'
+import { statusHeaders } from '../support/nodes/status-headers.ts'
 
 const undo: (() => unknown)[] = []
 afterEach(async () => {
@@ -30,7 +31,7 @@ async function started(...args: Parameters<typeof startLoneAgent>): Promise<Lone
   return agent
 }
 async function statusOf(agent: LoneAgent, nonce = newNonce()): Promise<NodeStatus> {
-  const response = await agent.call('GET', '/svc/v1/status', null, { headers: { [headers.statusNonce]: nonce } })
+  const response = await agent.call('GET', '/svc/v1/status', null, { headers: statusHeaders(nonce) })
   expect(response.status).toBe(200)
   return (await response.json()) as NodeStatus
 }
@@ -48,6 +49,25 @@ describe('§22: enrolment', () => {
     expect(agent.gateway.badSignatures).toBe(0)
     expect(request?.enrollment_token).toBe('svc_enroll_test')
     expect(request?.transport_keys.map(({ state }) => state)).toEqual(['active'])
+  })
+
+  test('a gateway that does not say which members it takes of a status gets those that all gateways know', async () => {
+    const server = startFakeNode({ models: ['m-1'], speaks: 'llama.cpp', slots: 2 })
+    undo.push(() => server.stop())
+    const agent = await started({ runtimes: [server.url] })
+    const all = await statusOf(agent)
+    const response = await agent.call('GET', '/svc/v1/status', null, { headers: { [headers.statusNonce]: newNonce() } })
+    const { signature_ed25519: _, ...few } = (await response.json()) as NodeStatus
+    expect(Object.keys(all)).toContain('sealed_keys')
+    expect(all.runtimes.map(({ kind }) => kind)).toContain('llama.cpp')
+    const runtimes = all.runtimes.map(({ runtime_id, kind, state, models, slots_total, slots_free, queue_depth }) => ({
+      ...{ runtime_id, kind, state, slots_total, slots_free, queue_depth },
+      models: models.map(({ id, modality, ready, loaded, context_length }) => {
+        return { id, modality, ready, loaded, context_length }
+      }),
+    }))
+    const { node_id, transport_keys } = all
+    expect(few).toEqual({ node_id, sent_at: few.sent_at, runtimes, transport_keys })
   })
 
   test('a restart is the same node, with the same keys and runtimes, and needs no token', async () => {

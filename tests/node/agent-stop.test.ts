@@ -1,10 +1,9 @@
 import { afterEach, expect, test } from 'bun:test'
-import { headers } from '../../src/brand.ts'
-import { newNonce } from '../../src/protocol/signing/signatures.ts'
 import type { NodeStatus } from '../../src/protocol/wire/nodes/agent.ts'
 import { EventStreamReader } from '../support/clients/event-stream.ts'
 import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
 import { nodeChunk, type ScriptedCall, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { statusHeaders } from '../support/nodes/status-headers.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const path = '/v1/chat/completions'
@@ -39,7 +38,7 @@ async function withStream(graceMs: number): Promise<Running> {
 test('§1: an agent that ends says that nothing is ready, answers what still comes, then closes; what runs may end', async () => {
   const { agent, server, call, reader } = await withStream(10_000)
   const stopping = agent.stop()
-  const status = await agent.call('GET', '/svc/v1/status', null, { headers: { [headers.statusNonce]: newNonce() } })
+  const status = await agent.call('GET', '/svc/v1/status', null, { headers: statusHeaders() })
   expect(status.headers.get('connection')).toBe('close')
   const { runtimes } = (await status.json()) as NodeStatus
   expect(runtimes.flatMap(({ models }) => models).some(({ ready }) => ready)).toBe(false)

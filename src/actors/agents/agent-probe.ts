@@ -1,3 +1,4 @@
+import type { TSchema } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { headers } from '../../brand.ts'
 import { modelIdPattern, type NodeId } from '../../ids.ts'
@@ -6,15 +7,17 @@ import { probeBytesMax } from '../../polling/runtime-probe.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import { newNonce, statusMessage } from '../../protocol/signing/signatures.ts'
+import { withoutNewerMembers } from '../../protocol/wire/newer-members.ts'
 import {
   type AgentModel,
   type AgentRuntime,
+  anyStatusMembers,
   NodeStatus,
   nodeStatusPath,
-  type TransportKey,
+  TransportKey,
 } from '../../protocol/wire/nodes/agent.ts'
 import { Hardware } from '../../protocol/wire/nodes/hardware.ts'
-import type { SealedKey } from '../../protocol/wire/nodes/sealed-key.ts'
+import { SealedKey } from '../../protocol/wire/nodes/sealed-key.ts'
 import type { RuntimeModel } from '../../runtimes/runtime.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { isOwnSealedKey, isOwnTransportKey } from './transport-keys.ts'
@@ -53,14 +56,20 @@ function withoutOddModels(value: unknown): unknown {
 }
 
 /** Impossible numbers of a GPU are no reason to call the node ill: then nothing is known of its hardware. */
-function hardwareIn(value: unknown): Hardware | null {
-  const { hardware } = (value ?? {}) as { readonly hardware?: unknown }
-  return checkHardware.Check(hardware) ? hardware : null
+function withoutOddHardware(value: unknown): unknown {
+  const { hardware, ...rest } = value as { readonly hardware?: unknown }
+  return hardware === undefined || checkHardware.Check(hardware) ? value : rest
 }
 
-function withoutHardware(value: unknown): unknown {
-  const { hardware: _, ...rest } = value as { readonly hardware?: unknown }
-  return rest
+/** Keys are signed with all their members. */
+const signedWhole: ReadonlySet<TSchema> = new Set([TransportKey, SealedKey])
+
+/** A status, without what only later versions know. null: it has another form. */
+function knownStatus(value: unknown): NodeStatus | null {
+  const usual = withoutOddHardware(withoutOddModels(value))
+  if (checkStatus.Check(usual)) return usual
+  const older = withoutOddHardware(withoutNewerMembers(NodeStatus, withoutOddModels(value), signedWhole) ?? {})
+  return checkStatus.Check(older) ? older : null
 }
 
 /** What an agent says of a model whose server it runs itself; `sentAtMs`: by its clock, which need not be right. */
@@ -128,18 +137,18 @@ export function createAgentProbe(options: AgentProbeOptions): Probe {
   return (bounded) =>
     bounded(async (signal) => {
       const nonce = newNonce()
-      const init = { method: 'GET', headers: { [headers.statusNonce]: nonce }, signal } as const
+      const asked = { [headers.statusNonce]: nonce, [headers.statusMembers]: anyStatusMembers }
+      const init = { method: 'GET', headers: asked, signal } as const
       const response = await transport.fetch(nodeStatusPath, init)
       const value = foreignJson(await response.text(probeBytesMax))
       if (response.status === 401) return { kind: 'failed', code: 'unauthorized' }
       if (response.status !== 200 || value === undefined) return { kind: 'failed', code: 'malformed' }
       if (!isSigned(value, nonce, options)) return { kind: 'failed', code: 'signature_invalid' }
-      const hardware = hardwareIn(value)
-      const status = withoutOddModels(hardware === null ? withoutHardware(value) : value)
-      if (!checkStatus.Check(status)) return { kind: 'failed', code: 'malformed' }
+      const status = knownStatus(value)
+      if (status === null) return { kind: 'failed', code: 'malformed' }
       published({
         transport: status.transport_keys.filter((key) => isOwnTransportKey(key, identity)),
-        hardware,
+        hardware: status.hardware ?? null,
         sealed: (status.sealed_keys ?? []).filter((key) => isOwnSealedKey(key, identity)),
       })
       const reports = status.runtimes.map((runtime) => reportOf(runtime, status))

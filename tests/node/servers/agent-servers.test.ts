@@ -1,12 +1,11 @@
 import { afterEach, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { headers } from '../../../src/brand.ts'
 import { serversFile } from '../../../src/node/servers/model-servers.ts'
-import { newNonce } from '../../../src/protocol/signing/signatures.ts'
 import { type NodeStatus, nodeStatusPath } from '../../../src/protocol/wire/nodes/agent.ts'
 import { type LoneAgent, startLoneAgent } from '../../support/nodes/lone-agent.ts'
 import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
+import { statusHeaders } from '../../support/nodes/status-headers.ts'
 import { testLimitMs } from '../../support/run/limits.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
@@ -44,7 +43,7 @@ async function said(agent: LoneAgent, model: string): Promise<string> {
 }
 
 async function modelsOf(agent: LoneAgent) {
-  const response = await agent.call('GET', nodeStatusPath, null, { headers: { [headers.statusNonce]: newNonce() } })
+  const response = await agent.call('GET', nodeStatusPath, null, { headers: statusHeaders() })
   const { runtimes } = (await response.json()) as NodeStatus
   return new Map(runtimes.flatMap(({ models }) => models).map((model) => [model.id, model]))
 }

@@ -2,12 +2,11 @@ import { afterEach, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { headers } from '../../../src/brand.ts'
-import { newNonce } from '../../../src/protocol/signing/signatures.ts'
 import { type NodeStatus, nodeModelsPath, nodeStatusPath } from '../../../src/protocol/wire/nodes/agent.ts'
 import { fakeHardware } from '../../support/nodes/fake-hardware.ts'
 import { type LoneAgent, startLoneAgent } from '../../support/nodes/lone-agent.ts'
 import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
+import { statusHeaders } from '../../support/nodes/status-headers.ts'
 import { scoped } from '../../support/run/fixture.ts'
 import { testLimitMs } from '../../support/run/limits.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
@@ -43,7 +42,7 @@ async function said(agent: LoneAgent, model: string, more: object = {}): Promise
 }
 
 async function statusOf(agent: LoneAgent): Promise<NodeStatus> {
-  const response = await agent.call('GET', nodeStatusPath, null, { headers: { [headers.statusNonce]: newNonce() } })
+  const response = await agent.call('GET', nodeStatusPath, null, { headers: statusHeaders() })
   return (await response.json()) as NodeStatus
 }
 const modelsOf = async (agent: LoneAgent) =>

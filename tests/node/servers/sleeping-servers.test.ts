@@ -1,9 +1,8 @@
 import { afterEach, expect, test } from 'bun:test'
-import { headers } from '../../../src/brand.ts'
-import { newNonce } from '../../../src/protocol/signing/signatures.ts'
 import { type NodeStatus, nodeModelsPath, nodeStatusPath } from '../../../src/protocol/wire/nodes/agent.ts'
 import { type LoneAgent, startLoneAgent } from '../../support/nodes/lone-agent.ts'
 import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
+import { statusHeaders } from '../../support/nodes/status-headers.ts'
 import { testLimitMs } from '../../support/run/limits.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
@@ -38,7 +37,7 @@ async function said(agent: LoneAgent, model: string): Promise<string> {
   return choices[0]?.message.content ?? ''
 }
 async function modelOf(agent: LoneAgent, id: string) {
-  const response = await agent.call('GET', nodeStatusPath, null, { headers: { [headers.statusNonce]: newNonce() } })
+  const response = await agent.call('GET', nodeStatusPath, null, { headers: statusHeaders() })
   const { runtimes } = (await response.json()) as NodeStatus
   return runtimes.flatMap(({ models }) => models).find((model) => model.id === id)
 }

@@ -97,7 +97,7 @@ const lies: readonly (readonly [string, Parameters<ScriptedAgent['answer']>[0], 
     },
     'signature_invalid',
   ],
-  ['members that nobody knows', (signed) => Response.json(signed({ more: 1 } as object)), 'malformed'],
+  ['members of another form', (signed) => Response.json(signed({ runtimes: {} } as object)), 'malformed'],
   ['no JSON at all', () => new Response('<html>'), 'malformed'],
   ['an error', () => Response.json({}, { status: 500 }), 'malformed'],
   ['a refusal', () => Response.json({}, { status: 401 }), 'unauthorized'],
@@ -126,6 +126,29 @@ test('§22: model ids are filtered one by one, models that rank take no chat', a
   const refused = await ask('ranker')
   expect([refused.status, await refused.json()]).toMatchObject([400, { error: { code: 'modality_not_supported' } }])
   agent.honest(both)
+})
+
+test('§22: what only a later version knows of a status is left out, and the rest counts', async () => {
+  const model = { id: 'm-later', modality: 'chat', ready: true, loaded: true, context_length: null }
+  const later = {
+    ...agentRuntime(first, ['m-1']),
+    models: [
+      { ...model, weights: 'fp2', server_state: 'dreaming', evicts: false },
+      { ...model, id: 'm-smell', modality: 'smell' },
+    ],
+    engine: { name: 'e' },
+  }
+  const unread = { ...agentRuntime(second, ['m-2']), state: 'levitating' }
+  agent.answer((signed) =>
+    Response.json(signed({ runtimes: [later, unread], weather: { sun: true }, hardware: { quanta: 3 } } as object)),
+  )
+  await waitFor('the model', async () => (await ask('m-later')).status === 200)
+  const node = await nodeOf(gateway, agent.nodeId)
+  expect(node.state).toBe('ready')
+  const ready = node.runtimes.flatMap(({ models }) => models.filter((one) => one.ready).map((one) => one.model))
+  expect(ready).toEqual(['m-later'])
+  agent.honest(both)
+  await waitFor('the old models', async () => (await ask('m-2')).status === 200)
 })
 
 test("§22: another node's runtime cannot be claimed", async () => {

@@ -7,10 +7,11 @@ import { publicKeyOf } from '../../../src/protocol/sealed/sealed-key.ts'
 import type { NodeStatus } from '../../../src/protocol/wire/nodes/agent.ts'
 import type { SealedKey } from '../../../src/protocol/wire/nodes/sealed-key.ts'
 import type { LoneAgent } from '../nodes/lone-agent.ts'
+import { statusHeaders } from '../nodes/status-headers.ts'
 
 /** The agent's published keys, newest first. */
 export async function sealedKeysOf(agent: LoneAgent): Promise<readonly SealedKey[]> {
-  const init = { headers: { [headers.statusNonce]: 'A'.repeat(22) } }
+  const init = { headers: statusHeaders() }
   const status = (await (await agent.call('GET', '/svc/v1/status', null, init)).json()) as NodeStatus
   return status.sealed_keys ?? []
 }

@@ -24,7 +24,7 @@ import { NodePower } from './power.ts'
 import { SealedKey, sealedKeysMax } from './sealed-key.ts'
 import { Modality } from './served-work.ts'
 
-/** What the node agent and the gateway say to each other beyond chat (§22). Unknown members are refused. */
+/** What the node agent and the gateway say to each other beyond chat (§22). Unknown members are refused, but in a status. */
 
 export const agentProtocolVersion = 1
 export const nodeStatusPath = `/${brand}/v1/status`
@@ -223,6 +223,9 @@ export const AgentRuntime = Type.Object(
   strict,
 )
 export type AgentRuntime = Static<typeof AgentRuntime>
+
+/** `X-SVC-Status-Members` of a gateway that leaves out what it does not know of a status. */
+export const anyStatusMembers = 'any'
 
 /** `GET /svc/v1/status`, signed over the nonce of `X-SVC-Status-Nonce`. */
 export const NodeStatus = Type.Object(
