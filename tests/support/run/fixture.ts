@@ -1,21 +1,18 @@
 import { afterAll } from 'bun:test'
 import { testLimitMs } from './limits.ts'
 
-type Fixture =
-  | { stop(): unknown }
-  | { close(): unknown }
-  /** Of an agent: it stops and its folder goes. */
-  | { remove(): unknown }
-  | { drop(): unknown }
+/** An agent is removed: it stops and its folder goes. A database is dropped. */
+type Fixture = { remove(): unknown } | { stop(): unknown } | { close(): unknown } | { drop(): unknown }
 
 /** Of what the file has started, the oldest first. */
 const ends: (() => Promise<unknown>)[] = []
 
 async function end(started: Fixture | readonly Fixture[]): Promise<void> {
   if (Array.isArray(started)) await Promise.all(started.map(end))
+  // An agent that can also be stopped keeps its folder then.
+  else if ('remove' in started) await started.remove()
   else if ('stop' in started) await started.stop()
   else if ('close' in started) await started.close()
-  else if ('remove' in started) await started.remove()
   else if ('drop' in started) await started.drop()
 }
 
