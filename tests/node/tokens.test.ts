@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { newId } from '../../src/ids.ts'
 import { nodeTokensPath } from '../../src/protocol/wire/nodes/tokens.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, untilState } from '../support/nodes/agents.ts'
 import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
@@ -36,12 +37,7 @@ beforeEach(() => {
 })
 
 const post = (path: string, body: object, init: RequestInit = {}) =>
-  fetch(gateway.url + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-    ...init,
-  })
+  postJson(gateway.url + path, customer.key, body, init)
 const said = async (path: string, body: object) => {
   const response = await post(path, body)
   return [response.status, (await response.json()) as Json] as const
@@ -129,11 +125,7 @@ describe('§22: the agent’s route for tokens', () => {
   test('the route is for the gateway alone', async () => {
     const body = { runtime_id: runtimeId, model: 'vllm', text: 'x' }
     for (const token of [lone.localToken, 'nonsense']) {
-      const response = await fetch(lone.node.url + nodeTokensPath, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        body: JSON.stringify(body),
-      })
+      const response = await postJson(lone.node.url + nodeTokensPath, token, body)
       expect([response.status, await response.json()]).toMatchObject([401, { code: 'missing_credentials' }])
     }
   })

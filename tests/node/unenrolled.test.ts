@@ -8,6 +8,7 @@ import { createLog } from '../../src/log.ts'
 import { type RunningNode, startNode } from '../../src/node/main.ts'
 import type { NodeOptions } from '../../src/node/node-options.ts'
 import { newToken } from '../../src/secrets.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { startEnrollingGateway } from '../support/nodes/lone-agent.ts'
 
 const undo: (() => unknown)[] = []
@@ -29,11 +30,7 @@ async function agent(dataDir: string, more: Partial<NodeOptions> = {}): Promise<
 const localToken = (dataDir: string) =>
   (JSON.parse(readFileSync(join(dataDir, 'local-token.json'), 'utf8')) as { local_token: string }).local_token
 const post = (node: RunningNode, path: string, authorization: string, body: object) =>
-  fetch(node.url + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${authorization}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  })
+  postJson(node.url + path, authorization, body)
 
 const ranking = { model: 'lexical/bm25', query: 'capital of France', documents: ['Berlin, Germany', 'Paris, France'] }
 const chat = { model: 'm-1', messages: [{ role: 'user', content: 'x' }] }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { start } from '../../src/main.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 interface NodeRow {
@@ -35,11 +36,7 @@ test('§22: the demo answers until another node has had a model; one that never 
     (await nodes()).some((node) => node.origin === origin && node.state === state)
   const demoAnswers = async () => {
     const body = { model: 'demo/wordplay', max_tokens: 1, messages: [{ role: 'user', content: 'hi' }] }
-    const response = await fetch(`${gateway.url}/v1/api/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${known.gateway_key}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    })
+    const response = await postJson(`${gateway.url}/v1/api/chat/completions`, known.gateway_key, body)
     await response.text()
     return response.status
   }

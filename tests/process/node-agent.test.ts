@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { EventStreamReader } from '../support/clients/event-stream.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
 import { enrollmentToken, nodeOf, untilState } from '../support/nodes/agents.ts'
@@ -89,10 +90,9 @@ test('§12, §24: on a machine that no gateway knows it serves the machine, with
   const told = JSON.parse(text) as { readonly node_id: null; readonly url: string; readonly data_dir: string }
   expect(told).toMatchObject({ node_id: null, data_dir: dataDir })
   const { local_token: token } = (await Bun.file(join(dataDir, 'local-token.json')).json()) as { local_token: string }
-  const answer = await fetch(`${told.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'm-2', messages: [{ role: 'user', content: 'x' }] }),
+  const answer = await postJson(`${told.url}/v1/chat/completions`, token, {
+    model: 'm-2',
+    messages: [{ role: 'user', content: 'x' }],
   })
   expect(answer.status).toBe(200)
   agent.kill('SIGTERM')

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Credentials } from '../../src/host/data-folder.ts'
 import { start } from '../../src/main.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { freePort } from '../support/gateways/free-port.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
 import { isAlive, isFree, type NpmStart, npmStart, processesOf } from '../support/gateways/npm-start.ts'
@@ -51,12 +52,12 @@ describe('§33: npm start with SVC_PROCESSES', () => {
   })
   const credentials = () => JSON.parse(readFileSync(join(dataDir, 'credentials.json'), 'utf8')) as Credentials
   const ask = async () => {
-    const response = await fetch(`http://127.0.0.1:${port}/v1/api/chat/completions`, {
-      method: 'POST',
-      ...fresh,
-      headers: { authorization: `Bearer ${credentials().gateway_key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'demo/wordplay', max_tokens: 1, messages: [{ role: 'user', content: 'hi' }] }),
-    })
+    const response = await postJson(
+      `http://127.0.0.1:${port}/v1/api/chat/completions`,
+      credentials().gateway_key,
+      { model: 'demo/wordplay', max_tokens: 1, messages: [{ role: 'user', content: 'hi' }] },
+      fresh,
+    )
     await response.text()
     return response.status
   }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { connect } from '../../src/db/client.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Credentials } from '../../src/host/data-folder.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { freePort } from '../support/gateways/free-port.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
 import { isAlive, isFree, type NpmStart, npmStart, processesOf } from '../support/gateways/npm-start.ts'
@@ -60,12 +61,12 @@ const credentials = () => JSON.parse(readFileSync(join(dataDir, 'credentials.jso
 const secretsOf = ({ base_url: _url, customer_id: _id, ...secrets }: Credentials) => Object.values(secrets)
 
 function chat(body: object, init: RequestInit = {}): Promise<Response> {
-  return fetch(`${url}/v1/api/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${credentials().gateway_key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ messages: [{ role: 'user', content: 'hi' }], ...body }),
-    ...init,
-  })
+  return postJson(
+    `${url}/v1/api/chat/completions`,
+    credentials().gateway_key,
+    { messages: [{ role: 'user', content: 'hi' }], ...body },
+    init,
+  )
 }
 
 async function admin(method: string, path: string, body?: object): Promise<Record<string, unknown>> {

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { postJson } from '../support/clients/post-json.ts'
 import { InspectReader } from '../support/console/inspect-reader.ts'
 import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
 import { startLoneAgent } from '../support/nodes/lone-agent.ts'
@@ -181,11 +182,7 @@ test('§5: whatever a node quotes of its request in an error, its key reaches no
       const response = await gateway.ask('POST', '/v1/chat/completions', sent)
       const text = await response.text()
       expectStruck(`${place}, stream ${stream}`, text + headersOf(response))
-      const local = await fetch(`${agent.node.url}/v1/chat/completions`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${agent.localToken}`, 'content-type': 'application/json' },
-        body: JSON.stringify(sent.json),
-      })
+      const local = await postJson(`${agent.node.url}/v1/chat/completions`, agent.localToken, sent.json)
       expectStruck(`${place} of an agent, stream ${stream}`, (await local.text()) + headersOf(local))
     }
   }

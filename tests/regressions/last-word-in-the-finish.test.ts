@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { postJson } from '../support/clients/post-json.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { nodeChunk, startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { fixture } from '../support/run/fixture.ts'
@@ -28,11 +29,7 @@ test.each([
 ])(
   '§6: a stream of %s ends where the finish chunk has the last word and nothing follows it',
   async (path, body, end) => {
-    const response = await fetch(`${gateway.url}/v1/${path}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'm', stream: true, ...body }),
-    })
+    const response = await postJson(`${gateway.url}/v1/${path}`, customer.key, { model: 'm', stream: true, ...body })
     const text = await response.text()
     expect(text).toContain(' end')
     expect(text).toContain(end)

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { expectRefusal } from '../support/clients/chat-refusal.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { nodeOf } from '../support/nodes/agents.ts'
 import { type ScriptedCall, startScriptedNode } from '../support/nodes/scripted-node.ts'
@@ -26,11 +27,7 @@ const answering = (call: ScriptedCall) => play(call, sampleOf(call))
 const lacking = (status: number, body: unknown) => (call: ScriptedCall) =>
   call.path === path ? call.respond(status, body) : answering(call)
 const ask = (model: string, more: object = {}) =>
-  fetch(gateway.url + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, prompt: 'Once upon a time', ...more }),
-  })
+  postJson(gateway.url + path, customer.key, { model, prompt: 'Once upon a time', ...more })
 
 const bodies: readonly (readonly [string, object])[] = [
   ['one prompt', {}],
@@ -77,10 +74,9 @@ describe('a server that chats and has no completions', () => {
 
   test('a model that embeds by its name alone: 400 as well', async () => {
     nodes[3]?.answer((call) => call.respond(404, { detail: 'Not Found' }))
-    const response = await fetch(`${gateway.url}/v1/embeddings`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'text-embed', input: 'Once' }),
+    const response = await postJson(`${gateway.url}/v1/embeddings`, customer.key, {
+      model: 'text-embed',
+      input: 'Once',
     })
     const { message } = await expectRefusal(response, expected, secret)
     expect(message).toBe('The server of text-embed has no /v1/embeddings.')

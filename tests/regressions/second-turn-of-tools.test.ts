@@ -4,6 +4,7 @@ import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai'
 import OpenAI from 'openai'
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions'
 import { createPrivateJobs } from '../../src/client/private-jobs.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
 import { startLoneAgent } from '../support/nodes/lone-agent.ts'
@@ -169,16 +170,10 @@ describe('§5: content must be there wherever nothing is called', () => {
     ['of an assistant whose calls are null', { role: 'assistant', tool_calls: null }],
     ['of an assistant whose calls are no list', { role: 'assistant', tool_calls: { 0: call } }],
   ]
-  const post = (url: string, key: string, body: object) =>
-    fetch(url, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    })
 
   test.each(others)('%s', async (_, message) => {
     const messages = [{ role: 'user', content: 'hi' }, message]
-    const response = await post(`${gateway.url}/v1/chat/completions`, customer.key, { model: 'm', messages })
+    const response = await postJson(`${gateway.url}/v1/chat/completions`, customer.key, { model: 'm', messages })
     expect(response.status).toBe(400)
     expect(await response.json()).toMatchObject({ error: { code: 'invalid_request', param: 'messages[1].content' } })
     expect(sent).toEqual([])
@@ -186,7 +181,7 @@ describe('§5: content must be there wherever nothing is called', () => {
 
   test('on Ollama’s listener as well', async () => {
     const chat = (messages: readonly object[]) =>
-      post(`${gateway.ollamaUrl}/api/chat`, customer.key, { model: 'm', messages, stream: false })
+      postJson(`${gateway.ollamaUrl}/api/chat`, customer.key, { model: 'm', messages, stream: false })
     for (const role of ['user', 'system', 'assistant', 'tool']) {
       const refused = await chat([{ role: 'user', content: 'hi' }, { role }])
       expect([role, refused.status, await refused.json()]).toMatchObject([
@@ -203,7 +198,7 @@ describe('§5: content must be there wherever nothing is called', () => {
 
   test('a bad role is still none', async () => {
     const messages = [{ role: 'function', content: 'x' }]
-    const response = await post(`${gateway.url}/v1/chat/completions`, customer.key, { model: 'm', messages })
+    const response = await postJson(`${gateway.url}/v1/chat/completions`, customer.key, { model: 'm', messages })
     expect(await response.json()).toMatchObject({ error: { code: 'invalid_request', param: 'messages[0].role' } })
   })
 })

@@ -1,4 +1,5 @@
 import { afterAll, expect, test } from 'bun:test'
+import { postJson } from '../support/clients/post-json.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { fixture } from '../support/run/fixture.ts'
@@ -31,11 +32,7 @@ const open = { min_privacy_class: 'public' } as const
 const input = 'x'.repeat(20)
 
 const asking = (key: string) => async (path: string, body: object) => {
-  const response = await fetch(`${gateway.url}/v1/${path}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  })
+  const response = await postJson(`${gateway.url}/v1/${path}`, key, body)
   const { error } = (await response.json()) as { error?: { code: string; param: string | null } }
   return [response.status, error?.code ?? null]
 }

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { postJson } from '../support/clients/post-json.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { nodeChunk, type ScriptedCall, startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { fixture } from '../support/run/fixture.ts'
@@ -68,11 +69,7 @@ interface Named {
   readonly data: { readonly type: string } & Record<string, unknown>
 }
 async function eventsOf(path: string, body: object): Promise<readonly Named[]> {
-  const response = await fetch(gateway.url + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'm', stream: true, ...body }),
-  })
+  const response = await postJson(gateway.url + path, customer.key, { model: 'm', stream: true, ...body })
   expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream; charset=utf-8'])
   const blocks = (await response.text()).split('\n\n').filter((block) => block !== '' && !block.startsWith(':'))
   return blocks.map((block) => {

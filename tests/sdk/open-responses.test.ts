@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { eventFaults, eventsOf, type StreamedEvent } from '../support/open-responses/events.ts'
 import { faultsOf, ResponseResource } from '../support/open-responses/response.ts'
 import { templates, ways } from '../support/open-responses/templates.ts'
@@ -18,11 +19,7 @@ const pool = await fixture(startMixturePool())
 for (const { url } of [thinking, cut]) await pool.gateway.node(url, { customerId: pool.customer.customerId })
 
 async function ask(body: object): Promise<{ answer: Answer; events: readonly StreamedEvent[] }> {
-  const response = await fetch(`${pool.gateway.url}/v1/responses`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${pool.customer.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  })
+  const response = await postJson(`${pool.gateway.url}/v1/responses`, pool.customer.key, body)
   const text = await response.text()
   if (response.status !== 200) throw new Error(`${response.status}: ${text}`)
   if (!('stream' in body && body.stream === true)) return { answer: JSON.parse(text), events: [] }

@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import type { ChatCommand } from '../../../src/actors/chat/chat-command.ts'
 import { createApp } from '../../../src/http/app.ts'
+import { postJson } from '../../support/clients/post-json.ts'
 import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { nodeChunk, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
@@ -25,16 +26,12 @@ test('an open stream keeps nothing of a long prompt', async () => {
     await waitUntil('the node is ready', () => gateway.gateway.router.table().routes.some(({ ready }) => ready))
     const long = 'the prompt nobody keeps. '.repeat(1_000)
     const arriving = node.next()
-    const asking = fetch(`http://127.0.0.1:${app.server?.port}/v1/api/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${gateway_key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({
-        model: 'm',
-        stream: true,
-        messages: [{ role: 'user', content: long }],
-        metadata: { note: long },
-        svc: { job_id: 'job-1' },
-      }),
+    const asking = postJson(`http://127.0.0.1:${app.server?.port}/v1/api/chat/completions`, gateway_key, {
+      model: 'm',
+      stream: true,
+      messages: [{ role: 'user', content: long }],
+      metadata: { note: long },
+      svc: { job_id: 'job-1' },
     })
     const call = await arriving
     const [command] = commands

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { secondsToUtcMidnight } from '../../../src/time.ts'
+import { postJson } from '../../support/clients/post-json.ts'
 import { waitFor } from '../../support/gateways/gateway.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
 import { bad, refused, type ShownNode, secret, startChatPool } from '../../support/pools/chat-pool.ts'
@@ -16,10 +17,10 @@ describe('§3: refusals of policy, models and routes', () => {
 
   test('§3: model_not_found names the nearest model of the caller’s, and never one of others', async () => {
     const said = async (model: string, path = '/v1/chat/completions') => {
-      const response = await fetch(pool.gateway.url + path, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${pool.customer.key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ model, max_tokens: 5, messages: [{ role: 'user', content: 'hi' }] }),
+      const response = await postJson(pool.gateway.url + path, pool.customer.key, {
+        model,
+        max_tokens: 5,
+        messages: [{ role: 'user', content: 'hi' }],
       })
       const { error } = (await response.json()) as { error: { message: string } }
       return [response.status, error.message]

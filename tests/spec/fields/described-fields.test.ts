@@ -9,6 +9,7 @@ import { MessagesRequest } from '../../../src/protocol/wire/inference/messages.t
 import { OllamaChatRequest, OllamaGenerateRequest, OllamaOptions } from '../../../src/protocol/wire/inference/ollama.ts'
 import { PooledRerankRequest } from '../../../src/protocol/wire/inference/rerank.ts'
 import { ResponsesRequest } from '../../../src/protocol/wire/inference/responses.ts'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { fixture } from '../../support/run/fixture.ts'
 
@@ -97,11 +98,7 @@ describe.each(Object.keys(paths) as (keyof typeof paths)[])('§35: OpenAPI has e
     const all = example === undefined ? Object.values(examples).map(({ value }) => value) : [example]
     expect(all.length).toBeGreaterThan(0)
     for (const body of all) {
-      const response = await fetch(gateway.url + paths[door], {
-        method: 'POST',
-        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-        body: JSON.stringify(body),
-      })
+      const response = await postJson(gateway.url + paths[door], key, body)
       // Nobody serves its models.
       expect(await response.text()).toMatch(/"(model_not_found|mixture_quorum_not_met)"/)
     }

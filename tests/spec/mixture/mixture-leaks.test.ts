@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { postJson } from '../../support/clients/post-json.ts'
 import { waitFor } from '../../support/gateways/gateway.ts'
 import { startWatchedGateway } from '../../support/gateways/watched-gateway.ts'
 import { everyRow, type Row } from '../../support/leaks/every-row.ts'
@@ -27,17 +28,17 @@ const answers: { readonly speaker: Name | null; readonly text: string; readonly 
 const reads: Record<string, string> = {}
 
 const post = (mixture: object, more: object, signal: AbortSignal | null = null) =>
-  fetch(`${gateway.url}/v1/api/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${gateway.credentials.gateway_key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({
+  postJson(
+    `${gateway.url}/v1/api/chat/completions`,
+    gateway.credentials.gateway_key,
+    {
       model: 'council',
       messages: [{ role: 'user', content: prompt }],
       svc: { mixture },
       ...more,
-    }),
-    signal,
-  })
+    },
+    { signal },
+  )
 
 async function ask(mixture: object, speaker: Name | null, more: object = {}): Promise<void> {
   const response = await post(mixture, more)

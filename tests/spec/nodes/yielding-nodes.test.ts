@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { commandLine } from '../../cli/command-line.ts'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { startVllmNode } from '../../support/nodes/vllm-node.ts'
@@ -64,11 +65,7 @@ test("§39: the owner's own requests pass, and lists say in words why", async ()
   const { local_token: local } = JSON.parse(readFileSync(join(agent.node.folder, 'local-token.json'), 'utf8')) as {
     local_token: string
   }
-  const own = await fetch(`${agent.node.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${local}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'gaming-pc', messages }),
-  })
+  const own = await postJson(`${agent.node.url}/v1/chat/completions`, local, { model: 'gaming-pc', messages })
   expect(own.status).toBe(200)
   const cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin })
   const shown = await cli.run(['nodes', 'show', agent.nodeId])

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { estimateCalls } from '../../../src/actors/operations/completion-calls.ts'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway, type TestCustomer, waitFor } from '../../support/gateways/gateway.ts'
 import { type ScriptedCall, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { dayAhead } from '../../support/run/day-ahead.ts'
@@ -30,12 +31,7 @@ async function customer(policy: object): Promise<TestCustomer> {
   return made
 }
 const ask = (key: string, body: object, signal?: AbortSignal) =>
-  fetch(`${gateway.url}/v1/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, ...body }),
-    ...(signal === undefined ? {} : { signal }),
-  })
+  postJson(`${gateway.url}/v1/completions`, key, { model, ...body }, { ...(signal === undefined ? {} : { signal }) })
 const codeOf = async (response: Response) => {
   const { error } = (await response.json()) as { error: { code: string; message: string } }
   return [response.status, error.code, error.message] as const

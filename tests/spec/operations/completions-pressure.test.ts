@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { postJson } from '../../support/clients/post-json.ts'
 import { connectRawClient, type RawClient } from '../../support/clients/raw-client.ts'
 import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { shownMetric } from '../../support/gateways/metric.ts'
@@ -84,10 +85,9 @@ test('§17: whole answers that wait for the others count in the account of memor
     // The last is never answered: the others wait for it.
     if (call.body.prompt !== '5') call.respond(200, large)
   })
-  const response = await fetch(gateway.url + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'm', prompt: ['0', '1', '2', '3', '4', '5'] }),
+  const response = await postJson(gateway.url + path, customer.key, {
+    model: 'm',
+    prompt: ['0', '1', '2', '3', '4', '5'],
   })
   expect([response.status, ((await response.json()) as { error: { code: string } }).error.code]).toEqual([
     429,
@@ -106,12 +106,7 @@ test.each([
     const { customerId, key } = await stopping.customer()
     await using alone = await scoped(startScriptedNode('m', 'llama.cpp', 2))
     await stopping.node(alone.url, { customerId })
-    const ask = (prompt: readonly string[]) =>
-      fetch(stopping.url + path, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ model: 'm', prompt, stream }),
-      })
+    const ask = (prompt: readonly string[]) => postJson(stopping.url + path, key, { model: 'm', prompt, stream })
     const calls = [alone.next(), alone.next()]
     const running = ask(['a', 'b', 'c'])
     const gone = (await Promise.all(calls)).map((call) => call.gone)

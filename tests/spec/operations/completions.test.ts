@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { fixture } from '../../support/run/fixture.ts'
@@ -9,12 +10,7 @@ const customer = await gateway.customer()
 const node = await fixture(startScriptedNode(model))
 await gateway.node(node.url, { customerId: customer.customerId })
 
-const ask = (body: object) =>
-  fetch(`${gateway.url}/v1/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, ...body }),
-  })
+const ask = (body: object) => postJson(`${gateway.url}/v1/completions`, customer.key, { model, ...body })
 const logprobs = { tokens: ['x'], token_logprobs: [-0.5], top_logprobs: null, text_offset: [0] }
 
 describe('§28: completions', () => {

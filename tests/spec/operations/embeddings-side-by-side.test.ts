@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, test } from 'bun:test'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { fixture } from '../../support/run/fixture.ts'
@@ -24,12 +25,12 @@ const embed = (call: ScriptedCall) => {
   call.respond(200, { data, usage: { prompt_tokens: data.length, total_tokens: data.length } })
 }
 const ask = (count: number, signal?: AbortSignal, key = customer.key) =>
-  fetch(`${gateway.url}/v1/embeddings`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, input: inputs(count) }),
-    ...(signal === undefined ? {} : { signal }),
-  })
+  postJson(
+    `${gateway.url}/v1/embeddings`,
+    key,
+    { model, input: inputs(count) },
+    { ...(signal === undefined ? {} : { signal }) },
+  )
 interface Embeddings {
   readonly data: readonly { readonly index: number; readonly embedding: readonly number[] }[]
   readonly usage: object

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { fixture } from '../../support/run/fixture.ts'
@@ -12,12 +13,7 @@ const node = await fixture(startScriptedNode(model))
 const chatNode = await fixture(startScriptedNode('writer'))
 for (const { url } of [node, chatNode]) await gateway.node(url, { customerId: customer.customerId })
 
-const ask = (body: object, key = customer.key) =>
-  fetch(gateway.url + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, ...body }),
-  })
+const ask = (body: object, key = customer.key) => postJson(gateway.url + path, key, { model, ...body })
 const floats = [0.5, -0.25, 1]
 const base64 = Buffer.from(new Float32Array(floats).buffer).toString('base64')
 const list = (embeddings: readonly unknown[], usage: object | null = { prompt_tokens: 7, total_tokens: 7 }) => ({
@@ -127,10 +123,9 @@ describe('§28: embeddings', () => {
     chatNode.answer((call) => call.respond(501, no))
     expect(await refused(await ask({ model: 'writer', input: 'a' }))).toEqual([400, 'modality_not_supported', 'model'])
     answering({}, 404)
-    const chat = await fetch(`${gateway.url}/v1/api/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model, messages: [{ role: 'user', content: 'a' }] }),
+    const chat = await postJson(`${gateway.url}/v1/api/chat/completions`, customer.key, {
+      model,
+      messages: [{ role: 'user', content: 'a' }],
     })
     expect(await refused(chat)).toEqual([400, 'modality_not_supported', 'model'])
   })

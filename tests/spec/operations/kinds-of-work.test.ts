@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, test } from 'bun:test'
+import { postJson } from '../../support/clients/post-json.ts'
 import { type NodeOptions, startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
@@ -58,11 +59,7 @@ const bodies: Readonly<Record<Path, object>> = {
   '/v1/embeddings': { input: 'a' },
 }
 async function ask(path: Path, model: string, key = customer.key) {
-  const response = await fetch(gateway.url + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, ...bodies[path] }),
-  })
+  const response = await postJson(gateway.url + path, key, { model, ...bodies[path] })
   const body = (await response.json()) as { error?: { code: string; message: string; param: string | null } }
   return { status: response.status, code: body.error?.code ?? null, body }
 }

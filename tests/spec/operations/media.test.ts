@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import OpenAI, { toFile } from 'openai'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { fixture } from '../../support/run/fixture.ts'
 
@@ -60,11 +61,7 @@ const transcribe = (body: BodyInit, { key = customer.key, signal }: { key?: stri
     ...(signal === undefined ? {} : { signal }),
   })
 const speak = (body: object = {}) =>
-  fetch(`${gateway.url}/v1/audio/speech`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'tts-1', input: 'hi', voice: 'alloy', ...body }),
-  })
+  postJson(`${gateway.url}/v1/audio/speech`, customer.key, { model: 'tts-1', input: 'hi', voice: 'alloy', ...body })
 const codeOf = async (response: Response) => {
   const { error } = (await response.json()) as { error: { code: string } }
   return [response.status, error.code]
@@ -155,10 +152,10 @@ describe('§28: sound and pictures by OpenAI’s SDK', () => {
 
   test('pictures come whole: `stream` is refused, and no node hears of it', async () => {
     const before = node.calls
-    const drawn = await fetch(`${gateway.url}/v1/images/generations`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'flux.1', prompt: 'a town', stream: true }),
+    const drawn = await postJson(`${gateway.url}/v1/images/generations`, customer.key, {
+      model: 'flux.1',
+      prompt: 'a town',
+      stream: true,
     })
     const edited = await fetch(`${gateway.url}/v1/images/edits`, {
       method: 'POST',

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { type ChatRequest, type ChatResponse, Ollama } from 'ollama'
 import { detectRuntime } from '../../../src/runtimes/registry.ts'
 import { readConfig } from '../../../src/settings/config.ts'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { answeredUsage, answerStream, answerWhole } from '../../support/nodes/scripted-answers.ts'
 import { nodeChunk, type ScriptedCall, startScriptedNode } from '../../support/nodes/scripted-node.ts'
@@ -244,11 +245,7 @@ describe('§28: answers become Ollama’s', () => {
     const slow = { SVC_HEADER_COMMIT_MS: '0', SVC_KEEP_ALIVE_MS: '5000', SVC_OLLAMA_LISTEN: '127.0.0.1:0' }
     await using other = await scoped(startTestGateway({ beside: gateway, env: { ...slow, SVC_PROCESSES: '1' } }))
     node.answer(null)
-    const response = await fetch(`${other.ollamaUrl}/api/chat`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model, messages }),
-    })
+    const response = await postJson(`${other.ollamaUrl}/api/chat`, customer.key, { model, messages })
     const call = await node.next()
     call.open()
     await call.event(nodeChunk({ content: 'late' }))

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { Cohere, CohereClient, CohereClientV2, CohereError } from 'cohere-ai'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
@@ -31,12 +32,7 @@ interface Ranking {
   readonly usage: { readonly prompt_tokens: number; readonly total_tokens: number }
   readonly svc: { receipt_hash: string; usage_estimated?: boolean; receipt_hashes?: readonly string[] }
 }
-const ask = (body: object) =>
-  fetch(`${gateway.url}/v1/rerank`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, query, documents, ...body }),
-  })
+const ask = (body: object) => postJson(`${gateway.url}/v1/rerank`, customer.key, { model, query, documents, ...body })
 const ranked = async (body: object = {}) => {
   const response = await ask(body)
   expect(response.status).toBe(200)
@@ -161,10 +157,9 @@ describe('§28: rerank', () => {
     await gateway.node(url, { customerId: customer.customerId })
     expect(await (await ask({ model: 'writer' })).json()).toMatchObject({ error: { code: 'modality_not_supported' } })
     answering((call) => call.respond(404, {}))
-    const chat = await fetch(`${gateway.url}/v1/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model, messages: [{ role: 'user', content: 'hi' }] }),
+    const chat = await postJson(`${gateway.url}/v1/chat/completions`, customer.key, {
+      model,
+      messages: [{ role: 'user', content: 'hi' }],
     })
     expect(await chat.json()).toMatchObject({ error: { code: 'modality_not_supported' } })
     stop()

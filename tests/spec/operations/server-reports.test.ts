@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { leaving } from '../../support/pools/two-owners.ts'
@@ -49,12 +50,7 @@ const textChunk = (text: string | null, finish: string | null, more: object) => 
   ...more,
 })
 
-const ask = (path: string, body: object) =>
-  fetch(gateway.url + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'm', ...body }),
-  })
+const ask = (path: string, body: object) => postJson(gateway.url + path, customer.key, { model: 'm', ...body })
 interface Told {
   readonly choices: readonly { readonly delta?: { content?: string }; readonly text?: string }[]
   readonly timings?: object

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { nodeChunk, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { fixture } from '../../support/run/fixture.ts'
@@ -43,11 +44,7 @@ async function usageAt(door: Door, stream: boolean): Promise<Fields> {
   const { path, body } = doors[door]
   const options =
     stream && (door === 'chat' || door === 'completions') ? { stream_options: { include_usage: true } } : {}
-  const response = await fetch(gateway.url + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'm', stream, ...options, ...body }),
-  })
+  const response = await postJson(gateway.url + path, customer.key, { model: 'm', stream, ...options, ...body })
   expect(response.status).toBe(200)
   const text = await response.text()
   const objects = stream

@@ -1,6 +1,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { Door } from '../../../src/protocol/dialects/field.ts'
 import { fields, valueAt } from '../../../src/protocol/dialects/fields.ts'
+import { postJson } from '../clients/post-json.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../gateways/gateway.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../nodes/scripted-node.ts'
 
@@ -173,10 +174,10 @@ export class FieldDoors {
     const { path, body } = requests[place]
     this.sent = null
     const { url, ollamaUrl } = this.gateway
-    const response = await fetch((doorOf(place) === 'ollama' ? ollamaUrl : url) + path, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${this.customer.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'm', ...body, ...more }),
+    const response = await postJson((doorOf(place) === 'ollama' ? ollamaUrl : url) + path, this.customer.key, {
+      model: 'm',
+      ...body,
+      ...more,
     })
     const text = await response.text()
     return { status: response.status, sent: this.sent, text }

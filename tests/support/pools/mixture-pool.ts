@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import type { LoggedRequest } from '../../../src/fake-node/node-log.ts'
+import { postJson } from '../clients/post-json.ts'
 import {
   type CustomerOptions,
   type Launch,
@@ -182,12 +183,12 @@ export async function startMixturePool(
     return node.requests.filter(({ serial }) => serial > (seen.get(name) ?? 0))
   }
   const mix: MixturePool['mix'] = (mixture, { key = customer.key, query = '', body = {}, svc = {}, signal } = {}) =>
-    fetch(`${gateway.url}/v1/api/chat/completions${query}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'council', messages, ...body, svc: { mixture, ...svc } }),
-      ...(signal === undefined ? {} : { signal }),
-    })
+    postJson(
+      `${gateway.url}/v1/api/chat/completions${query}`,
+      key,
+      { model: 'council', messages, ...body, svc: { mixture, ...svc } },
+      { ...(signal === undefined ? {} : { signal }) },
+    )
   return {
     gateway,
     customer,

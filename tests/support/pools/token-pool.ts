@@ -1,3 +1,4 @@
+import { postJson } from '../clients/post-json.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../gateways/gateway.ts'
 import { recorded, saying, startTokenNode, type TokenNode } from '../nodes/token-node.ts'
 
@@ -49,13 +50,7 @@ export async function startTokenPool(): Promise<TokenPool> {
   for (const { url } of nodes.values()) await gateway.node(url, { customerId })
   const pairIds: string[] = []
   for (const { url } of pair) pairIds.push(await gateway.node(url, { customerId }))
-  const post: TokenPool['post'] = (path, body, init = {}) =>
-    fetch(gateway.url + path, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-      ...init,
-    })
+  const post: TokenPool['post'] = (path, body, init = {}) => postJson(gateway.url + path, customer.key, body, init)
   const told: TokenPool['told'] = async (path, body) => {
     const response = await post(path, body)
     const said = await response.text()
