@@ -2,51 +2,14 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { serversFile } from '../../../src/node/servers/model-servers.ts'
-import { type NodeStatus, nodeStatusPath } from '../../../src/protocol/wire/nodes/agent.ts'
-import { type LoneAgent, startLoneAgent } from '../../support/nodes/lone-agent.ts'
-import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
-import { statusHeaders } from '../../support/nodes/status-headers.ts'
+import { startLoneAgent } from '../../support/nodes/lone-agent.ts'
+import { modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
 import { testLimitMs } from '../../support/run/limits.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
+import { ask, endFolderAgents, folderAgent, modelsOf, said } from './folder-agent.ts'
 
-const path = '/v1/chat/completions'
-const open: { agent: LoneAgent; folder: ModelFolder }[] = []
-
-async function begin(file: object, times = {}) {
-  const folder = modelFolder(file)
-  const agent = await startLoneAgent({
-    dataDir: folder.path,
-    serverTimes: { healthMs: 10, stopGraceMs: 15_000, backoffMs: 300, yieldMsMin: 100, ...times },
-  })
-  open.push({ agent, folder })
-  return { agent, folder }
-}
-
-afterEach(async () => {
-  for (const { agent, folder } of open.splice(0)) {
-    folder.running()
-    await agent.remove()
-    // No process is left, whatever the test did.
-    expect([...folder.running().keys()]).toEqual([])
-    folder.remove()
-  }
-})
-
-const ask = (agent: LoneAgent, model: string, more: object = {}, signal?: AbortSignal) =>
-  agent.call('POST', path, { model, messages: [{ role: 'user', content: 'hi' }], ...more }, signal ? { signal } : {})
-
-async function said(agent: LoneAgent, model: string): Promise<string> {
-  const response = await ask(agent, model)
-  if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`)
-  const { choices } = (await response.json()) as { choices: { message: { content: string } }[] }
-  return choices[0]?.message.content ?? ''
-}
-
-async function modelsOf(agent: LoneAgent) {
-  const response = await agent.call('GET', nodeStatusPath, null, { headers: statusHeaders() })
-  const { runtimes } = (await response.json()) as NodeStatus
-  return new Map(runtimes.flatMap(({ models }) => models).map((model) => [model.id, model]))
-}
+const begin = folderAgent
+afterEach(endFolderAgents)
 
 test(
   '§30: a model that is not in memory is listed as ready and cold, and the first call loads it',
@@ -317,7 +280,7 @@ test(
     const long = said(agent, 'a')
     await waitUntil('a works', () => folder.stateOf('a') === 'ready.idle')
     const gone = new AbortController()
-    const left = ask(agent, 'b', {}, gone.signal).catch(() => 'gone')
+    const left = ask(agent, 'b', {}, { signal: gone.signal }).catch(() => 'gone')
     await waitUntil('b waits', () => folder.stateOf('b') === 'queued')
     gone.abort()
     expect(await left).toBe('gone')

@@ -2,51 +2,18 @@ import { afterEach, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type NodeStatus, nodeModelsPath, nodeStatusPath } from '../../../src/protocol/wire/nodes/agent.ts'
+import { nodeModelsPath } from '../../../src/protocol/wire/nodes/agent.ts'
 import { fakeHardware } from '../../support/nodes/fake-hardware.ts'
-import { type LoneAgent, startLoneAgent } from '../../support/nodes/lone-agent.ts'
-import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
-import { statusHeaders } from '../../support/nodes/status-headers.ts'
+import { type ModelFolder, scriptModel } from '../../support/nodes/model-files.ts'
 import { scoped } from '../../support/run/fixture.ts'
 import { testLimitMs } from '../../support/run/limits.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
+import { endFolderAgents, folderAgent, modelsOf, said, statusOf } from './folder-agent.ts'
 
-const open: { agent: LoneAgent; folder: ModelFolder }[] = []
+const begin = (file: object, path?: string) =>
+  folderAgent(file, { measureMs: 50, fileMs: 20 }, path === undefined ? {} : { hardware: { path, root: '/nowhere' } })
+afterEach(endFolderAgents)
 
-async function begin(file: object, path?: string) {
-  const folder = modelFolder(file)
-  const serverTimes = { healthMs: 10, stopGraceMs: 15_000, backoffMs: 300, yieldMsMin: 100, measureMs: 50, fileMs: 20 }
-  const agent = await startLoneAgent({
-    ...{ dataDir: folder.path, serverTimes },
-    ...(path === undefined ? {} : { hardware: { path, root: '/nowhere' } }),
-  })
-  open.push({ agent, folder })
-  return { agent, folder }
-}
-
-afterEach(async () => {
-  for (const { agent, folder } of open.splice(0)) {
-    folder.running()
-    await agent.remove()
-    expect([...folder.running().keys()]).toEqual([])
-    folder.remove()
-  }
-})
-
-async function said(agent: LoneAgent, model: string, more: object = {}): Promise<string> {
-  const body = { model, messages: [{ role: 'user', content: 'hi' }], ...more }
-  const response = await agent.call('POST', '/v1/chat/completions', body)
-  if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`)
-  const { choices } = (await response.json()) as { choices: { message: { content: string } }[] }
-  return choices[0]?.message.content ?? ''
-}
-
-async function statusOf(agent: LoneAgent): Promise<NodeStatus> {
-  const response = await agent.call('GET', nodeStatusPath, null, { headers: statusHeaders() })
-  return (await response.json()) as NodeStatus
-}
-const modelsOf = async (agent: LoneAgent) =>
-  new Map((await statusOf(agent)).runtimes.flatMap(({ models }) => models).map((model) => [model.id, model]))
 const pidsOf = (folder: ModelFolder, model: string) => folder.running().get(model)
 const told = (folder: ModelFolder) => folder.stored() as ReturnType<ModelFolder['stored']> & { fault?: string }
 

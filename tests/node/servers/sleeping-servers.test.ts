@@ -1,46 +1,20 @@
 import { afterEach, expect, test } from 'bun:test'
-import { type NodeStatus, nodeModelsPath, nodeStatusPath } from '../../../src/protocol/wire/nodes/agent.ts'
-import { type LoneAgent, startLoneAgent } from '../../support/nodes/lone-agent.ts'
-import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
-import { statusHeaders } from '../../support/nodes/status-headers.ts'
+import { nodeModelsPath } from '../../../src/protocol/wire/nodes/agent.ts'
+import type { LoneAgent } from '../../support/nodes/lone-agent.ts'
+import { scriptModel } from '../../support/nodes/model-files.ts'
 import { testLimitMs } from '../../support/run/limits.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
+import { ask, endFolderAgents, folderAgent, modelsOf, said } from './folder-agent.ts'
 
-const open: { agent: LoneAgent; folder: ModelFolder }[] = []
 const requests = { sleep: { path: '/sleep', memory_mb: 10 }, wake: { path: '/wake' } }
 const sleeper = (id: string, flags = {}, more: object = {}) =>
   scriptModel(id, { sleeps: '', ...flags }, { ...requests, ...more })
 
-async function begin(memoryMb: number, ...models: object[]) {
-  const folder = modelFolder({ memory_mb: memoryMb, models })
-  const serverTimes = { healthMs: 10, stopGraceMs: 15_000, backoffMs: 300, yieldMsMin: 100 }
-  const agent = await startLoneAgent({ dataDir: folder.path, serverTimes })
-  open.push({ agent, folder })
-  return { agent, folder }
-}
+const begin = (memoryMb: number, ...models: object[]) => folderAgent({ memory_mb: memoryMb, models })
 
-afterEach(async () => {
-  for (const { agent, folder } of open.splice(0)) {
-    folder.running()
-    await agent.remove()
-    expect([...folder.running().keys()]).toEqual([])
-    folder.remove()
-  }
-})
+afterEach(endFolderAgents)
 
-const messages = [{ role: 'user', content: 'hi' }]
-const ask = (agent: LoneAgent, model: string) => agent.call('POST', '/v1/chat/completions', { model, messages })
-async function said(agent: LoneAgent, model: string): Promise<string> {
-  const response = await ask(agent, model)
-  if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`)
-  const { choices } = (await response.json()) as { choices: { message: { content: string } }[] }
-  return choices[0]?.message.content ?? ''
-}
-async function modelOf(agent: LoneAgent, id: string) {
-  const response = await agent.call('GET', nodeStatusPath, null, { headers: statusHeaders() })
-  const { runtimes } = (await response.json()) as NodeStatus
-  return runtimes.flatMap(({ models }) => models).find((model) => model.id === id)
-}
+const modelOf = async (agent: LoneAgent, id: string) => (await modelsOf(agent)).get(id)
 const isIn = (agent: LoneAgent, id: string, state: string) =>
   waitUntil(`${id} ${state}`, async () => (await modelOf(agent, id))?.server_state === state)
 const unload = (agent: LoneAgent, id: string) => agent.call('POST', `${nodeModelsPath}/${id}/unload`, {})
