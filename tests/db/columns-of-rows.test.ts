@@ -14,7 +14,7 @@ import { receipts } from '../../src/db/schema/partitioned/receipts.ts'
 import { newId } from '../../src/ids.ts'
 import { type Receipt, receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
-import { ofRecords, requestColumns } from '../support/pools/request-rows.ts'
+import { everyRequest, ofRecords, requestColumns } from '../support/pools/request-rows.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { testDatabase } from '../support/run/postgres.ts'
 
@@ -44,19 +44,6 @@ const oddNames = [
   'text',
 ] as const
 
-const everything = {
-  from: null,
-  to: null,
-  model: null,
-  nodeId: null,
-  customerId: null,
-  keyId: null,
-  status: null,
-  code: null,
-  ttftMsMin: null,
-  outcome: null,
-  tag: null,
-}
 const database = await fixture(testDatabase())
 
 const factsOf = (modelId: string): Receipt => ({
@@ -263,7 +250,7 @@ describe('§32: requests that a gateway of a version before writes row by row, b
         : database.sql`select request_records_insert_columns(array(select json_array_elements_text(${JSON.stringify(columns)}::text::json)))`)
     }
     expect(await found(requestId)).toMatchObject(written)
-    const { records } = await requestPage(database.db, { ...everything, status: 502, nodeId: 'node_a' }, null, 10)
+    const { records } = await requestPage(database.db, { ...everyRequest, status: 502, nodeId: 'node_a' }, null, 10)
     expect(records.filter((record) => record.requestId === requestId)).toHaveLength(1)
   })
 

@@ -9,9 +9,9 @@ import {
   type ReceiptRow,
   receiptLine,
 } from '../../src/db/queries/money/receipts.ts'
-import { newId } from '../../src/ids.ts'
 import { type Receipt, receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
 import { insertGroup } from '../support/money/insert-receipts.ts'
+import { receiptFacts } from '../support/money/receipt-facts.ts'
 import { marked } from '../support/money/receipt-macs.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { testDatabase } from '../support/run/postgres.ts'
@@ -21,22 +21,12 @@ const database = await fixture(testDatabase())
 type Written = NewReceipt & { readonly facts: Receipt }
 
 function receipt(changes: Partial<Receipt> = {}): Written {
-  const facts: Receipt = {
-    issuer: 'gateway',
-    requestId: newId('req'),
-    jobId: null,
-    kind: 'hosted_chat',
-    nodeId: 'node_a',
-    nodeClass: 'gpu',
-    runtimeId: 'rt_a',
+  const facts: Receipt = receiptFacts({
     runtimeKind: 'llama.cpp',
     modelId: 'llama-3.1-8b',
-    promptTokens: 9,
-    completionTokens: 7,
-    startedAt: '2026-11-20T15:59:59.000Z',
     completedAt: '2026-11-20T16:00:00.123Z',
     ...changes,
-  }
+  })
   const text = receiptText(facts)
   return { facts, hash: textHash(text), text, customerId: 'local' }
 }

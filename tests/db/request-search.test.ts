@@ -13,23 +13,10 @@ import {
 import { requestPage } from '../../src/db/queries/requests/request-search.ts'
 import { ulid } from '../../src/ids.ts'
 import { dayMs, minuteMs } from '../../src/time.ts'
-import { insertRequests, ofRecords, requestColumns } from '../support/pools/request-rows.ts'
+import { everyRequest, insertRequests, ofRecords, requestColumns } from '../support/pools/request-rows.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { emptyDatabase, testDatabase } from '../support/run/postgres.ts'
 
-const everything: RequestFilter = {
-  from: null,
-  to: null,
-  model: null,
-  nodeId: null,
-  customerId: null,
-  keyId: null,
-  status: null,
-  code: null,
-  ttftMsMin: null,
-  outcome: null,
-  tag: null,
-}
 const recordAt = (ms: number, more: Partial<RequestRecord> = {}): RequestRecord => ({
   requestId: `req_${ulid(ms)}`,
   at: new Date(ms),
@@ -167,7 +154,7 @@ test('§32: a search for what filters have in common ends its page early, says w
       1, 0, null::int, 2, 3, 4, 5, 6, null::int, 200, null::text, null::text, null::text, null::text
     from generate_series(1, ${rows}) i`,
   )
-  const filter = { ...everything, model: 'rare-1', nodeId: 'rare_0' }
+  const filter = { ...everyRequest, model: 'rare-1', nodeId: 'rare_0' }
   const { records, searchedTo } = await requestPage(database.db, filter, null, 10)
   expect(records.length).toBeLessThan(2)
   expect(searchedTo).not.toBeNull()
@@ -175,7 +162,7 @@ test('§32: a search for what filters have in common ends its page early, says w
   expect(found.map(({ requestId }) => Number(requestId.slice(4)))).toEqual([90_000, 100])
   expect(pages).toBeGreaterThan(2)
   // One name alone leaves every other group out: one page.
-  expect(await requestPage(database.db, { ...everything, model: 'rare-9' }, null, 10)).toEqual({
+  expect(await requestPage(database.db, { ...everyRequest, model: 'rare-9' }, null, 10)).toEqual({
     records: [],
     searchedTo: null,
   })
@@ -189,7 +176,7 @@ test('§32: what lies far apart comes in shorter pages than were asked for, and 
       'apart-' || i % 30, 'node_a', 1, 0, null::int, 2, 3, 4, 5, 6, null::int, 200, null::text, null::text, null::text, null::text
     from generate_series(1, 30000) i`,
   )
-  const filter = { ...everything, model: 'apart-7' }
+  const filter = { ...everyRequest, model: 'apart-7' }
   const { records, searchedTo } = await requestPage(database.db, filter, null, 1_000)
   expect(records).toHaveLength(400)
   expect(searchedTo).toMatchObject({ requestId: records.at(-1)?.requestId })
@@ -211,7 +198,7 @@ test('§32: a minute of which every group holds the whole is still paged through
     )
     await insertRequestRecords(database, records, ofRecords)
   }
-  const { found } = await allOf({ ...everything, model: 'wide', nodeId: 'node_wide' }, 50)
+  const { found } = await allOf({ ...everyRequest, model: 'wide', nodeId: 'node_wide' }, 50)
   expect(found).toHaveLength(groups)
   expect(new Set(found.map(({ requestId }) => requestId)).size).toBe(groups)
 })
@@ -244,7 +231,7 @@ test('§32: what any filter asks for is found beyond the requests that are looke
   // The tests before have failed requests of their own, all of them newer.
   const range = { to: new Date(first + 13_000) }
   for (const one of [...wanted, Object.assign({}, ...wanted)]) {
-    const { found } = await allOf({ ...everything, ...range, ...one }, 10)
+    const { found } = await allOf({ ...everyRequest, ...range, ...one }, 10)
     expect([one, found]).toEqual([one, [sought]])
   }
 })
@@ -269,7 +256,7 @@ test('§32: a search that ends its page among requests of one millisecond goes o
       ofRecords,
     )
   }
-  const { found, pages } = await allOf({ ...everything, model: 'tied', nodeId: 'node_tied' }, groups + 1)
+  const { found, pages } = await allOf({ ...everyRequest, model: 'tied', nodeId: 'node_tied' }, groups + 1)
   expect(found.map(({ requestId }) => requestId)).toEqual(fit.toSorted(newestFirst).map(({ requestId }) => requestId))
   expect(pages).toBeGreaterThan(1)
 })
@@ -303,7 +290,7 @@ test('§32: what a version before has written row by row is there after the migr
     expect(await rowsOf()).toEqual(written)
     const { records } = await requestPage(
       db,
-      { ...everything, status: 502, nodeId: 'node_2', ttftMsMin: 3_000 },
+      { ...everyRequest, status: 502, nodeId: 'node_2', ttftMsMin: 3_000 },
       null,
       1_000,
     )

@@ -2,10 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { newId } from '../../src/ids.ts'
-import { receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
 import { commandLine } from '../cli/command-line.ts'
 import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { receiptOf } from '../support/money/forging.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
 import { fundedCustomer } from '../support/money/ledger.ts'
 import { type Litewitness, litewitness, startLitewitness } from '../support/verdicts/litewitness.ts'
@@ -47,24 +46,7 @@ describe.skipIf(program === null)('§36 with litewitness', () => {
 
   async function grow(of: TestGateway, count: number): Promise<void> {
     const customerId = await fundedCustomer(of.database, 1n)
-    const rows = Array.from({ length: count }, () => {
-      const text = receiptText({
-        issuer: 'gateway',
-        requestId: newId('req'),
-        jobId: null,
-        kind: 'hosted_chat',
-        nodeId: 'node_a',
-        nodeClass: 'gpu',
-        runtimeId: 'rt_a',
-        runtimeKind: 'vllm',
-        modelId: 'm',
-        promptTokens: 1,
-        completionTokens: 2,
-        startedAt: '2026-11-20T15:59:59.000Z',
-        completedAt: '2026-11-20T16:00:00.000Z',
-      })
-      return { hash: textHash(text), text, customerId }
-    })
+    const rows = Array.from({ length: count }, () => receiptOf(customerId))
     await insertReceipts(of.database, rows)
     await of.gateway.sequencer.catchUp()
   }

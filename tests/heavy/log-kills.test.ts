@@ -16,6 +16,7 @@ import { parseNote } from '../../src/protocol/log/note.ts'
 import { receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../../src/protocol/signing/ed25519.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
+import { receiptFacts } from '../support/money/receipt-facts.ts'
 import { testMacs } from '../support/money/receipt-macs.ts'
 import { type PaidPool, paidRound, startPaidPool } from '../support/pools/paid-storm.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
@@ -104,21 +105,7 @@ async function killServer(sql: Sql): Promise<void> {
 
 let made = 0
 const receipt = () => {
-  const text = receiptText({
-    issuer: 'gateway',
-    requestId: `req_${made++}`,
-    jobId: null,
-    kind: 'hosted_chat',
-    nodeId: 'node_a',
-    nodeClass: 'gpu',
-    runtimeId: 'rt_a',
-    runtimeKind: 'vllm',
-    modelId: 'm',
-    promptTokens: 1,
-    completionTokens: 1,
-    startedAt: '2026-11-20T15:59:59.000Z',
-    completedAt: '2026-11-20T16:00:00.000Z',
-  })
+  const text = receiptText(receiptFacts({ requestId: `req_${made++}`, promptTokens: 1, completionTokens: 1 }))
   return { hash: textHash(text), text, customerId: 'cus_a' }
 }
 

@@ -12,6 +12,7 @@ import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts
 import { everything, expectSound, groupsOf } from '../../support/money/groups.ts'
 import { LeasedCalls, leasedWork, leaseOf } from '../../support/money/leased.ts'
 import { fundedCustomer } from '../../support/money/ledger.ts'
+import { receiptFacts } from '../../support/money/receipt-facts.ts'
 import { fixture } from '../../support/run/fixture.ts'
 import { testDatabase } from '../../support/run/postgres.ts'
 
@@ -69,22 +70,7 @@ test('§14: a receipt with a nonce, or with one of its node beside it, is a row,
   const lease = await leaseOf(database, id, 1_000n)
   const plain = [leasedWork(id, lease), leasedWork(id, lease)]
   const beside = leasedWork(id, lease, { receipt: { nodeReceipt: '{}' } })
-  const facts = {
-    issuer: 'gateway' as const,
-    requestId: newId('req'),
-    jobId: null,
-    kind: 'hosted_chat' as const,
-    nodeId: 'node_1',
-    nodeClass: 'gpu',
-    runtimeId: 'rt_1',
-    runtimeKind: 'vllm',
-    modelId: 'm',
-    promptTokens: 9,
-    completionTokens: 7,
-    startedAt: '2026-11-20T15:59:59.000Z',
-    completedAt: '2026-11-20T16:00:00.000Z',
-    clientNonce: 'n'.repeat(32),
-  }
+  const facts = receiptFacts({ nodeId: 'node_1', runtimeId: 'rt_1', clientNonce: 'n'.repeat(32) })
   const text = receiptText(facts)
   const bound = leasedWork(id, lease, { receipt: { text, hash: textHash(text), facts } })
   const [first, second] = plain

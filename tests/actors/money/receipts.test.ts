@@ -5,6 +5,7 @@ import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
 import { type Receipt, receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { severable } from '../../support/gateways/severed-database.ts'
+import { receiptFacts } from '../../support/money/receipt-facts.ts'
 import { testMacs } from '../../support/money/receipt-macs.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
@@ -32,22 +33,14 @@ function writer(changes: Partial<ReceiptWriterOptions> = {}) {
 }
 
 function receipt(changes: Partial<Receipt> = {}, status?: 'held'): NewReceipt & { readonly facts: Receipt } {
-  const facts: Receipt = {
-    issuer: 'gateway',
-    requestId: newId('req'),
-    jobId: null,
-    kind: 'hosted_chat',
+  const facts: Receipt = receiptFacts({
     nodeId: newId('node'),
-    nodeClass: 'gpu',
     runtimeId: newId('rt'),
     runtimeKind: 'llama.cpp',
     modelId: 'llama-3.1-8b',
-    promptTokens: 9,
-    completionTokens: 7,
-    startedAt: '2026-11-20T15:59:59.000Z',
     completedAt: '2026-11-20T16:00:00.123Z',
     ...changes,
-  }
+  })
   const text = receiptText(facts)
   return { facts, hash: textHash(text), text, customerId: 'local', ...(status === undefined ? {} : { status }) }
 }

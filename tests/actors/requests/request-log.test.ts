@@ -7,6 +7,7 @@ import { newId, type RequestId, ulid } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
 import { dayMs, hourMs } from '../../../src/time.ts'
 import { severable } from '../../support/gateways/severed-database.ts'
+import { everyRequest } from '../../support/pools/request-rows.ts'
 import { fixture } from '../../support/run/fixture.ts'
 import { testDatabase } from '../../support/run/postgres.ts'
 import { VirtualClock } from '../../support/run/virtual-clock.ts'
@@ -43,19 +44,6 @@ const finished = (requestId: string, status = 200, more: Partial<ChatRecord> = {
     ...more,
   },
 })
-const everything = {
-  from: null,
-  to: null,
-  model: null,
-  nodeId: null,
-  customerId: null,
-  keyId: null,
-  status: null,
-  code: null,
-  ttftMsMin: null,
-  outcome: null,
-  tag: null,
-}
 const idsAmong = async (ids: readonly string[]) =>
   (
     await database.sql<
@@ -97,7 +85,7 @@ test('§32: days are made ahead, kept for as long as asked, and then dropped who
   const [old, young] = [idAt(nowMs), idAt(nowMs + 2 * dayMs)]
   requests.write(finished(old))
   requests.write(finished(young))
-  expect((await requests.page(everything, null, 10)).records.map(({ requestId }) => requestId).slice(0, 1)).toEqual([
+  expect((await requests.page(everyRequest, null, 10)).records.map(({ requestId }) => requestId).slice(0, 1)).toEqual([
     young,
   ])
   await requests.stop()
@@ -138,7 +126,7 @@ test('§32: with 0 days the database keeps none, and the last ones are listed fr
   await requests.stop()
   const listed = async (filter: object, after: string | null, limit: number) => {
     const row = after === null ? null : await requests.find(after)
-    return (await requests.page({ ...everything, ...filter }, row, limit)).records.map(({ requestId }) => requestId)
+    return (await requests.page({ ...everyRequest, ...filter }, row, limit)).records.map(({ requestId }) => requestId)
   }
   expect(await listed({}, null, 3)).toEqual([3, 2, 1].map((at) => ids[at] as RequestId))
   expect(await listed({}, ids[1] ?? '', 3)).toEqual([ids[0] as RequestId])

@@ -16,6 +16,7 @@ import { type Receipt, receiptText, textHash } from '../../../src/protocol/recei
 import { signingKey, verifyEd25519 } from '../../../src/protocol/signing/ed25519.ts'
 import { verifyReceipt } from '../../../src/protocol/verify/receipt.ts'
 import type { Trust } from '../../../src/protocol/verify/trust.ts'
+import { receiptFacts } from '../../support/money/receipt-facts.ts'
 
 const keyOf = (byte: number) => signingKey(new Uint8Array(32).fill(byte))
 const [log, stranger, witness] = [keyOf(6), keyOf(9), keyOf(10)]
@@ -31,21 +32,15 @@ const trust: Trust = {
   verify: verifyEd25519,
 }
 
-const facts: Receipt = {
+const facts: Receipt = receiptFacts({
   issuer: 'node',
   requestId: 'req_1',
-  jobId: null,
   kind: 'private_job',
   nodeId: 'node_1',
-  nodeClass: 'gpu',
   runtimeId: 'rt_1',
-  runtimeKind: 'vllm',
-  modelId: 'm',
-  promptTokens: 9,
-  completionTokens: 7,
   startedAt: '2025-11-20T15:59:59.000Z',
   completedAt: '2025-11-20T16:00:00.000Z',
-}
+})
 const hash = textHash(receiptText(facts))
 const other = (at: number) => logLeaf({ kind: 'receipt', hash: textHash(`${at}`) })
 

@@ -9,6 +9,7 @@ import { type Receipt, receiptText, textHash, versionOf } from '../../../src/pro
 import { type SigningKey, signingKey, verifyEd25519 } from '../../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { verifyReceipt } from '../../../src/protocol/verify/receipt.ts'
+import { receiptFacts } from '../../support/money/receipt-facts.ts'
 
 const keyOf = (byte: number) => signingKey(new Uint8Array(32).fill(byte))
 const [node, log, forger] = [keyOf(5), keyOf(6), keyOf(9)]
@@ -23,21 +24,7 @@ const trust = {
   remembered: () => [],
   verify: verifyEd25519,
 }
-const facts: Receipt = {
-  issuer: 'node',
-  requestId: 'req_1',
-  jobId: null,
-  kind: 'hosted_chat',
-  nodeId: 'node_1',
-  nodeClass: 'gpu',
-  runtimeId: 'rt_1',
-  runtimeKind: 'vllm',
-  modelId: 'm',
-  promptTokens: 9,
-  completionTokens: 7,
-  startedAt: '2026-11-20T15:59:59.000Z',
-  completedAt: '2026-11-20T16:00:00.000Z',
-}
+const facts: Receipt = receiptFacts({ issuer: 'node', requestId: 'req_1', nodeId: 'node_1', runtimeId: 'rt_1' })
 
 /** A whole file, as `receipts export` writes it, in the true log: what its signature is worth decides. */
 function file(receipt: Receipt, signer: SigningKey, more: object = {}) {

@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import { newId } from '../../../src/ids.ts'
 import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { newAccount } from '../../support/gateways/accounts.ts'
 import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { LeasedCalls, leasedWork, leaseOf } from '../../support/money/leased.ts'
+import { receiptFacts } from '../../support/money/receipt-facts.ts'
 import { tamper } from '../../support/money/tampering.ts'
 
 const kept = ['customers', 'receipt_groups', 'receipt_rows', 'charge_groups', 'payout_rows', 'log_receipts'] as const
@@ -41,22 +41,7 @@ afterAll(() => gateway.stop())
 /** A charge of 60 wei by its price, whose receipt says when it was issued. */
 function work(lease: string, nodeId: string) {
   const at = new Date().toISOString()
-  const facts = {
-    issuer: 'gateway' as const,
-    requestId: newId('req'),
-    jobId: null,
-    kind: 'hosted_chat' as const,
-    nodeId,
-    nodeClass: 'gpu',
-    runtimeId: 'rt_1',
-    runtimeKind: 'vllm',
-    modelId: 'm',
-    promptTokens: 9,
-    completionTokens: 7,
-    startedAt: at,
-    completedAt: at,
-    issuedAt: at,
-  }
+  const facts = receiptFacts({ nodeId, runtimeId: 'rt_1', startedAt: at, completedAt: at, issuedAt: at })
   const text = receiptText(facts)
   return leasedWork(customerId, lease, { nodeId, prices, receipt: { text, hash: textHash(text), facts } })
 }

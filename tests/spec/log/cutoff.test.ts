@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { connect } from '../../../src/db/client.ts'
-import { newId } from '../../../src/ids.ts'
 import { parseNoteKey } from '../../../src/protocol/log/note.ts'
 import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { fromBase64url } from '../../../src/protocol/signing/base64url.ts'
@@ -8,6 +7,7 @@ import { signingKey, verifyEd25519 } from '../../../src/protocol/signing/ed25519
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { verifyBundle } from '../../../src/protocol/verify/bundle.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { receiptFacts } from '../../support/money/receipt-facts.ts'
 import { markRows } from '../../support/money/receipt-macs.ts'
 import { tamper } from '../../support/money/tampering.ts'
 
@@ -17,21 +17,14 @@ type Sql = ReturnType<typeof connect>
 
 /** A receipt in the name of the node, from long ago, as a version before node signatures wrote it; `signed`: as one after. */
 async function received(sql: Pick<Sql, 'unsafe'>, signed: boolean, seq?: number): Promise<string> {
-  const facts = {
+  const facts = receiptFacts({
     issuer: 'node',
-    requestId: newId('req'),
-    jobId: null,
     kind: 'private_job',
-    nodeId: 'node_a',
-    nodeClass: 'gpu',
-    runtimeId: 'rt_a',
-    runtimeKind: 'vllm',
-    modelId: 'm',
     promptTokens: 1,
     completionTokens: 2,
     startedAt: '2025-11-20T15:59:59.000Z',
     completedAt: '2025-11-20T16:00:00.000Z',
-  } as const
+  }) as const
   const hash = textHash(receiptText(facts))
   const signature = signed ? `'${node.sign(receiptMessage(hash))}'` : 'null'
   await sql.unsafe(`insert into receipt_rows (receipt_hash, seq, issuer, request_id, kind, node_id, node_class, runtime_id,

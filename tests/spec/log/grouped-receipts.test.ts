@@ -1,5 +1,4 @@
 import { afterEach, expect, test } from 'bun:test'
-import { newId } from '../../../src/ids.ts'
 import { parseCheckpoint, parseProofLines } from '../../../src/protocol/log/checkpoint.ts'
 import { parseLogEntry } from '../../../src/protocol/log/log-entry.ts'
 import { leafHash, rootByInclusion } from '../../../src/protocol/log/merkle-log.ts'
@@ -7,27 +6,19 @@ import { parseNote } from '../../../src/protocol/log/note.ts'
 import { type Receipt, receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { insertGroup, insertReceipts } from '../../support/money/insert-receipts.ts'
+import { receiptFacts } from '../../support/money/receipt-facts.ts'
 import { tamper } from '../../support/money/tampering.ts'
 import { fixture } from '../../support/run/fixture.ts'
 
 const made: string[] = []
 
 function receipt(at: number) {
-  const facts: Receipt = {
-    issuer: 'gateway',
-    requestId: newId('req'),
+  const facts: Receipt = receiptFacts({
     jobId: at % 2 === 0 ? null : `job_${at}`,
-    kind: 'hosted_chat',
-    nodeId: 'node_a',
-    nodeClass: 'gpu',
-    runtimeId: 'rt_a',
-    runtimeKind: 'vllm',
     modelId: at % 3 === 0 ? 'm' : 'other',
     promptTokens: at,
     completionTokens: 2,
-    startedAt: '2026-11-20T15:59:59.000Z',
-    completedAt: '2026-11-20T16:00:00.000Z',
-  }
+  })
   const text = receiptText(facts)
   made.push(textHash(text))
   return { hash: textHash(text), text, customerId: 'cus_a', facts }

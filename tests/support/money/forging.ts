@@ -1,33 +1,26 @@
 import { createSequencer, type SequencerOptions } from '../../../src/actors/log/sequencer.ts'
 import type { connect } from '../../../src/db/client.ts'
-import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
 import { type Receipt, receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import type { TestGateway } from '../gateways/http-gateway.ts'
 import { insertGroup, insertReceipts } from './insert-receipts.ts'
+import { receiptFacts } from './receipt-facts.ts'
 import { testMacs } from './receipt-macs.ts'
 
 /** With which test gateways sign their log. */
 export const testKey = signingKey(Buffer.from('77'.repeat(32), 'hex'))
 type Sql = Pick<ReturnType<typeof connect>, 'unsafe'>
 
-export const factsOf = (more: Partial<Receipt> = {}): Receipt => ({
-  issuer: 'gateway',
-  requestId: newId('req'),
-  jobId: null,
-  kind: 'hosted_chat',
-  nodeId: 'node_a',
-  nodeClass: 'gpu',
-  runtimeId: 'rt_a',
-  runtimeKind: 'vllm',
-  modelId: 'a-model-that-never-existed',
-  promptTokens: 1,
-  completionTokens: 2,
-  startedAt: '2020-01-01T00:00:00.000Z',
-  completedAt: '2020-01-01T00:00:01.000Z',
-  ...more,
-})
+export const factsOf = (more: Partial<Receipt> = {}): Receipt =>
+  receiptFacts({
+    modelId: 'a-model-that-never-existed',
+    startedAt: '2020-01-01T00:00:00.000Z',
+    completedAt: '2020-01-01T00:00:01.000Z',
+    promptTokens: 1,
+    completionTokens: 2,
+    ...more,
+  })
 
 /** A free receipt, as it is inserted. */
 export function receiptOf(customerId = 'cus_a', more: Partial<Receipt> = {}) {

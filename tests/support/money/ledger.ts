@@ -6,6 +6,7 @@ import { newId } from '../../../src/ids.ts'
 import { brokenRules } from '../../../src/machines/rules/books.ts'
 import { type Receipt, receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import type { TestDatabase } from '../run/postgres.ts'
+import { receiptFacts } from './receipt-facts.ts'
 
 /** Ends every test that moves money. */
 export async function expectBooksBalance(db: Database): Promise<Books> {
@@ -28,21 +29,7 @@ export async function fundedCustomer({ sql }: Pick<TestDatabase, 'sql'>, wei: bi
 
 export function chargeFor(customerId: string, actualWei: bigint, more: Partial<Charge> = {}): Charge {
   const requestId = newId('req')
-  const facts: Receipt = {
-    issuer: 'gateway',
-    requestId,
-    jobId: null,
-    kind: 'hosted_chat',
-    nodeId: more.nodeId ?? 'node_1',
-    nodeClass: 'gpu',
-    runtimeId: 'rt_1',
-    runtimeKind: 'vllm',
-    modelId: 'm',
-    promptTokens: 9,
-    completionTokens: 7,
-    startedAt: '2026-11-20T15:59:59.000Z',
-    completedAt: '2026-11-20T16:00:00.000Z',
-  }
+  const facts: Receipt = receiptFacts({ requestId, nodeId: more.nodeId ?? 'node_1', runtimeId: 'rt_1' })
   const text = receiptText(facts)
   const receipt = { hash: textHash(text), text, customerId, facts }
   return { actualWei, receipt, nodeId: 'node_1', kind: 'hosted_chat', feeBps: 1_000, ...more }

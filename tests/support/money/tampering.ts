@@ -7,6 +7,7 @@ import { fromBase64url } from '../../../src/protocol/signing/base64url.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { json, type TestGateway } from '../gateways/http-gateway.ts'
+import { receiptFacts } from './receipt-facts.ts'
 import { testMacs } from './receipt-macs.ts'
 
 /** Everything that an operator with the database could want to change. */
@@ -105,22 +106,16 @@ export async function writtenBooks(
   const hashes: string[] = []
   for (let at = 0; at < 6; at++) {
     const requestId = newId('req')
-    const text = receiptText({
-      issuer: 'node',
-      requestId,
-      jobId: null,
-      kind: 'hosted_chat',
-      nodeId: 'node_a',
-      nodeClass: 'gpu',
-      runtimeId: 'rt_1',
-      runtimeKind: 'vllm',
-      modelId: 'm',
-      promptTokens: 10,
-      completionTokens: 7 + at,
-      startedAt: '2026-11-20T15:59:59.000Z',
-      completedAt: '2026-11-20T16:00:00.000Z',
-      issuedAt: '2026-11-20T16:00:00.000Z',
-    })
+    const text = receiptText(
+      receiptFacts({
+        issuer: 'node',
+        requestId,
+        runtimeId: 'rt_1',
+        promptTokens: 10,
+        completionTokens: 7 + at,
+        issuedAt: '2026-11-20T16:00:00.000Z',
+      }),
+    )
     const hash = textHash(text)
     const reservation = await ledger.reserve({ id: requestId, customerId, amountWei: 2_000n })
     await ledger.settle(reservation, {

@@ -1,7 +1,22 @@
 import type { Sql } from 'postgres'
 import type { ArrayValue } from '../../../src/db/arrays.ts'
 import { type RequestReader, requestColumns as requestFields } from '../../../src/db/queries/requests/request-groups.ts'
-import type { RequestRecord } from '../../../src/db/queries/requests/request-records.ts'
+import type { RequestFilter, RequestRecord } from '../../../src/db/queries/requests/request-records.ts'
+
+/** No request is left out. */
+export const everyRequest: RequestFilter = {
+  from: null,
+  to: null,
+  model: null,
+  nodeId: null,
+  customerId: null,
+  keyId: null,
+  status: null,
+  code: null,
+  ttftMsMin: null,
+  outcome: null,
+  tag: null,
+}
 
 /** Reads requests that stand in rows. */
 export const ofRecords = {
