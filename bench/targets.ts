@@ -1,5 +1,6 @@
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { bunSettings } from '../src/host/bun-settings.ts'
 import { descendants, launch, type Mock, type Program, RigError, root, saidBy, temporaryFolder, until } from './rig.ts'
 
 export const model = 'bench-model'
@@ -109,6 +110,7 @@ export async function startGateway(
     cpu,
     stderr: log,
     env: {
+      ...bunSettings,
       SVC_DATA_DIR: dataDir,
       SVC_PORT: '0',
       SVC_DISCOVER: 'false',

@@ -6,7 +6,7 @@ import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { install } from './install.mjs'
 import { applyPatches } from './patches.mjs'
-import { endBy, fail, run } from './run.mjs'
+import { bunEnvironment, endBy, fail, run } from './run.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const modules = join(root, 'node_modules')
@@ -53,8 +53,7 @@ const { code, signal, error } = await run(bun, [...elsewhere, program, ...args],
   stdio: 'inherit',
   // Bun lets 256 fetches run at once and reads the limit before any of our code; 65535 is its maximum.
   env: {
-    ...process.env,
-    BUN_CONFIG_MAX_HTTP_REQUESTS: process.env.BUN_CONFIG_MAX_HTTP_REQUESTS || '65535',
+    ...bunEnvironment(),
     // By this the program ends when this process is killed (src/host/launcher.ts).
     PENSTOCK_LAUNCHER: `${process.pid} ${existsSync(program) ? realpathSync(program) : program}`,
   },

@@ -8,6 +8,13 @@ const parentLookMs = 500
 /** A terminal of Windows tells each of its programs that it is to end; to send a signal to one there ends it at once. */
 const signalsReachAll = process.platform === 'win32'
 
+/** What Bun and its allocator read before any code of ours runs; `src/host/bun-settings.ts` says why. What is set already counts. */
+const bunSettings = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65535', MIMALLOC_PURGE_HOLES_MIN_INTERVAL: '10000' }
+export const bunEnvironment = () => {
+  const given = Object.entries(process.env).filter(([name, value]) => value !== '' || !(name in bunSettings))
+  return { ...bunSettings, ...Object.fromEntries(given) }
+}
+
 export function fail(message, code = 1) {
   process.stderr.write(`${message}\n`)
   process.exit(code)

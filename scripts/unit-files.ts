@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { bunSettingLines } from '../src/host/bun-settings.ts'
 import { exitSeconds, launchdPlist } from '../src/host/platform/launchd-plist.ts'
 import { agentUnit, gatewayUnit } from '../src/host/platform/systemd-unit.ts'
 
@@ -28,7 +29,7 @@ export const unitFiles = (): ReadonlyMap<string, string> =>
           folder: '/opt/penstock',
           environment: [
             'Environment=SVC_DATA_DIR=/var/lib/penstock/data',
-            'Environment=BUN_CONFIG_MAX_HTTP_REQUESTS=65535',
+            ...bunSettingLines.map((line) => `Environment=${line}`),
           ],
           environmentFile: '/etc/penstock.env',
           exec: ['# Or the built program: /opt/penstock/dist/penstock serve', 'ExecStart=/opt/penstock/penstock serve'],

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { version } from '../../package.json'
+import { bunSettingLines } from '../../src/host/bun-settings.ts'
 import { agentUnit, gatewayUnit, type UnitParts } from '../../src/host/platform/systemd-unit.ts'
 import { type ArchivedFile, ar, gzip, tar, withFolders } from './archives.ts'
 import { root } from './built-files.ts'
@@ -22,7 +23,7 @@ const parts = (kind: {
   folder: `/var/lib/${kind.user}`,
   environment: [
     ...(kind.user === 'penstock' ? ['Environment=SVC_DATA_DIR=/var/lib/penstock/data'] : []),
-    'Environment=BUN_CONFIG_MAX_HTTP_REQUESTS=65535',
+    ...bunSettingLines.map((line) => `Environment=${line}`),
   ],
   environmentFile: `/etc/${kind.user}.env`,
   exec: [`ExecStart=${kind.exec}`],

@@ -6,7 +6,7 @@ import { createRequire } from 'node:module'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { endBy, fail, run } from './run.mjs'
+import { bunEnvironment, endBy, fail, run } from './run.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const { resolve } = createRequire(import.meta.url)
@@ -54,10 +54,8 @@ const { code, signal, error } = await run(
   {
     stdio: 'inherit',
     env: {
-      ...process.env,
+      ...bunEnvironment(),
       SVC_DATA_DIR: process.env.SVC_DATA_DIR || dataFolder(),
-      // Bun lets 256 fetches run at once and reads the limit before any of our code; 65535 is its maximum.
-      BUN_CONFIG_MAX_HTTP_REQUESTS: process.env.BUN_CONFIG_MAX_HTTP_REQUESTS || '65535',
       // By this the program ends when this process is killed (src/host/launcher.ts).
       PENSTOCK_LAUNCHER: `${process.pid} ${program}`,
     },

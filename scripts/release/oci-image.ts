@@ -11,6 +11,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { version } from '../../package.json'
+import { bunSettingLines } from '../../src/host/bun-settings.ts'
 import { type ArchivedFile, gzip, tar, withFolders } from './archives.ts'
 import { root } from './built-files.ts'
 
@@ -141,7 +142,7 @@ export function ociImage(executables: ReadonlyMap<Arch, Uint8Array>): Uint8Array
       os: 'linux',
       config: {
         User: `${userId}:${userId}`,
-        Env: ['SVC_HOST=0.0.0.0', 'SVC_DATA_DIR=/data', 'BUN_CONFIG_MAX_HTTP_REQUESTS=65535', 'PATH=/usr/local/bin'],
+        Env: ['SVC_HOST=0.0.0.0', 'SVC_DATA_DIR=/data', ...bunSettingLines, 'PATH=/usr/local/bin'],
         Entrypoint: ['/usr/local/bin/penstock'],
         Cmd: ['serve'],
         ExposedPorts: { '7070/tcp': {} },

@@ -1,12 +1,9 @@
 import { join } from 'node:path'
+import { bunSettings } from '../host/bun-settings.ts'
 import { childVariable } from '../host/port-holder.ts'
 import { builtCommand, checkoutRoot } from '../host/program-files.ts'
 import { type Assignment, line, linesOf, type Order, Report, readLine, wholeLinesOf } from './messages.ts'
 import { StartError } from './start-error.ts'
-
-/** Bun lets 256 fetches run at once unless it is told otherwise before it starts. */
-const fetchesVariable = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
-const fetchesMax = '65535'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -29,7 +26,7 @@ function command(): string[] {
 function environment(env: Environment, index: number): Record<string, string> {
   const inherited = { PATH: process.env.PATH, HOME: process.env.HOME, ...env }
   const set = Object.entries(inherited).filter((entry): entry is [string, string] => entry[1] !== undefined)
-  return { [fetchesVariable]: fetchesMax, ...Object.fromEntries(set), [childVariable]: String(index) }
+  return { ...bunSettings, ...Object.fromEntries(set), [childVariable]: String(index) }
 }
 
 /** What a process serves. */

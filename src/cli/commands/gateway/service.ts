@@ -1,6 +1,7 @@
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { product } from '../../../brand.ts'
+import { bunSettings } from '../../../host/bun-settings.ts'
 import type { Platform } from '../../../host/platform/platform.ts'
 import type { ServiceScope } from '../../../host/platform/service.ts'
 import { lockFiles } from '../../../host/port-holder.ts'
@@ -91,8 +92,7 @@ function installation(given: OptionValues<typeof options>, session: Session, jso
       folder: program.folder,
       environment: {
         SVC_DATA_DIR: data,
-        // Bun lets 256 fetches run at once and reads the limit before any of our code; 65535 is its maximum.
-        BUN_CONFIG_MAX_HTTP_REQUESTS: '65535',
+        ...bunSettings,
         ...pathOf(platform, scope, program, session.env),
       },
       environmentFile: file,
