@@ -88,7 +88,8 @@ async function singleStatus(
   const sleeping = props.is_sleeping === true
   const slotsTotal = countOf(props.total_slots)
   const contextLength = countOf(fieldsOf(props.default_generation_settings).n_ctx)
-  const load = sleeping ? { slotsFree: slotsTotal, queueDepth: 0 } : await readLoad(get, slotsTotal)
+  const asleep = { load: { slotsFree: slotsTotal, queueDepth: 0 }, startMark: before?.startMark ?? '' }
+  const { load, startMark } = sleeping ? asleep : await readLoad(get, slotsTotal, props)
   const models = list.filter(writesText).map((entry): RuntimeModel => {
     const model = {
       id: modelName(textOf(entry.id) ?? ''),
@@ -101,16 +102,17 @@ async function singleStatus(
     }
     return workOf(model, false, false)
   })
-  const adapters = await adaptersOf(get, models[0], before)
+  const known = before?.startMark === startMark ? before : null
+  const adapters = await adaptersOf(get, models[0], known)
   const bases = adapters.length === 0 ? models : models.map((model) => ({ ...model, askedWith: noAdapter }))
-  return { kind, state: 'ready', models: believable([...bases, ...adapters]), slotsTotal, ...load }
+  return { kind, state: 'ready', models: believable([...bases, ...adapters]), slotsTotal, startMark, ...load }
 }
 
 /** An adapter is asked for by its own name, by those who may use it. */
 const noAdapter = { lora: undefined }
 
 /**
- * LoRA adapters are given at its start (`--lora`), so they are asked for once, while it is awake: it asks its own work loop. Each
+ * LoRA adapters are given at its start (`--lora`), so they are asked for once after each, while it is awake: it asks its own work loop. Each
  * is a model of its own here, and by its number and scale in a request. A request that names none gets what the server was
  * started with.
  */
@@ -147,16 +149,34 @@ type Load = Pick<RuntimeStatus, 'slotsFree' | 'queueDepth'>
  * `/metrics` first (with `--metrics`): it alone says how many wait, and it lets an idle server fall asleep. `/slots` is on
  * by default but counts as work: it wakes a sleeping server, so none is asked, and keeps one awake that would sleep.
  */
-async function readLoad(get: ProbeFetch, slotsTotal: number | null): Promise<Load> {
+async function readLoad(
+  get: ProbeFetch,
+  slotsTotal: number | null,
+  props: Fields,
+): Promise<{ readonly load: Load; readonly startMark: string }> {
   const metrics = await get('/metrics')
   const text = await metrics.text()
+  const startMark = startMarkOf(metrics.headers.get('process-start-time-unix'), props)
   const processing = metrics.status === 200 ? gaugeOf(text, 'llamacpp:requests_processing') : null
   if (processing !== null && slotsTotal !== null) {
-    return { slotsFree: Math.max(0, slotsTotal - processing), queueDepth: gaugeOf(text, 'llamacpp:requests_deferred') }
+    const slotsFree = Math.max(0, slotsTotal - processing)
+    return { load: { slotsFree, queueDepth: gaugeOf(text, 'llamacpp:requests_deferred') }, startMark }
   }
   const slots = await ask(get, '/slots')
   const list = slots.status === 200 ? listOf(slots.body) : null
-  return { slotsFree: list?.filter((slot) => slot.is_processing === false).length ?? null, queueDepth: null }
+  const slotsFree = list?.filter((slot) => slot.is_processing === false).length ?? null
+  return { load: { slotsFree, queueDepth: null }, startMark }
+}
+
+const markedMax = 256
+
+/** With `--metrics` each process has its number (no time, whatever its name says); else other arguments show in the properties. */
+function startMarkOf(process: string | null, { model_path, build_info, total_slots, ...props }: Fields): string {
+  const { n_ctx } = fieldsOf(props.default_generation_settings)
+  const signs = [process, model_path, build_info, total_slots, n_ctx]
+  const text = JSON.stringify(signs.map((sign) => String(sign ?? '').slice(0, markedMax)))
+  // A hash: the path of the weights must not leave the node.
+  return Bun.hash(text).toString(36)
 }
 
 /**

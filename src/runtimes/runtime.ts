@@ -100,6 +100,8 @@ export interface RuntimeStatus {
   readonly ranks?: readonly RankLoad[]
   /** The rank that this status is about, where it is about one of several. */
   readonly rank?: number
+  /** Differs from the last poll's if the server was started anew in between, as far as it shows. Absent: it shows nothing of that. */
+  readonly startMark?: string
   /** By device, what the models of the file may take together, MB. Absent: the agent has no such file. */
   readonly budgetsMb?: Readonly<Record<string, number>>
 }

@@ -15,7 +15,8 @@ describe('§8: each kind is known and read by its own signs', () => {
       replay(name, async ({ get }) => {
         const module = await detectRuntime(get)
         expect(module?.kind).toBe(expected.kind)
-        expect(await module?.probe(get)).toEqual(expected)
+        const { startMark: _, ...read } = (await module?.probe(get)) ?? {}
+        expect(read as unknown).toEqual(expected)
       }),
     )
   }
