@@ -117,6 +117,16 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       await page.getByText('model_not_found').first().waitFor()
       expect(await page.getByLabel('Status', { exact: true }).inputValue()).toBe('404')
       expect(await rows(console).count()).toBe(2)
+      const shown = () =>
+        rows(console)
+          .nth(1)
+          .locator('td:visible')
+          .evaluateAll((cells) => cells.map((cell) => cell.getAttribute('data-label')))
+      expect(await shown()).toEqual(expect.arrayContaining(['Status', 'Node', 'First token', 'Took']))
+      // On a phone a request that reached no node says nothing of one.
+      await page.setViewportSize({ width: 390, height: 844 })
+      expect(await shown()).toEqual(['Status', 'Customer', 'Tries', 'Took'])
+      await page.setViewportSize({ width: 1280, height: 860 })
       await page.evaluate("location.hash = '#requests?model=never'")
       await page.getByText('No request', { exact: true }).waitFor()
       await console.close()

@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { useId, useState } from 'preact/hooks'
 import { count } from './format.ts'
 import { Frame } from './frame.tsx'
+import { Cell } from './small.tsx'
 import { useVirtual } from './virtual.ts'
 
 export interface Column<T> {
@@ -163,9 +164,9 @@ export function LongTable<T>({ label, rows, keyOf, textOf, columns, first, kind,
                       {show(row)}
                     </th>
                   ) : (
-                    <td key={title} data-label={title} class={number === true ? 'number' : ''}>
+                    <Cell key={title} label={title} number={number}>
                       {show(row)}
-                    </td>
+                    </Cell>
                   ),
                 )}
                 {actions !== undefined && <td class="actions">{actions(row)}</td>}

@@ -1,8 +1,22 @@
+import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { shortId } from './format.ts'
+import { nothing, shortId } from './format.ts'
 
 /** Colour never stands alone: the word is always there. */
 export const Pill = ({ tone, text }: { tone: string; text: string }) => <span class={`pill tone-${tone}`}>{text}</span>
+
+interface CellProps {
+  readonly label: string
+  readonly number?: boolean | undefined
+  readonly children: ComponentChildren
+}
+
+/** A cell of a table that is a list of cards on a phone, where a card leaves out what its row does not have. */
+export const Cell = ({ label, number = false, children }: CellProps) => (
+  <td data-label={label} class={[number ? 'number' : '', children === nothing ? 'blank' : ''].join(' ').trim()}>
+    {children}
+  </td>
+)
 
 /** An id: shortened for the eye, whole for the clipboard and for readers of the title. */
 export const Id = ({ id }: { id: string }) => (

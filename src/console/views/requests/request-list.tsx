@@ -4,7 +4,7 @@ import type { AdminRequest, AdminRequestList } from '../../../protocol/wire/admi
 import { FilterForm, type FilterValues } from '../../parts/filter-form.tsx'
 import { clockTime, count, duration, nothing, shortId, shortTime, tokenPair } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
-import { Named, Pill } from '../../parts/small.tsx'
+import { Cell, Named, Pill } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
 import { type Names, useCustomerNames, useKeyNames } from '../../state/account-names.ts'
 import { useLoad } from '../../state/load.ts'
@@ -195,31 +195,31 @@ function RequestRow({ request, names, customers }: RowProps) {
           {recent ? clockTime(request.at) : shortTime(request.at)}
         </a>
       </th>
-      <td data-label="Status">
+      <Cell label="Status">
         <Pill tone={toneOf(request.status)} text={String(request.status)} />{' '}
         {request.code !== null && <code>{request.code}</code>}
-      </td>
+      </Cell>
       {mayAct('operator') && (
-        <td data-label="Customer">{customer === null ? nothing : <Named id={customer} names={customers} />}</td>
+        <Cell label="Customer">{customer === null ? nothing : <Named id={customer} names={customers} />}</Cell>
       )}
-      <td data-label="Model">{request.model ?? (request.operation === 'mixture' ? 'mixture' : nothing)}</td>
-      <td data-label="Node">{node === null ? nothing : (names.get(node) ?? shortId(node))}</td>
-      <td data-label="Tries" class="number">
+      <Cell label="Model">{request.model ?? (request.operation === 'mixture' ? 'mixture' : nothing)}</Cell>
+      <Cell label="Node">{node === null ? nothing : (names.get(node) ?? shortId(node))}</Cell>
+      <Cell label="Tries" number>
         {count(request.tries)}
-      </td>
-      <td data-label="Queued" class="number">
+      </Cell>
+      <Cell label="Queued" number>
         {request.queue_ms === 0 ? nothing : duration(request.queue_ms)}
-      </td>
-      <td data-label="First token" class="number">
+      </Cell>
+      <Cell label="First token" number>
         {duration(request.ttft_ms)}
-      </td>
-      <td data-label="Took" class="number">
+      </Cell>
+      <Cell label="Took" number>
         {duration(request.duration_ms)}
-      </td>
-      <td data-label="Tokens in / out" class="number">
+      </Cell>
+      <Cell label="Tokens in / out" number>
         {tokenPair(request.prompt_tokens, request.completion_tokens)}
-      </td>
-      {mayAct('operator') && <td data-label="Tags">{tagTexts(request)}</td>}
+      </Cell>
+      {mayAct('operator') && <Cell label="Tags">{tagTexts(request)}</Cell>}
     </tr>
   )
 }
