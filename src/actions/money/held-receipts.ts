@@ -7,7 +7,8 @@ export const heldReceiptList = defineList({
   at: 'GET /v1/admin/held-receipts',
   role: 'viewer',
   category: 'settlement',
-  summary: 'List the receipts that are on hold, because their nodes claimed more tokens than could be, newest first',
+  summary:
+    'List the receipts that are on hold, because their nodes claimed more tokens than they can have produced, newest first',
   tag: 'Money (extension)',
   query: { limit: limitOf(100, 1_000) },
   result: HeldReceiptList,

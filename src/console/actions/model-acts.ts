@@ -159,7 +159,7 @@ export const removeEntry = (model: Model): Act => ({
   verb: 'Remove entry',
   title: `Remove the entry of ${model.id}`,
   destroys: true,
-  about: 'Its aliases, prices and description go. Nodes keep serving the model under their own name for it.',
+  about: 'This removes its aliases, prices and description. Nodes keep serving the model under their own name for it.',
   editing: editing(model.id, seenIn(model)),
   run: (_, send) => send({ action: 'model.delete', method: 'DELETE', path, body: { id: model.id } }),
   done: `The entry of ${model.id} is removed.`,

@@ -32,7 +32,7 @@ function fieldsOf(node: Node): readonly ActField[] {
     {
       name: 'privacy_class',
       label: labels.privacy_class,
-      hint: 'how private the prompts may be that other accounts send to it',
+      hint: 'the most private prompts that other accounts may send to it',
       kind: 'choice',
       of: same(['private', 'trusted', 'public']),
       value: node.privacy_class,

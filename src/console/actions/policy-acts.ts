@@ -43,7 +43,7 @@ export const setPolicy = (customer: Customer, names: NodeNames, begins = custome
     actions: ['customer.update'],
     verb: 'Save',
     title: `Policy of ${customer.display_name}`,
-    about: `What all keys of the account may do together. A key may be held closer, and the stricter of both holds. ${bothAllow}`,
+    about: `What all keys of the account may do together. A key can have a policy of its own: the stricter of the two counts. ${bothAllow}`,
     fields: accountFields(begins, names),
     editing: customerEditing(customer, names),
     check: (values, signal) => {
@@ -167,7 +167,7 @@ export const editKey = (customer: Customer, key: Key, names: NodeNames, begins =
     actions: ['gateway_key.update'],
     verb: 'Save',
     title: `The key ${key.name}`,
-    about: `What programs with this key may do. The account may hold it closer. ${bothAllow}`,
+    about: `What programs with this key may do. Where the policy of the account is stricter, that one counts. ${bothAllow}`,
     fields: [
       nameField(begins.name),
       ...keyFields(begins.model_policy, names),

@@ -11,7 +11,7 @@ const path = '/v1/admin/plan?limit=10000'
 
 const modes: Readonly<Record<MemoryPlanList['mode'], string>> = {
   off: 'The plan is off: the setting SVC_PLAN says so.',
-  advise: 'The gateway does none of this by itself. With SVC_PLAN=act it does the loads, one per node at a time.',
+  advise: 'The gateway loads nothing of this plan by itself. With SVC_PLAN=act it does, one model per node at a time.',
   act: 'The gateway does these loads itself, one per node at a time, each with an event in the audit.',
 }
 
@@ -20,7 +20,7 @@ export function Plan() {
   const [plan, again] = useLoad<MemoryPlanList>(path, everyMs)
   return (
     <>
-      <h1>Plan: where what should run, and why</h1>
+      <h1>Plan: which model should run where, and why</h1>
       <Part what="the plan" loaded={plan} again={again}>
         {(found) => (
           <>

@@ -9,7 +9,7 @@ import type { Answered } from '../state/conversation.ts'
 import { useLoad } from '../state/load.ts'
 import { useNodeNames } from '../state/node-names.ts'
 
-/** What became of one request: how long, by whom, why there. */
+/** What became of one request: how long, by whom, why on that node. */
 export function Trace({ answered, label = 'Trace of the answer' }: { answered: Answered; label?: string }) {
   const { metadata, requestId } = answered
   const mixture = metadata?.mixture

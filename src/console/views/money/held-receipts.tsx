@@ -12,7 +12,7 @@ import { mayAct } from '../../state/session.ts'
 const everyMs = 10_000
 const receiptsMax = 1_000
 
-/** What waits for an admin: a node has claimed more tokens than could be. */
+/** What waits for an admin: a node has claimed more tokens than it can have produced. */
 export function HeldReceipts() {
   const [list, again] = useLoad<HeldReceiptList>(`/v1/admin/held-receipts?limit=${receiptsMax}`, everyMs)
   const names = useNodeNames()
@@ -22,12 +22,12 @@ export function HeldReceipts() {
         <section aria-labelledby="held-title">
           <h2 id="held-title">Receipts on hold</h2>
           {receipts.length === 0 ? (
-            <p class="muted">None. A receipt is held when its node claims more tokens than could be.</p>
+            <p class="muted">None. A receipt is held when its node claims more tokens than it can have produced.</p>
           ) : (
             <>
               <p class="muted">
-                Their nodes claimed more tokens than could be. Release one to pay its node, or reject it to give the
-                customer the debit back.
+                Their nodes claimed more tokens than they can have produced. Release one to pay its node, or reject it
+                to give the customer the debit back.
               </p>
               <LongTable
                 label="Receipts on hold, newest first"

@@ -14,7 +14,7 @@ import { RequestReceipt } from './request-receipt.tsx'
 
 type Names = ReadonlyMap<string, string>
 
-/** One request: what happened in order, why there, and its receipt. `receipt`: asked for by its hash. */
+/** One request: what happened in order, why on its node, and its receipt. `receipt`: asked for by its hash. */
 export function RequestPage({ id, receipt }: { id: string; receipt: string | null }) {
   const names = useNodeNames()
   const [story, again] = useLoad<RequestStory>(`/v1/admin/requests/${encodeURIComponent(id)}`)

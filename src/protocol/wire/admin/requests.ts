@@ -53,7 +53,7 @@ export const AdminRequestList = Type.Object({
 })
 export type AdminRequestList = Static<typeof AdminRequestList>
 
-/** One request with its story: what was tried, and why there. */
+/** One request with its story: what was tried, and why on these nodes. */
 export const RequestStory = Type.Object({
   object: Type.Literal(`${brand}.admin.request`),
   generated_at: Instant,
