@@ -110,7 +110,7 @@ function Field({ field, form, first }: { field: ActField; form: Form; first: boo
         {label} {hint !== undefined && <small>{hint}</small>}
       </label>
       {kind === 'choice' ? (
-        <select {...shared}>
+        <select {...shared} required={required}>
           {of.map((choice) => (
             <option key={choice.value} value={choice.value}>
               {choice.label}
