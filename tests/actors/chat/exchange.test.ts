@@ -26,7 +26,7 @@ test('an open stream keeps nothing of a long prompt', async () => {
     await waitUntil('the node is ready', () => gateway.gateway.router.table().routes.some(({ ready }) => ready))
     const long = 'the prompt nobody keeps. '.repeat(1_000)
     const arriving = node.next()
-    const asking = postJson(`http://127.0.0.1:${app.server?.port}/v1/api/chat/completions`, gateway_key, {
+    const asking = postJson(`http://127.0.0.1:${app.server?.port}/v1/api/chat/completions`, gateway_key as string, {
       model: 'm',
       stream: true,
       messages: [{ role: 'user', content: long }],

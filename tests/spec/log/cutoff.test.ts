@@ -24,7 +24,7 @@ async function received(sql: Pick<Sql, 'unsafe'>, signed: boolean, seq?: number)
     completionTokens: 2,
     startedAt: '2025-11-20T15:59:59.000Z',
     completedAt: '2025-11-20T16:00:00.000Z',
-  }) as const
+  })
   const hash = textHash(receiptText(facts))
   const signature = signed ? `'${node.sign(receiptMessage(hash))}'` : 'null'
   await sql.unsafe(`insert into receipt_rows (receipt_hash, seq, issuer, request_id, kind, node_id, node_class, runtime_id,
