@@ -12,7 +12,7 @@ export interface HostedServer {
 }
 
 export interface HostedModel {
-  /** Another computer has it in memory, too: nobody waits for a load if it leaves this one. */
+  /** Another computer also has it in memory, so no request waits for a load if it leaves this one. */
   readonly elsewhere: boolean
   readonly inFlight: number
   /** Exponentially weighted length of a call; null: none was measured. */
@@ -26,7 +26,7 @@ const isBeingLoaded = ({ reading }: HostedModel) => reading.cold && reading.load
 function holderOf({ id, memoryMb, group, pinned, models }: HostedServer): MemoryHolder | null {
   const isComing = models.some(isBeingLoaded)
   if (!isComing && models.every(({ reading }) => reading.cold)) return null
-  // Those without work give way first: the others are asked last, by an age that is none.
+  // Servers without work give way first: a server with work counts as used in the far future.
   const works = isComing || models.some(({ inFlight }) => inFlight > 0)
   const used = models.map(({ reading }) => Math.max(reading.placedAtMs, reading.loadedAtMs))
   const lastUsedMs = works ? Number.MAX_SAFE_INTEGER : Math.max(...used)
