@@ -1,5 +1,6 @@
 import { fromPromise, type InspectionEvent } from 'xstate'
 import type { OpenDatabase } from '../../db/client.ts'
+import { type Executor, prepared } from '../../db/prepared.ts'
 import { receiptFacts } from '../../db/queries/jobs/job-nodes.ts'
 import { deleteOldJobs } from '../../db/queries/jobs/job-upkeep.ts'
 import type { ClaimedJob } from '../../db/queries/jobs/jobs.ts'
@@ -58,11 +59,13 @@ export interface JobWorkerOptions extends Pick<OpenDatabase, 'db' | 'sql'> {
 export class JobWorker {
   private readonly work: DueWork<ClaimedJob>
   private readonly perNode = new Map<NodeId, number>()
+  private readonly lookups: Executor
   private sweptMs = Number.NEGATIVE_INFINITY
   private retainedMs = Number.NEGATIVE_INFINITY
 
   constructor(private readonly options: JobWorkerOptions) {
     const { db, sql, log, pollMs, now } = options
+    this.lookups = prepared(sql)
     this.work = new DueWork<ClaimedJob>({
       name: jobWork,
       sql,
@@ -237,6 +240,8 @@ export class JobWorker {
 
   private async expire(now: Date): Promise<void> {
     const { db } = this.options
+    // One round trip each second in place of a transaction of four, because nearly always nothing is overdue.
+    if (!(await rows.isAnyOverdue(this.lookups, now))) return
     for (;;) {
       const expired = await db.transaction(async (tx) => {
         const ended = await rows.expireJobs(tx, now, sweepMax)

@@ -2,6 +2,7 @@ import { and, count, desc, eq, getTableColumns, inArray, isNull, notInArray, typ
 import type { CommandId, CustomerId, NodeId, RequestId } from '../../../ids.ts'
 import { arrayOf } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
+import type { Executor } from '../../prepared.ts'
 import { envelopeReplays, privateJobs } from '../../schema/jobs.ts'
 
 export type JobRow = typeof privateJobs.$inferSelect
@@ -254,6 +255,14 @@ export async function endJob(
     .where(which)
     .returning(facts)
   return row ?? null
+}
+
+/** Whether the deadline of an unfinished job has passed. */
+export async function isAnyOverdue(db: Executor, now: Date): Promise<boolean> {
+  const found = await db.execute(
+    sql`select from private_jobs j where j.completed_at is null and j.deadline_at <= ${at(now)} limit 1`,
+  )
+  return found.length > 0
 }
 
 /** Expires unfinished jobs whose deadline has passed, at most `limit`. */
