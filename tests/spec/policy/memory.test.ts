@@ -75,7 +75,11 @@ async function beginAnswer(mebibytes: number, init: RequestInit = {}): Promise<B
   const call = await node.next()
   call.open({ ...json, 'content-length': String(text.length) })
   await call.raw(text.slice(0, MiB / 2))
-  await waitFor('the answer to count', async () => (await keptBytes()) !== before || (await call.gone.then(() => true)))
+  let gone = false
+  void call.gone.then(() => {
+    gone = true
+  })
+  await waitFor('the answer to count', async () => (await keptBytes()) !== before || gone)
   return {
     call,
     response,
