@@ -15,6 +15,9 @@ function elementText(value: ArrayValue): string {
 /** A PostgreSQL array as text (§8.15 of its manual). */
 export const arrayText = (values: readonly ArrayValue[]) => `{${values.map(elementText).join(',')}}`
 
+/** The same of numbers, none of which needs quotes. */
+export const numbersText = (values: readonly (number | bigint)[]) => `{${values.join()}}`
+
 const [unitSeparator, recordSeparator] = ['\x1f', '\x1e']
 
 /** How often it stands in the text. */

@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres'
-import { arrayText, idList, listText } from '../../arrays.ts'
+import { idList, listText, numbersText } from '../../arrays.ts'
 import { type ChargedGroup, chargedGroup, type Grouped, groupColumnCount, groupedReceipt } from './charged-groups.ts'
 import type { LeasedReserve } from './leases.ts'
 import { inOrder, type SettleRow } from './ledger.ts'
@@ -119,17 +119,17 @@ class CallColumns {
       idList([...this.sent]),
       idList(this.leases),
       idList(this.customers),
-      arrayText(this.counts),
-      arrayText(this.chargedSums),
-      arrayText(this.shareSums),
-      arrayText(this.feeSums),
+      numbersText(this.counts),
+      numbersText(this.chargedSums),
+      numbersText(this.shareSums),
+      numbersText(this.feeSums),
       ttlMs.toString(),
       idList(this.ids),
-      arrayText(this.reservedAtMs),
-      arrayText(this.charged),
-      arrayText(this.shares),
-      arrayText(this.fees),
-      arrayText(this.released),
+      numbersText(this.reservedAtMs),
+      numbersText(this.charged),
+      numbersText(this.shares),
+      numbersText(this.fees),
+      numbersText(this.released),
       `\\x${this.hashes}`,
       listText(nodes.every((node) => node === nodes[0]) ? nodes.slice(0, 1) : nodes),
       idList(this.kinds),
