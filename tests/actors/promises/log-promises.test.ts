@@ -140,6 +140,15 @@ describe('§36: the place of a promise in an answer', () => {
     expect(readPromise(JSON.parse(twice)[0])?.promised.hash).toBe(hashAt(1))
   })
 
+  test('is that of its own receipt where another slot stands behind it', async () => {
+    const { promises, signatures } = rig()
+    const [own, other] = [promises.slot(hashAt(1)) as LogPromise, promises.slot(hashAt(2)) as LogPromise]
+    const filled = JSON.parse(await filledBy(promises, JSON.stringify([own, other]), [own])) as LogPromise[]
+    expectSound(filled.slice(0, 1))
+    expect(filled).toEqual([expect.objectContaining({ hash: hashAt(1) }), other])
+    expect(signatures()).toBe(1)
+  })
+
   test('is that of its own receipt, in whatever order an answer lists many, and with more than one signature has room for', async () => {
     const { promises, ask, signatures } = rig()
     ask(1_000)
