@@ -9,6 +9,11 @@ import { type CollectedPool, startCollectedPool } from '../support/pools/collect
 const requests = Number(process.env.COLLECTOR_REQUESTS ?? 20_000)
 /** Code is compiled, and the last requests fill their places. */
 const warmUpRequests = Math.ceil(requests / 4)
+/**
+ * Alive at any collection, whatever is asked: the requests under way and what leads to them (seen: 65 to 157). It counts once for a
+ * collection, not for a request: on a slow machine there are few requests between two of them.
+ */
+const underWayKb = 130
 /** Of one request; with a `Set` in the place of one roster of the ticker it is 1.6 to 2.6. */
 const visitedKbMax = 0.5
 /** With 0.55 kB that Bun's objects tell of whether they live or not; with that `Set` it is 3.2 to 4.7. */
@@ -39,7 +44,7 @@ test.each(kinds)(
     process.stderr.write(
       `${kind}: ${visitedKb.toFixed(2)} kB visited, heap grows by ${grownKb.toFixed(2)} kB a request; ${edens} edens, ${fulls} full\n`,
     )
-    const kept = keptKb[kind] ?? 0
+    const kept = (keptKb[kind] ?? 0) + (underWayKb * edens) / work.requests
     expect(work.requests).toBeGreaterThan(requests / 2)
     expect(visitedKb).toBeLessThanOrEqual(visitedKbMax + kept)
     expect(grownKb).toBeLessThanOrEqual(grownKbMax + kept)
