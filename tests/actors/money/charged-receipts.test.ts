@@ -158,6 +158,21 @@ test('§14: invoices, costs and reports of nodes say of grouped receipts what th
   expect((await ledgerCosts(database.db, 'model', range, 1_000)).map(({ key }) => key)).toEqual(['m'])
 })
 
+test('§32: a debit whose receipt is of another moment has its model all the same, and costs add up by model as by customer', async () => {
+  const { id } = await charged(3)
+  const late = leasedWork(id, await leaseOf(database, id, 100n))
+  await calls.send([late], { grouped: false })
+  await database.sql`update receipt_rows set created_at = created_at - interval '1 minute' where receipt_hash = ${late.receipt.hash}`
+  const range = { from: new Date(Date.now() - hour), to: new Date(Date.now() + hour) }
+  const byModel = await ledgerCosts(database.db, 'model', range, 1_000)
+  const byCustomer = await ledgerCosts(database.db, 'customer', range, 1_000)
+  expect(byModel.map(({ key }) => key)).toEqual(['m'])
+  for (const of of ['count', 'amountWei', 'refundedWei', 'promptTokens', 'completionTokens'] as const) {
+    const sum = (costs: typeof byModel) => costs.reduce((total, cost) => total + BigInt(cost[of]), 0n)
+    expect([of, sum(byModel)]).toEqual([of, sum(byCustomer)])
+  }
+})
+
 test('§14: the public list has the newest receipts, of groups and rows in turns, and counts all', async () => {
   const made: string[] = []
   const before = await receiptCounts(database.db)

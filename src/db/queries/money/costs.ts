@@ -1,11 +1,7 @@
-import { and, count, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm'
+import { type SQL, sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
 import { kindText } from '../../kind-texts.ts'
-import { ledgerEntries } from '../../schema/partitioned/charges.ts'
-import { receipts } from '../../schema/partitioned/receipts.ts'
-import { receiptRows } from '../../schema/work.ts'
 import { tagsBetween } from '../requests/request-groups.ts'
-import { isRefundOf, refundOf } from './ledger-pages.ts'
 
 /** What was debited, put together; `name` where an id has one. */
 export interface Cost {
@@ -26,15 +22,6 @@ export interface CostRange {
 
 const none = sql<string | null>`null`
 
-/** Of the receipt of a debit, which is a row, or in a group of the same moment. */
-const said = {
-  modelId: sql`coalesce(${receiptRows.modelId}, ${receipts.modelId})`,
-  promptTokens: sql`coalesce(${receiptRows.promptTokens}, ${receipts.promptTokens})`,
-  completionTokens: sql`coalesce(${receiptRows.completionTokens}, ${receipts.completionTokens})`,
-} as const
-
-const modelKey = sql<string | null>`${said.modelId}`
-
 export type LedgerGrouping = 'customer' | 'model' | 'month'
 
 /** By what the ledger and its receipts say, which are kept for ever. The dearest first, and months in their order. */
@@ -45,36 +32,50 @@ export const ledgerCosts = (
   limit: number,
 ): Promise<readonly Cost[]> => (by === 'model' ? costsOfModels(db, range, limit) : costsInSums(db, by, range, limit))
 
-/** Only its receipt says which model a debit was for. */
-async function costsOfModels(db: Database, { from, to }: CostRange, limit: number): Promise<readonly Cost[]> {
-  const amount = sql<string>`sum(${ledgerEntries.amountWei})::text`
-  return db
-    .select({
-      key: modelKey,
-      name: none,
-      count: count(),
-      amountWei: amount,
-      refundedWei: sql<string>`coalesce(sum(${refundOf.amountWei}), 0)::text`,
-      promptTokens: sql<string>`coalesce(sum(${said.promptTokens}), 0)::text`,
-      completionTokens: sql<string>`coalesce(sum(${said.completionTokens}), 0)::text`,
-    })
-    .from(ledgerEntries)
-    .leftJoin(receiptRows, eq(receiptRows.receiptHash, ledgerEntries.receiptHash))
-    .leftJoin(
-      receipts,
-      and(
-        eq(receipts.billed, true),
-        eq(receipts.receiptHash, ledgerEntries.receiptHash),
-        gte(receipts.createdAt, from),
-        lt(receipts.createdAt, to),
-      ),
+/**
+ * Only its receipt says which model a debit was for. Those of a group of charges are looked for among the billed ones of its moment, some hundreds: to
+ * bring all debits of a range together with all receipts takes a sort of both on the disk. A receipt that became a billed one later is a row.
+ */
+async function costsOfModels(db: Database, range: CostRange, limit: number): Promise<readonly Cost[]> {
+  const rows = await db.execute<SummedCost>(sql`
+    with costs as (
+      select r.model_id as key, 1 as count, l.amount_wei as amount, coalesce(b.amount_wei, 0) as refunded, r.prompt_tokens as prompt,
+        r.completion_tokens as completion
+      from ledger_rows l left join receipt_rows r on r.receipt_hash = l.receipt_hash
+        left join ledger_rows b on b.kind = ${sql.raw(kindText('refund'))} and b.receipt_hash = l.receipt_hash
+      where l.kind = ${sql.raw(kindText('debit'))} and ${within(sql`l.created_at`, range)}
+      union all
+      select of_moment.* from (select distinct g.created_at as at from charge_groups g where ${within(sql`g.created_at`, range)}) m, lateral (
+        select coalesce(r.model_id, late.model_id), count(*), sum(d.wei), 0, sum(coalesce(r.prompt, late.prompt_tokens)),
+          sum(coalesce(r.completion, late.completion_tokens))
+        from (
+          select ${hashAt} as hash, u.wei
+          from charge_groups g, ${hashesOnce}, unnest(g.charged_wei) with ordinality as u (wei, place) where g.created_at = m.at offset 0
+        ) d left join (
+          select ${hashAt} as hash, coalesce(u.model_id, g.shared[11]) as model_id, coalesce(u.prompt, g.shared[12]::integer) as prompt,
+            coalesce(u.completion, g.shared[13]::integer) as completion
+          from receipt_groups g, ${hashesOnce}, unnest(g.seq, g.model_id, g.prompt_tokens, g.completion_tokens)
+            with ordinality as u (seq, model_id, prompt, completion, place) where g.billed and g.created_at = m.at
+          union all
+          select decode(substring(w.receipt_hash from 3), 'hex'), w.model_id, w.prompt_tokens, w.completion_tokens
+          from receipt_rows w where w.billed and w.created_at = m.at offset 0
+        ) r on r.hash = d.hash
+          left join receipt_rows late on r.hash is null and late.receipt_hash = '0x' || encode(d.hash, 'hex')
+        group by 1
+      ) of_moment
     )
-    .leftJoin(refundOf, isRefundOf(ledgerEntries.receiptHash))
-    .where(and(eq(ledgerEntries.kind, 'debit'), gte(ledgerEntries.createdAt, from), lt(ledgerEntries.createdAt, to)))
-    .groupBy(sql`1`)
-    .orderBy(desc(sql`sum(${ledgerEntries.amountWei})`), sql`1`)
-    .limit(limit)
+    select key, null as name, sum(count)::text as count, sum(amount)::text as amount, sum(refunded)::text as refunded,
+      coalesce(sum(prompt), 0)::text as prompt, coalesce(sum(completion), 0)::text as completion
+    from costs group by key order by sum(amount) desc, key limit ${limit}`)
+  return rows.map(costOf)
 }
+
+/** Fetched once for a group: a part of what is stored elsewhere is fetched by itself, each time. */
+const hashesOnce = sql`lateral (select g.hashes || ''::bytea as hashes offset 0) h`
+const hashAt = sql`substring(h.hashes from 32 * u.place::integer - 31 for 32)`
+
+const within = (at: SQL, { from, to }: CostRange) =>
+  sql`${at} >= ${from.toISOString()}::timestamptz and ${at} < ${to.toISOString()}::timestamptz`
 
 /** What is a customer's and of one moment in each row of the ledger, in each group of charges and in each receipt. */
 const keysOfSums = {
@@ -83,7 +84,7 @@ const keysOfSums = {
 } as const
 
 interface SummedCost extends Record<string, unknown> {
-  readonly key: string
+  readonly key: string | null
   readonly name: string | null
   readonly count: string
   readonly amount: string
@@ -99,28 +100,26 @@ interface SummedCost extends Record<string, unknown> {
 async function costsInSums(
   db: Database,
   by: keyof typeof keysOfSums,
-  { from, to }: CostRange,
+  range: CostRange,
   limit: number,
 ): Promise<readonly Cost[]> {
-  const within = (at: SQL) =>
-    sql`${at} >= ${from.toISOString()}::timestamptz and ${at} < ${to.toISOString()}::timestamptz`
   const key = keysOfSums[by]
   const [ledgerAt, groupAt, receiptAt] = [sql`l.created_at`, sql`g.created_at`, sql`r.created_at`]
   const rows = await db.execute<SummedCost>(sql`
     with debits as (
       select ${key(sql`l.customer_id`, ledgerAt)} as key, 1 as debits, l.amount_wei as wei, coalesce(b.amount_wei, 0) as refunded
       from ledger_rows l left join ledger_rows b on b.kind = ${sql.raw(kindText('refund'))} and b.receipt_hash = l.receipt_hash
-      where l.kind = ${sql.raw(kindText('debit'))} and ${within(ledgerAt)}
+      where l.kind = ${sql.raw(kindText('debit'))} and ${within(ledgerAt, range)}
       union all
-      select ${key(sql`g.customer_id`, groupAt)}, g.rows, g.charged_total, 0 from charge_groups g where ${within(groupAt)}
+      select ${key(sql`g.customer_id`, groupAt)}, g.rows, g.charged_total, 0 from charge_groups g where ${within(groupAt, range)}
     ), tokens as (
       select ${key(sql`r.customer_id`, receiptAt)} as key, r.prompt_tokens as prompt, r.completion_tokens as completion
-      from receipt_rows r where r.billed and ${within(receiptAt)}
+      from receipt_rows r where r.billed and ${within(receiptAt, range)}
       union all
       select ${key(sql`coalesce(u.customer_id, g.shared[1])`, groupAt)}, coalesce(u.prompt, g.shared[12]::integer),
         coalesce(u.completion, g.shared[13]::integer)
       from receipt_groups g, unnest(g.seq, g.customer_id, g.prompt_tokens, g.completion_tokens) as u (seq, customer_id, prompt, completion)
-      where g.billed and ${within(groupAt)}
+      where g.billed and ${within(groupAt, range)}
     ), spent as (
       select key, sum(debits) as count, sum(wei) as amount, sum(refunded) as refunded from debits group by key
     ), used as (
@@ -130,16 +129,18 @@ async function costsInSums(
       coalesce(t.prompt, 0)::text as prompt, coalesce(t.completion, 0)::text as completion
     from spent s left join used t using (key) ${by === 'customer' ? sql`left join customers c on c.customer_id = key` : sql``}
     order by ${by === 'month' ? sql`key` : sql`s.amount desc, key`} limit ${limit}`)
-  return rows.map(({ amount, refunded, prompt, completion, ...of }) => ({
-    key: of.key,
-    name: of.name,
-    count: Number(of.count),
-    amountWei: amount,
-    refundedWei: refunded,
-    promptTokens: prompt,
-    completionTokens: completion,
-  }))
+  return rows.map(costOf)
 }
+
+const costOf = ({ key, name, count, amount, refunded, prompt, completion }: SummedCost): Cost => ({
+  key,
+  name,
+  count: Number(count),
+  amountWei: amount,
+  refundedWei: refunded,
+  promptTokens: prompt,
+  completionTokens: completion,
+})
 
 /** What a request's record says that the ledger does not: the key, and each of its tags. */
 const ofRecords = {

@@ -92,8 +92,8 @@ export async function ledgerPage(
 }
 
 /** What was given back of a debit, beside it. Neither a refund nor a debit that was given back is part of a group. */
-export const refundOf = alias(ledgerRows, 'refund_of')
-export const isRefundOf = (receiptHash: PgColumn) =>
+const refundOf = alias(ledgerRows, 'refund_of')
+const isRefundOf = (receiptHash: PgColumn) =>
   and(sql`${refundOf.kind} = ${sql.raw(kindText('refund'))}`, eq(refundOf.receiptHash, receiptHash))
 
 const refundedWei = sql<string>`coalesce(${refundOf.amountWei}, 0)::text`
