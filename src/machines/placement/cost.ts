@@ -81,21 +81,22 @@ export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
   for (const routes of lists) {
     known += routes.length
     for (const route of routes) {
-      const { load } = route
-      const inFlight = inFlightOf(route)
-      if (inFlight > 0 && inFlight >= slotsOf(route)) full++
-      if (!load.reading.cold || load.reading.loadStartedAtMs !== null) warm = true
-      if (load.reading.unitsPerMs !== null) {
-        speeds += load.reading.unitsPerMs
-        fastest = Math.max(fastest, load.reading.unitsPerMs)
+      const { reading, inFlight, durationEwmaMs } = route.load
+      const { unitsPerMs, loadEwmaMs } = reading
+      const calls = inFlight + reading.busyByOthers
+      if (calls > 0 && calls >= slotsOf(route)) full++
+      if (!warm && (!reading.cold || reading.loadStartedAtMs !== null)) warm = true
+      if (unitsPerMs !== null) {
+        speeds += unitsPerMs
+        fastest = Math.max(fastest, unitsPerMs)
         timed++
       }
-      if (load.durationEwmaMs !== null) {
-        durations += load.durationEwmaMs
+      if (durationEwmaMs !== null) {
+        durations += durationEwmaMs
         measured++
       }
-      if (load.reading.loadEwmaMs !== null) {
-        loads += load.reading.loadEwmaMs
+      if (loadEwmaMs !== null) {
+        loads += loadEwmaMs
         loaded++
       }
     }
@@ -208,11 +209,10 @@ function sureMs({ load: { reading } }: Candidate, { totalMs, slotWaitMs, backlog
 }
 
 /**
- * True if the cheapest route would load the model only because others have been late that have it, or have it soon, and a free slot. A busy
+ * The cheapest route would load the model. True if only because others have been late that have it, or have it soon, and a free slot. A busy
  * computer is late, too, and a second copy pushes out a model that is in use: so no load is started for that.
  */
 function isLoadNeedless(routes: readonly Candidate[], costs: readonly RouteCost[], least: number): boolean {
-  if (!startsLoad(routes[costs.findIndex(({ totalMs }) => totalMs === least)])) return false
   return routes.some((route, at) => {
     const cost = costs[at]
     if (cost === undefined || startsLoad(route)) return false
@@ -246,18 +246,22 @@ export function cheapest<R extends Candidate>(
   const units = prompt?.units ?? 0
   const costs: RouteCost[] = []
   let least = Number.POSITIVE_INFINITY
+  let leastAt = 0
   let leastBelieved = Number.POSITIVE_INFINITY
   for (const route of routes) {
     const cost = costOf(route, fleet, units, matches.unitsOf(route.cache.profileId), nowMs)
     costs.push(cost)
-    if (cost.totalMs < least) least = cost.totalMs
+    if (cost.totalMs < least) {
+      least = cost.totalMs
+      leastAt = costs.length - 1
+    }
     if (cost.totalMs + cost.explorationMs < leastBelieved) leastBelieved = cost.totalMs + cost.explorationMs
   }
   const held = matches.holder === null ? -1 : routes.findIndex(({ cache }) => cache.profileId === matches.holder)
   if (held !== -1 && (costs[held]?.totalMs ?? Number.POSITIVE_INFINITY) <= leastBelieved + sessionWithinMs) {
     return { route: routes[held] ?? routes[0], cost: costs[held] as RouteCost, costs }
   }
-  const isLoadOut = fleet.warm && isLoadNeedless(routes, costs, least)
+  const isLoadOut = startsLoad(routes[leastAt]) && fleet.warm && isLoadNeedless(routes, costs, least)
   if (isLoadOut) least = leastWithoutLoadMs(routes, costs)
   let chosen = 0
   let heaviest = -1
