@@ -4,8 +4,13 @@ import { testLimitMs } from './limits.ts'
 /** An agent is removed: it stops and its folder goes. A database is dropped. */
 type Fixture = { remove(): unknown } | { stop(): unknown } | { close(): unknown } | { drop(): unknown }
 
-/** Of what the file has started, the oldest first. */
-const ends: (() => Promise<unknown>)[] = []
+/** Of what was started and still runs, the oldest first. */
+const ends: { readonly file: string; readonly end: () => Promise<unknown> }[] = []
+
+/** A file that could not be loaded has no afterAll: what it had started ends when the next file of its process starts something. */
+async function endFilesBefore(): Promise<void> {
+  while (ends[0] !== undefined && ends[0].file !== Bun.main) await ends.shift()?.end().catch(() => {})
+}
 
 async function end(started: Fixture | readonly Fixture[]): Promise<void> {
   if (Array.isArray(started)) await Promise.all(started.map(end))
@@ -25,21 +30,23 @@ export async function fixture<T extends Fixture | readonly Fixture[]>(
   starting: T | Promise<T>,
   atEnd: (started: T) => unknown = () => {},
 ): Promise<T> {
-  afterAll(() => ends.pop()?.())
+  afterAll(() => ends.pop()?.end())
+  await endFilesBefore()
   const late = Promise.withResolvers<never>()
   const timer = setTimeout(() => late.reject(new Error(`no start within ${testLimitMs / 1_000} s`)), testLimitMs)
   try {
     const started = await Promise.race([starting, late.promise])
-    ends.push(async () => {
+    const finish = async () => {
       try {
         await atEnd(started)
       } finally {
         await end(started)
       }
-    })
+    }
+    ends.push({ file: Bun.main, end: finish })
     return started
   } catch (error) {
-    for (const before of ends.splice(0).reverse()) await before().catch(() => {})
+    for (const before of ends.splice(0).reverse()) await before.end().catch(() => {})
     throw error
   } finally {
     clearTimeout(timer)
