@@ -47,7 +47,7 @@ export function createPool(
   const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
   const agents = createAgents({ config, database, feed, log, access, trail: audit, peppers, routerKeys })
   const random = parts.world?.random ?? Math.random
-  const placements = new SharedPlacements({ ...database, log, heard: (notice) => router.placedElsewhere(notice) })
+  const placements = new SharedPlacements({ ...database, log, onPlacement: (notice) => router.placedElsewhere(notice) })
   const placed = placements.tell.bind(placements)
   const serverStates = new ServerStates(reported)
   const router: PoolRouter = new PoolRouter({

@@ -5,7 +5,7 @@ import { duration } from './parts/format.ts'
 import { useNow } from './parts/small.tsx'
 import { Loading } from './parts/states.tsx'
 import { SignIn } from './sign-in.tsx'
-import { connection, followGateway, heard, retryNow, snapshots } from './state/live.ts'
+import { connection, followGateway, hasSnapshot, retryNow, snapshots } from './state/live.ts'
 import { useRoutes } from './state/load.ts'
 import { usePlace } from './state/place.ts'
 import { role, token, who } from './state/session.ts'
@@ -76,7 +76,9 @@ function Console() {
   const routes = useRoutes()
   const { view: hash } = usePlace()
   const main = useRef<HTMLElement>(null)
-  const shown = views.filter(({ needs }) => heard.value && routes !== null && needs.some((route) => routes.has(route)))
+  const shown = views.filter(
+    ({ needs }) => hasSnapshot.value && routes !== null && needs.some((route) => routes.has(route)),
+  )
   const view = shown.find(({ id }) => id === hash) ?? shown[0]
   useEffect(() => {
     document.title = view === undefined ? 'Penstock console' : `${view.title} · Penstock console`

@@ -10,14 +10,14 @@ const placesMax = 64
 
 /** Where the local network says that model servers are. Whether they are is for a look to find out. Never rejects. */
 export async function announcedServers(looking: Looking): Promise<readonly ServerPlace[]> {
-  const heard = await Promise.all(
+  const answers = await Promise.all(
     [...types, anyWebServer].map(async (type) => {
       const services = await announcedServices(type, looking)
       return type === anyWebServer ? services.filter(({ port }) => knownPorts.includes(port)) : services
     }),
   )
   const places = new Map<string, ServerPlace>()
-  for (const { addresses, port } of heard.flat()) {
+  for (const { addresses, port } of answers.flat()) {
     for (const address of addresses.filter(isPrivateAddress)) places.set(`${address}:${port}`, { address, port })
   }
   return [...places.values()].slice(0, placesMax)

@@ -14,16 +14,16 @@ export interface FoundGateway {
  * A person reads it before anybody trusts it, so it has no part that could deceive (a name before `@`) or steer the
  * terminal: only printable ASCII, and its host in the form that is dialled. null: none that an agent could join.
  */
-function announcedUrl(told: string): string | null {
-  const url = /^https?:\/\/[^\s"'`$\\]{1,200}$/.test(told) && URL.canParse(told) ? new URL(told) : null
+function announcedUrl(text: string): string | null {
+  const url = /^https?:\/\/[^\s"'`$\\]{1,200}$/.test(text) && URL.canParse(text) ? new URL(text) : null
   if (url === null || url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') return null
   return url.origin + url.pathname.replace(/\/+$/, '')
 }
 
 /** A gateway that has a URL of its own, as behind a proxy, announces it; else it is where it listens. */
 function urlOf({ addresses, port, text }: Announcement): string | null {
-  const told = text.get('url')
-  if (told !== undefined) return announcedUrl(told)
+  const url = text.get('url')
+  if (url !== undefined) return announcedUrl(url)
   // Of itself a computer hears both, and others reach it by the second.
   const address = addresses.find((each) => !isLoopback(each)) ?? addresses[0] ?? ''
   return isIP(address) === 4 ? `http://${address}:${port}` : null

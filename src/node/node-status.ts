@@ -54,7 +54,7 @@ function firstMembers({ node_id, sent_at, runtimes, transport_keys }: Unsigned):
 export function nodeStatus(parts: StatusParts, nodeId: string, nonce: string, members: string | null): NodeStatus {
   const { identity } = parts
   const stopping = parts.stopping() || !parts.power.takesWork
-  const power = parts.power.told()
+  const power = parts.power.reported()
   const budgetMb = parts.budgetMb()
   const hardware = parts.hardware()
   const all = {

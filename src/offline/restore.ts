@@ -92,8 +92,8 @@ export async function restoreBackup(options: RestoreOptions): Promise<Restored> 
 }
 
 function failure(error: unknown): unknown {
-  const told = damageOf(error)
-  return told instanceof BackupError ? new OfflineError(told.message) : databaseFailure(told)
+  const damage = damageOf(error)
+  return damage instanceof BackupError ? new OfflineError(damage.message) : databaseFailure(damage)
 }
 
 function otherSecrets(settings: Settings, { secrets }: BackupHeader): readonly string[] {

@@ -56,9 +56,9 @@ export class Child {
       env: environment(env, assignment.index),
     })
     this.write(line(assignment))
-    const told = passOn(this.process.stderr, say)
+    const copied = passOn(this.process.stderr, say)
     this.exited = this.process.exited.then(async () => {
-      await told
+      await copied
       const { exitCode: code, signalCode } = this.process
       return { code, signal: signalCode === null ? null : String(signalCode) }
     })

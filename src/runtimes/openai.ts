@@ -71,8 +71,10 @@ function listedModel(entry: Fields): RuntimeModel {
     ready: true,
     loaded: loadedOf(entry),
   }
-  const told = modalityByTask(textOf(entry.task)) ?? modalityByCapabilities(entry.capabilities)
-  return told === null ? guessedFrom(modalityByName(id), model, 'probability') : servedAs(model, told, 'probability')
+  const modality = modalityByTask(textOf(entry.task)) ?? modalityByCapabilities(entry.capabilities)
+  return modality === null
+    ? guessedFrom(modalityByName(id), model, 'probability')
+    : servedAs(model, modality, 'probability')
 }
 
 /** llama.cpp's router began it, and `transformers serve` says it, too: that one loads the model that a request names. */

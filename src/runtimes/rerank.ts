@@ -70,8 +70,8 @@ export function usualRanking(kind: RuntimeKind, modelId: string): RankingTraits 
 /** The status of a server of which the operator says that all its models rank; `scoreKind` null: the usual of its kind. */
 export function declaredRanker(status: RuntimeStatus, scoreKind: ScoreKind | null): RuntimeStatus {
   const declared = (model: RuntimeModel) => {
-    const { scoreKind: told, documentsMax } = model.ranking ?? usualRanking(status.kind, model.id)
-    return ranks(model, { scoreKind: scoreKind ?? told, documentsMax })
+    const { scoreKind: usual, documentsMax } = model.ranking ?? usualRanking(status.kind, model.id)
+    return ranks(model, { scoreKind: scoreKind ?? usual, documentsMax })
   }
   return { ...status, models: status.models.map(declared) }
 }

@@ -33,15 +33,15 @@ export function gather(
 ): Promise<Gathered> {
   return new Promise((resolve, reject) => {
     let state: GatherState = 'open'
-    let told = false
+    let concluded = false
     let firstContentMs: number | null = null
     let timer: ReturnType<typeof setTimeout> | undefined
     const tell = (complete: boolean) => {
-      told = true
+      concluded = true
       clearTimeout(timer)
       resolve({ complete, firstContentMs })
     }
-    const heard = (now: GatherState, bodyEnded: boolean) => {
+    const conclude = (now: GatherState, bodyEnded: boolean) => {
       state = now
       if (firstContentMs === null && gatherer.contentSeen) firstContentMs = performance.now()
       if (state === 'open') return
@@ -55,11 +55,11 @@ export function gather(
       else if (!bodyEnded) timer = setTimeout(() => signal.abort(), lingerMs)
     }
     response.read({
-      bytes: (chunk) => void (told || heard(gatherer.push(chunk), false)),
-      ended: () => (told ? clearTimeout(timer) : heard(gatherer.end(), true)),
+      bytes: (chunk) => void (concluded || conclude(gatherer.push(chunk), false)),
+      ended: () => (concluded ? clearTimeout(timer) : conclude(gatherer.end(), true)),
       failed: (error) => {
         clearTimeout(timer)
-        if (told) return
+        if (concluded) return
         // The answer was complete but for its usage: a cut connection takes nothing away.
         if (state === 'finishing' && !signal.aborted) tell(true)
         else reject(error)

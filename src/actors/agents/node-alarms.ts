@@ -19,7 +19,7 @@ export interface ToldAlarms {
 /** Keeps what nodes find wrong, for the console of their owner (§36). */
 export interface NodeAlarmBook {
   /** Refuses with `signature_expired`, or `signature_invalid` (also of a node that is not known). */
-  tell(told: ToldAlarms): Promise<void>
+  tell(alarms: ToldAlarms): Promise<void>
 }
 
 export interface NodeAlarmsOptions {

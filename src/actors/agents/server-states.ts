@@ -13,7 +13,7 @@ export class ServerStates {
   constructor(private readonly reported: Reported) {}
 
   /** An agent has answered. */
-  heard(nodeId: string, reports: readonly RuntimeReport[]): void {
+  onReports(nodeId: string, reports: readonly RuntimeReport[]): void {
     const before = this.byNode.get(nodeId)
     const now = new Set<string>()
     for (const { id, serverState } of reports.flatMap(({ status }) => status.models)) {
@@ -29,6 +29,6 @@ export class ServerStates {
 
   /** Only these nodes are left. */
   keep(nodes: { has(nodeId: string): boolean }): void {
-    for (const nodeId of [...this.byNode.keys()]) if (!nodes.has(nodeId)) this.heard(nodeId, [])
+    for (const nodeId of [...this.byNode.keys()]) if (!nodes.has(nodeId)) this.onReports(nodeId, [])
   }
 }

@@ -111,17 +111,17 @@ function own(facts: Receipt, customerId: string, nodeReceipt: string | null): Ne
 /** `svc` of one answer that several calls gave, under the request's own id. `told`: what the calls say, in their order. */
 export function metadataOf(
   { command }: { readonly command: ChatCommand },
-  told: readonly AnswerMetadata[],
+  calls: readonly AnswerMetadata[],
 ): ChatMetadata {
-  const { receipt: _, ...first } = told[0] as ChatMetadata
-  const receipts = told.flatMap(({ receipt }) => receipt ?? [])
+  const { receipt: _, ...first } = calls[0] as ChatMetadata
+  const receipts = calls.flatMap(({ receipt }) => receipt ?? [])
   return {
     ...first,
     latency_ms: Math.round(performance.now() - command.startedMs),
     request_id: command.requestId,
-    ...(told.some(({ usage_estimated: estimated }) => estimated === true) ? { usage_estimated: true } : {}),
-    ...(told.some(({ external }) => external === true) ? { external: true } : {}),
-    receipt_hashes: told.flatMap(({ receipt_hash: hash }) => hash ?? []),
+    ...(calls.some(({ usage_estimated: estimated }) => estimated === true) ? { usage_estimated: true } : {}),
+    ...(calls.some(({ external }) => external === true) ? { external: true } : {}),
+    receipt_hashes: calls.flatMap(({ receipt_hash: hash }) => hash ?? []),
     ...(receipts.length === 0 ? {} : { receipts }),
   }
 }

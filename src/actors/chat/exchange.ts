@@ -280,8 +280,8 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched<ChatC
 
   /** Another account's node cannot use up an account's quota by its own claims (§5, usage). */
   private tokensUsed(usage: TokenUsage | null): number {
-    const told = usage?.total_tokens ?? 0
-    return this.owns(this.attempt?.route) ? told : Math.min(told, this.reserved)
+    const reported = usage?.total_tokens ?? 0
+    return this.owns(this.attempt?.route) ? reported : Math.min(reported, this.reserved)
   }
 
   finish(status: number, code: ProblemCode | null, usage: TokenUsage | null, ttftMs: number | null): void {

@@ -41,9 +41,9 @@ async function written(calls: ManyCalls, answered: readonly Answered[]): Promise
   const { exchange, plan } = calls
   const { operation, body } = exchange.command
   const usage = usageSum(answered.map(({ answer }) => answer.usage))
-  const told = answered.map(({ answer }) => answer.conclusion.metadata)
+  const parts = answered.map(({ answer }) => answer.conclusion.metadata)
   const whole = plan.join(answered.map(({ answer }) => answer.completion))
-  const metadata = metadataOf(exchange, told)
+  const metadata = metadataOf(exchange, parts)
   const written = operation.writeWhole(exchange.identity(), whole, { usage, metadata }, body)
   // Only an answer that stands is charged, and billed work must be durable before the client gets it (§14).
   for (const { call, answer } of answered) call.record(answer.conclusion)

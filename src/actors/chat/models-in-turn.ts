@@ -86,10 +86,10 @@ export function lengthsOf(exchange: Exchange, models: readonly string[]): readon
   const [first = null, ...others] = lengths
   const at = others.findIndex((length) => length !== null && first !== null && length !== first)
   if (at === -1) return lengths
-  const told = `the vectors of ${models[0]} have ${first} numbers, those of ${models[at + 1]} ${others[at]}`
+  const difference = `the vectors of ${models[0]} have ${first} numbers, those of ${models[at + 1]} ${others[at]}`
   throw new Problem('invalid_request', {
     param: 'models',
-    detail: `models: ${told}. Name models whose vectors are equally long.`,
+    detail: `models: ${difference}. Name models whose vectors are equally long.`,
   })
 }
 
@@ -128,7 +128,7 @@ async function untilOneAnswers<T>(
     }
   }
   const [one, ...more] = tried as [TriedModel, ...TriedModel[]]
-  const told = answeringModel([one, ...more])
-  exchange.turnTo(told.model, told.attempt)
+  const answering = answeringModel([one, ...more])
+  exchange.turnTo(answering.model, answering.attempt)
   throw modelsRefused([one, ...more])
 }

@@ -145,8 +145,8 @@ class Passing implements BodySink, Ticking {
     this.end()
     const { exchange, attempt } = this
     const { startedMs } = exchange.command
-    const told = this.kept === null ? null : jsonUsage(Buffer.concat(this.kept).toString('utf8'))
-    const { usage, estimated } = exchange.usageOf(told, () => 0)
+    const reported = this.kept === null ? null : jsonUsage(Buffer.concat(this.kept).toString('utf8'))
+    const { usage, estimated } = exchange.usageOf(reported, () => 0)
     const gone = attempt.cause === 'client_gone'
     if (code === null && !gone) {
       const durationMs = performance.now() - attempt.startedMs

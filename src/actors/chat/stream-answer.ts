@@ -90,8 +90,8 @@ function endStream(exchange: Exchange, end: RelayEnd): SettledStream {
   let promised: Promise<string> | null = null
   if (attempt !== null && delivered) {
     const choices = complete ? (end.writer.choices?.() ?? null) : null
-    const told = { usage, estimated, vouched: { svc: end.svc }, whole: complete, choices }
-    const conclusion = exchange.conclude(attempt, told, ttftMs ?? performance.now() - startedMs)
+    const streamed = { usage, estimated, vouched: { svc: end.svc }, whole: complete, choices }
+    const conclusion = exchange.conclude(attempt, streamed, ttftMs ?? performance.now() - startedMs)
     if (complete) built = terminalOf(end, conclusion)
     // Only an end that stands is charged (§27).
     if (!complete || built.terminal !== null) exchange.record(conclusion)

@@ -17,7 +17,7 @@ import { placementRequest } from './wanted.ts'
 
 /** What a call's own stream said of its failure, as in OpenAI's envelope. */
 class CallFailed extends Error {
-  constructor(readonly told: object) {
+  constructor(readonly failure: object) {
     super('a call of a stream failed')
   }
 }
@@ -235,12 +235,12 @@ export class StreamOfCalls implements BodyFlow {
     if (!calls.begun || last === null) return this.opening.reject(error)
     const { requestId } = exchange.command
     const problem =
-      error instanceof CallFailed ? new Problem((error.told as { code: ProblemCode }).code) : problemFor(error)
-    const told =
+      error instanceof CallFailed ? new Problem((error.failure as { code: ProblemCode }).code) : problemFor(error)
+    const failure =
       error instanceof CallFailed
-        ? error.told
+        ? error.failure
         : streamError(problem, requestId, helpUrl(exchange.port.baseUrl(), problem.code))
-    writeEnd(client, last.failureOfAll(told), performance.now())
+    writeEnd(client, last.failureOfAll(failure), performance.now())
     exchange.finish(problem.status, problem.code, calls.usage, this.firstContentMs)
   }
 

@@ -78,7 +78,7 @@ export async function receiveWhole(
   const unsent = affording === null ? null : await affording
   if (unsent !== null) return { failure: unsent }
   let firstByteMs: number
-  let heard: ReadAnswer | ReadError
+  let read: ReadAnswer | ReadError
   let long = false
   try {
     const response = await callNode(exchange, attempt, upstream)
@@ -86,19 +86,19 @@ export async function receiveWhole(
     firstByteMs = performance.now()
     if (upstream.stream) {
       const streamed = await readStream(exchange, response, attempt)
-      heard = streamed
+      read = streamed
       long = !('said' in streamed) && streamed.long
     } else {
       const text = await countedText(response, exchange, exchange.port.largeWork, answerBytesMax)
-      heard = readWhole(text, exchange.command, route)
+      read = readWhole(text, exchange.command, route)
       long = text.length > longBytesMin
     }
   } catch (error) {
     return { failure: attempt.failedBy(error) }
   }
-  if ('said' in heard) return { failure: attempt.failedByContent(heard.said) }
+  if ('said' in read) return { failure: attempt.failedByContent(read.said) }
   if (long) await nextTurn()
-  const received = concluded(exchange, attempt, heard, firstByteMs)
+  const received = concluded(exchange, attempt, read, firstByteMs)
   if (long) await nextTurn()
   return received
 }

@@ -108,18 +108,18 @@ class WholeCall extends CountedText implements AnswerReceiver, BodySink {
   private read(): void {
     if (this.over) return
     const long = this.size > longBytesMin
-    const heard = this.heard()
-    if (heard === null) return
+    const read = this.readAnswer()
+    if (read === null) return
     // Nothing that still comes changes it.
     this.over = true
-    if (long) setImmediate(() => this.conclude(heard, true))
-    else this.conclude(heard, false)
+    if (long) setImmediate(() => this.conclude(read, true))
+    else this.conclude(read, false)
   }
 
-  private conclude(heard: ReadAnswer, long: boolean): void {
+  private conclude(read: ReadAnswer, long: boolean): void {
     const { exchange, attempt } = this
     try {
-      const received = concluded(exchange, attempt, heard, this.firstByteMs)
+      const received = concluded(exchange, attempt, read, this.firstByteMs)
       if (long) setImmediate(() => this.write(received))
       else this.write(received)
     } catch (error) {
@@ -159,12 +159,12 @@ class WholeCall extends CountedText implements AnswerReceiver, BodySink {
   }
 
   /** null: it was no answer, and the try is over. */
-  private heard(): ReadAnswer | null {
+  private readAnswer(): ReadAnswer | null {
     const { exchange, attempt } = this
     try {
-      const heard = readWhole(this.takeText(), exchange.command, attempt.route)
-      if (!('said' in heard)) return heard
-      this.end({ failure: attempt.failedByContent(heard.said) })
+      const read = readWhole(this.takeText(), exchange.command, attempt.route)
+      if (!('said' in read)) return read
+      this.end({ failure: attempt.failedByContent(read.said) })
     } catch (error) {
       this.refused(error)
     }

@@ -63,7 +63,7 @@ export class ConsoleFeed {
   private skipped = 0
   /** What the consoles heard last: versions of the counts by statechart, and nodes by id. */
   private readonly versions = new Map<string, number>()
-  private told = new Map<string, string>()
+  private sent = new Map<string, string>()
   private durable: ReadonlyMap<string, DurableCounts> = new Map()
   /** The versions of the counts when the rows of a statechart were read last. */
   private readonly readAt = new Map<string, number>()
@@ -128,7 +128,7 @@ export class ConsoleFeed {
       inspector.subscribe((moved) => this.note(moved)),
       traffic.subscribe((point) => this.send(encoded('traffic', point))),
     )
-    this.told = new Map(this.options.nodes().map((node) => [node.node_id, JSON.stringify(node)]))
+    this.sent = new Map(this.options.nodes().map((node) => [node.node_id, JSON.stringify(node)]))
     for (const [machine, { version }] of inspector.counts()) this.versions.set(machine, version)
     this.readRows(true)
   }
@@ -211,10 +211,10 @@ export class ConsoleFeed {
     for (const node of this.options.nodes()) {
       const text = JSON.stringify(node)
       now.set(node.node_id, text)
-      if (this.told.get(node.node_id) !== text) changed.push(node)
+      if (this.sent.get(node.node_id) !== text) changed.push(node)
     }
-    const removed = [...this.told.keys()].filter((id) => !now.has(id))
-    this.told = now
+    const removed = [...this.sent.keys()].filter((id) => !now.has(id))
+    this.sent = now
     if (changed.length > 0 || removed.length > 0) this.send(encoded('pool', { changed, removed }))
   }
 

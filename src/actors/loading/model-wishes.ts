@@ -52,8 +52,8 @@ export class ModelWishes {
     // A load that takes its time was not refused.
     const telling = servers.tell(route, wish)
     void telling.then(() => servers.look(route, wish))
-    const told = await within(refusalWaitMs, telling).catch((): CommandOutcome => 'done')
-    if (told === 'untellable') throw notControllable()
-    if (told === 'refused') throw wouldNot()
+    const outcome = await within(refusalWaitMs, telling).catch((): CommandOutcome => 'done')
+    if (outcome === 'untellable') throw notControllable()
+    if (outcome === 'refused') throw wouldNot()
   }
 }

@@ -59,17 +59,17 @@ export class OwnModels {
     if (own.length === 0) throw new Problem('own_nodes_only', { param: 'keep_alive', detail: notYours })
     const there = own.filter(answers)
     if (there.length === 0) throw new Problem('no_route_available')
-    const told = await Promise.all(there.map(async (route) => ({ route, told: await this.tell(route, 'unload') })))
-    if (told.every((each) => each.told === 'untellable')) throw notControllable()
+    const outcomes = await Promise.all(there.map(async (route) => ({ route, told: await this.tell(route, 'unload') })))
+    if (outcomes.every((each) => each.told === 'untellable')) throw notControllable()
     // A server may refuse to let go what it does not hold.
-    if (told.some((each) => each.told === 'refused' && each.route.loaded !== false)) throw wouldNot()
+    if (outcomes.some((each) => each.told === 'refused' && each.route.loaded !== false)) throw wouldNot()
   }
 
   /** The caller may ask at once what is in memory. */
   private async tell(route: Route, wish: ModelWishName): Promise<CommandOutcome> {
-    const told = await this.servers.tell(route, wish)
-    if (told === 'done') await this.servers.look(route, wish)
-    return told
+    const outcome = await this.servers.tell(route, wish)
+    if (outcome === 'done') await this.servers.look(route, wish)
+    return outcome
   }
 }
 

@@ -102,10 +102,10 @@ export class Mixtures {
     try {
       report = await this.runToEnd(run)
     } catch (error) {
-      const told = problemFor(error)
+      const problem = problemFor(error)
       run.dropKept()
-      run.span?.end(told.code)
-      this.finish(command, told.status, told, null)
+      run.span?.end(problem.code)
+      this.finish(command, problem.status, problem, null)
       throw error
     }
     const record = this.remember(report, command)

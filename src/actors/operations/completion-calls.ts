@@ -118,8 +118,8 @@ class CompletionCalls implements CallPlan {
   }
 
   join(answers: readonly WholeAnswer[]): CompletionAnswer {
-    const told = answers.map((answer) => (answer as CompletionAnswer).texts[0] as TextChoice)
-    const texts = this.prompts.flatMap((_, at) => this.chosen(told.slice(at * this.each, (at + 1) * this.each)))
+    const choices = answers.map((answer) => (answer as CompletionAnswer).texts[0] as TextChoice)
+    const texts = this.prompts.flatMap((_, at) => this.chosen(choices.slice(at * this.each, (at + 1) * this.each)))
     return {
       texts: texts.map((choice, index) => ({ ...choice, index })),
       choices: [],

@@ -70,7 +70,7 @@ export class PlacedCalls {
   /**
    * A node was polled: takes what its models' servers report of their caches. A model without requests needs no view.
    */
-  heard(
+  onNotice(
     profiles: Iterable<HeardProfile>,
     emptied: readonly string[],
     publicIdOf: (upstreamModelId: string) => string,

@@ -24,7 +24,7 @@ export interface SharedPlacementsOptions {
   readonly sql: OpenDatabase['sql']
   readonly log: Log
   /** Another gateway has sent this prompt there. */
-  readonly heard: (placement: PlacementNotice) => void
+  readonly onPlacement: (placement: PlacementNotice) => void
 }
 
 /**
@@ -82,15 +82,15 @@ export class SharedPlacements {
     const batch = this.waiting.reverse()
     this.waiting = []
     const notices = noticesOf(this.self, batch, noticesPerBatchMax)
-    const told = notices.reduce((sum, notice) => sum + notice.split('\n').length - 1, 0)
-    this.counted.dropped += batch.length - told
+    const sent = notices.reduce((sum, notice) => sum + notice.split('\n').length - 1, 0)
+    this.counted.dropped += batch.length - sent
     this.telling = tellPlacements(this.options.db, notices)
       .then(() => {
-        this.counted.told += told
+        this.counted.told += sent
         this.outage.worked()
       })
       .catch((error: unknown) => {
-        this.counted.dropped += told
+        this.counted.dropped += sent
         this.outage.failed(error)
       })
   }
@@ -99,7 +99,7 @@ export class SharedPlacements {
     if (this.stopped) return
     for (const placement of placementsIn(text, this.self)) {
       this.counted.heard++
-      this.options.heard(placement)
+      this.options.onPlacement(placement)
     }
   }
 }

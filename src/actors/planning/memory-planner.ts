@@ -59,7 +59,7 @@ export class MemoryPlanner {
   private unsubscribe = () => {}
   private past: { readonly hourMs: number; readonly perS: ReadonlyMap<string, number> } | null = null
   /** Until when a node that was told to load a model is left alone, Unix ms. */
-  private readonly told = new Map<string, number>()
+  private readonly orderedUntil = new Map<string, number>()
   /** Loads that did not work, by node and model, and until when they are not tried again. */
   private readonly refused = new Map<string, number>()
 
@@ -137,7 +137,7 @@ export class MemoryPlanner {
         nodes,
         table: router.table(),
         nodeName: (nodeId) => router.nodeName(nodeId) ?? nodeId,
-        demands: [demands.told(), ...theirs],
+        demands: [demands.sums(), ...theirs],
         past,
       }),
     )
@@ -177,9 +177,9 @@ export class MemoryPlanner {
     for (const move of moves) {
       const place = problem.places[move.load]
       const nodeId = problem.hosts[place?.host ?? -1]?.nodeId
-      if (place === undefined || nodeId === undefined || busy.has(nodeId) || this.told.has(nodeId)) continue
+      if (place === undefined || nodeId === undefined || busy.has(nodeId) || this.orderedUntil.has(nodeId)) continue
       if (this.refused.has(`${nodeId} ${place.upstreamModelId}`)) continue
-      this.told.set(nodeId, nowMs + 2 * place.loadMs + commandSlackMs)
+      this.orderedUntil.set(nodeId, nowMs + 2 * place.loadMs + commandSlackMs)
       await this.do(nodeId as NodeId, move, { problem, moves })
     }
   }
@@ -187,7 +187,8 @@ export class MemoryPlanner {
   /** A node whose model has come, or which has gone, may be told the next. */
   private forgetDone(nodes: readonly NodeView[], nowMs: number): void {
     const here = new Set<string>(nodes.map(({ nodeId }) => nodeId))
-    for (const [nodeId, untilMs] of this.told) if (untilMs <= nowMs || !here.has(nodeId)) this.told.delete(nodeId)
+    for (const [nodeId, untilMs] of this.orderedUntil)
+      if (untilMs <= nowMs || !here.has(nodeId)) this.orderedUntil.delete(nodeId)
   }
 
   private async do(nodeId: NodeId, move: PlanMove, { problem }: Pick<MemoryPlan, 'problem' | 'moves'>): Promise<void> {
@@ -201,7 +202,7 @@ export class MemoryPlanner {
       log.info('memory_planned', { node_id: nodeId, unloaded: move.unload.length })
     } catch (error) {
       this.refused.set(`${nodeId} ${model}`, this.now() + refusedMs)
-      this.told.delete(nodeId)
+      this.orderedUntil.delete(nodeId)
       log.warn('planned_load_refused', { node_id: nodeId, failure: failureName(error) })
     }
   }

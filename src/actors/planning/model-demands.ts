@@ -66,7 +66,7 @@ export class ModelDemands {
   }
 
   /** Of the last hour. */
-  told(): Demands {
+  sums(): Demands {
     const nowMs = this.now()
     const { decayedMs, recentMs } = this.span
     const models = [...this.byOwner].flatMap(([owner, demands]) =>

@@ -109,7 +109,7 @@ function agentProbe(node: PoolNode, transport: NodeTransport, identity: VerifyKe
   const probe = createAgentProbe({ transport, nodeId, identity, published })
   return async (bounded) => {
     const result = await probe(bounded)
-    if (result.kind === 'answered') options.serverStates?.heard(nodeId, result.reports)
+    if (result.kind === 'answered') options.serverStates?.onReports(nodeId, result.reports)
     return result
   }
 }

@@ -99,7 +99,7 @@ export class PoolNode implements RoutedNode {
   /** A pause that any gateway began, or lifted, counts at all of them. `before`: the pause that the row had. */
   private pauseWaking(before: StoredVain | undefined): void {
     const vain = this.row.asleep?.vain
-    if (vain !== undefined) this.wake.told(vain.count, Date.parse(vain.until))
+    if (vain !== undefined) this.wake.onOutcome(vain.count, Date.parse(vain.until))
     else if (before !== undefined) this.wake.lift()
   }
 
@@ -199,14 +199,14 @@ export class PoolNode implements RoutedNode {
    * Takes over the reports of all runtimes. `changed`: routes look different now. `emptied`: profiles whose models have
    * left the memory, and with them what their caches held.
    */
-  heard(reports: readonly RuntimeReport[], nowMs: number): Heard {
+  onReports(reports: readonly RuntimeReport[], nowMs: number): Heard {
     const before = this.signature()
     const warm = [...this.profiles()].filter(isWarm)
     const statuses = new Map(reports.map(({ label, status }) => [label, status]))
     const askedAtMs = nowMs - Math.max(0, performance.now() - Math.max(0, this.askedMs))
     let modelsReady = 0
     for (const runtime of this.runtimes.values()) {
-      runtime.heard(statuses.get(runtime.label) ?? null, nowMs, askedAtMs)
+      runtime.onStatus(statuses.get(runtime.label) ?? null, nowMs, askedAtMs)
       modelsReady += runtime.modelsReady()
     }
     if (this.state === 'ready') this.sleep.sawReady(this.profiles())

@@ -265,10 +265,10 @@ export class PoolRouter implements Router {
     if (result.kind === 'answered') {
       const { rest } = node
       node.power = result.power ?? null
-      if (result.power !== undefined) this.options.sleepBook?.told(node.row, result.power)
-      const { changed, modelsReady, emptied } = node.heard(result.reports, at)
+      if (result.power !== undefined) this.options.sleepBook?.onPower(node.row, result.power)
+      const { changed, modelsReady, emptied } = node.onReports(result.reports, at)
       this.weighEvictions(node, at)
-      this.placed.heard(node.profiles(), emptied, (id) => publicIdOf(this.catalogue, id))
+      this.placed.onNotice(node.profiles(), emptied, (id) => publicIdOf(this.catalogue, id))
       node.forgetOldError(at)
       const { version } = this.tables
       node.actor.send({

@@ -84,7 +84,7 @@ export class PoolRuntime implements RoutedRuntime {
    * health) has answered, but its models count as not ready from the second such poll on, like those of a silent one.
    * `askedAtMs`: Unix ms when the poll went out.
    */
-  heard(status: RuntimeStatus | null, nowMs: number, askedAtMs = nowMs): void {
+  onStatus(status: RuntimeStatus | null, nowMs: number, askedAtMs = nowMs): void {
     this.status = status
     const down = status?.state === 'down'
     this.polledDown = down ? this.polledDown + 1 : 0

@@ -24,7 +24,7 @@ interface Unfilled {
   readonly text: string
   /** In the order of the text, at least one. */
   readonly gaps: readonly Gap[]
-  readonly told: (filled: string) => void
+  readonly onFilled: (filled: string) => void
 }
 
 /** What brings answers together: the commit of their charges, or, where they are free, a turn of the event loop. */
@@ -119,15 +119,15 @@ export class LogPromises {
   }
 
   /** Told the text with a promise in the place of each slot. Of a slot that it does not have nothing is promised. */
-  fill(text: string, slots: readonly LogPromise[], by: Gathering, told: (filled: string) => void): void {
+  fill(text: string, slots: readonly LogPromise[], by: Gathering, onFilled: (filled: string) => void): void {
     const log = slots[0]?.log ?? ''
     if (this.form.log !== log) this.form = this.formOf(log)
     const gaps = gapsIn(text, slots, this.form)
     const [first] = gaps
-    if (first === undefined) return told(text)
+    if (first === undefined) return onFilled(text)
     this.open[by] ??= this.begin(first.slot.log, by)
     const batch = this.open[by]
-    batch.answers.push({ text, gaps, told })
+    batch.answers.push({ text, gaps, onFilled })
     for (const { slot } of gaps) batch.hashes.push(slot.hash)
     if (batch.hashes.length >= batchMax) this.sign(batch, by)
   }
@@ -148,7 +148,7 @@ export class LogPromises {
     const texts = this.texts(batch)
     let first = 0
     for (const answer of batch.answers) {
-      answer.told(filled(answer, texts, first))
+      answer.onFilled(filled(answer, texts, first))
       first += answer.gaps.length
     }
   }

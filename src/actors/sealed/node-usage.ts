@@ -22,8 +22,8 @@ export interface ReportedUsage {
 export async function askUsage(transport: NodeTransport, callId: string): Promise<ReportedUsage | null> {
   for (let asked = 0; asked < asksMax; asked++) {
     if (asked > 0) await Bun.sleep(againMs)
-    const told = await askOnce(transport, callId)
-    if (told !== 'not yet') return told
+    const answer = await askOnce(transport, callId)
+    if (answer !== 'not yet') return answer
   }
   return null
 }
@@ -44,10 +44,10 @@ async function askOnce(transport: NodeTransport, callId: string): Promise<Report
 }
 
 function readUsage(value: unknown): ReportedUsage | null {
-  const told = (value ?? {}) as Partial<SealedUsage>
-  const { prompt_tokens, completion_tokens } = (told.receipt ?? {}) as Readonly<Record<string, unknown>>
+  const report = (value ?? {}) as Partial<SealedUsage>
+  const { prompt_tokens, completion_tokens } = (report.receipt ?? {}) as Readonly<Record<string, unknown>>
   const [prompt, completion] = [tokenCount(prompt_tokens), tokenCount(completion_tokens)]
   if (prompt === null || completion === null) return null
   const usage = { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
-  return { usage, estimated: told.usage_estimated === true, svc: told as SealedUsage }
+  return { usage, estimated: report.usage_estimated === true, svc: report as SealedUsage }
 }

@@ -130,8 +130,8 @@ async function trySealed(
     forgetBytes(exchange, sealed)
     const relay = new SealedRelay({ exchange, attempt, transport, binding, response })
     relay.begin()
-    const told = response.headers.get('retry-after')
-    const retryAfter = told !== null && retryPattern.test(told) ? told : null
+    const seconds = response.headers.get('retry-after')
+    const retryAfter = seconds !== null && retryPattern.test(seconds) ? seconds : null
     return { status: response.status, nonce, contentType, retryAfter, stream: relay.stream }
   } catch (error) {
     if (error instanceof KeyMismatch) throw error

@@ -111,13 +111,13 @@ export class SealedRelay implements BodySink, Ticking {
     const { exchange, attempt, transport } = this.parts
     const { startedMs } = exchange.command
     if (status >= 400 && whole) return exchange.finish(status, code, null, null)
-    const told = code === null || attempt.cause !== null ? await askUsage(transport, attempt.callId) : null
-    const { usage, estimated } = exchange.usageOf(told?.usage ?? null, () => 0)
+    const nodeUsage = code === null || attempt.cause !== null ? await askUsage(transport, attempt.callId) : null
+    const { usage, estimated } = exchange.usageOf(nodeUsage?.usage ?? null, () => 0)
     attempt.span?.endCall({ model: attempt.route.modelId, usage, finishReasons: [] }, code)
     const reported = {
       usage,
-      estimated: estimated || told?.estimated === true,
-      vouched: { svc: told?.svc },
+      estimated: estimated || nodeUsage?.estimated === true,
+      vouched: { svc: nodeUsage?.svc },
       whole,
       choices: null,
     }

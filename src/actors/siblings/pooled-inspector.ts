@@ -69,7 +69,7 @@ export function createPooledInspector(own: Inspector, siblings: Siblings, clock 
 class Pooled implements PooledInspector {
   readonly inspect: Inspector['inspect']
   private readonly listeners = new Set<(transition: Transition) => void>()
-  private told: readonly Moved[] = []
+  private answers: readonly Moved[] = []
   private counted = ''
   private version = 0
   private readonly asking: Loop
@@ -90,14 +90,14 @@ class Pooled implements PooledInspector {
   }
 
   loads(): readonly Loads[] {
-    return this.told.map(({ loads }) => loads)
+    return this.answers.map(({ loads }) => loads)
   }
 
   counts(): ReadonlyMap<string, StateCounts> {
     const mine = this.own.counts()
-    if (this.told.length === 0) return mine
+    if (this.answers.length === 0) return mine
     const all = new Map(mine)
-    for (const one of this.told.flatMap(({ machines }) => machines)) {
+    for (const one of this.answers.flatMap(({ machines }) => machines)) {
       all.set(one.machine, this.added(all.get(one.machine), one))
     }
     for (const [machine, counts] of all) all.set(machine, { ...counts, version: counts.version + this.version })
@@ -139,7 +139,7 @@ class Pooled implements PooledInspector {
   }
 
   private take(answers: readonly Moved[], upToMs: number): void {
-    this.told = answers
+    this.answers = answers
     const counted = JSON.stringify(answers.map(({ machines }) => machines))
     if (counted !== this.counted) this.version++
     this.counted = counted
@@ -156,6 +156,6 @@ class Pooled implements PooledInspector {
   private cease(): void {
     void this.asking.stop()
     this.endOwn()
-    this.told = []
+    this.answers = []
   }
 }

@@ -27,7 +27,7 @@ const scraped = (index: number | null): Labels => ({
   ...(index === null ? {} : { process: String(index) }),
 })
 
-const told = (own: OwnReadings): Told =>
+const knownReadings = (own: OwnReadings): Told =>
   Object.fromEntries([...own].flatMap(([name, readings]) => (readings === null ? [] : [[name, [...readings]]])))
 
 /** What this process has counted, for its siblings. */
@@ -35,7 +35,7 @@ export const readingsOnWire = async (
   metrics: Pick<Metrics, 'readings'>,
   wanted: readonly Wanted[],
   index: number | null,
-): Promise<AlertReadings> => ({ index, readings: told(await metrics.readings(wanted)) })
+): Promise<AlertReadings> => ({ index, readings: knownReadings(await metrics.readings(wanted)) })
 
 /** The readings of all processes, each with the labels that tell them apart. */
 export async function pooledReadings(
@@ -48,7 +48,7 @@ export async function pooledReadings(
     siblings.survey('readings', {}, AlertReadings),
   ])
   const all = new Map<string, Reading[]>()
-  for (const { index, readings } of [{ index: siblings.index, readings: told(own) }, ...answers]) {
+  for (const { index, readings } of [{ index: siblings.index, readings: knownReadings(own) }, ...answers]) {
     const labels = scraped(index)
     for (const [name, list] of Object.entries(readings)) {
       const known = all.get(name) ?? []

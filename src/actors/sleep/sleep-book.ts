@@ -22,7 +22,7 @@ export function createSleepBook({ db, log, sealing }: SleepBookOptions): SleepBo
     fell: (nodeId, asleep) => void kept(nodeId, storeSleep(db, nodeId, asleep)),
     rose: (nodeId, at) => void kept(nodeId, endSleep(db, nodeId, at)),
     woke: (nodeId, wakeMs) => void kept(nodeId, saveWakeTime(db, nodeId, wakeMs)),
-    told: (row, power) => {
+    onPower: (row, power) => {
       const facts = changedFacts(row, power, sealing)
       // The row has the facts only when it was read again.
       if (facts === null || saving.has(row.nodeId)) return

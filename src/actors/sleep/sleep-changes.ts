@@ -14,7 +14,7 @@ export interface SleepBook {
   /** The node woke after this time, ms. */
   woke(nodeId: NodeId, wakeMs: number): void
   /** An agent says how its computer is woken. */
-  told(row: NodeRow, power: NodePower): void
+  onPower(row: NodeRow, power: NodePower): void
 }
 
 /** What is read of a node whose state has changed. */

@@ -40,7 +40,7 @@ export interface TokenQuestion extends TokenWish {
 
 /** What a node said, and which. */
 export interface NodeReply<T> {
-  readonly told: T
+  readonly answer: T
   readonly route: Route
 }
 
@@ -92,8 +92,8 @@ export class NodeTokens {
     let failure: unknown = new Problem('capacity_exhausted', { retryAfterSeconds: busyRetrySeconds })
     for (const route of idle.slice(0, nodesAskedMax)) {
       try {
-        const told = await this.tried(question, route, work)
-        if (told !== null) return { told, route }
+        const answer = await this.tried(question, route, work)
+        if (answer !== null) return { answer, route }
         failure = new TransportError('malformed')
       } catch (error) {
         question.signal.throwIfAborted()

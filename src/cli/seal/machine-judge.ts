@@ -70,13 +70,13 @@ export async function machineJudge(options: MachineOptions, tell: (line: string)
   const judging = await machineJudgeOptions(options)
   // What checks certificates is large, and only those who ask for it load it.
   const { nodeJudge } = await import('../../client/attestation/node-judge.ts')
-  const told = new Map<string, string>()
+  const written = new Map<string, string>()
   return nodeJudge({
     ...judging,
     onVerdict: ({ nodeId }, verdict) => {
       const line = verdictLine(nodeId, verdict)
-      if (told.get(nodeId) === line || told.size >= warnedNodesMax) return
-      told.set(nodeId, line)
+      if (written.get(nodeId) === line || written.size >= warnedNodesMax) return
+      written.set(nodeId, line)
       tell(line)
     },
   })

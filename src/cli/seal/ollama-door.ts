@@ -35,15 +35,15 @@ export const ollamaPaths: ReadonlyMap<string, Operation> = new Map(
 export async function answerOllama(port: OllamaPort, operation: Operation, request: Request): Promise<Response> {
   const body = operation.read(await request.text()) as InferenceRequest & { model: string }
   if (body.svc?.mixture !== undefined) throw new Problem('mixture_unsupported_path', { param: 'svc.mixture' })
-  const told = body.model
-  const identity = { id: 'sealed', created: Math.floor(Date.now() / 1_000), model: told }
+  const asked = body.model
+  const identity = { id: 'sealed', created: Math.floor(Date.now() / 1_000), model: asked }
   // The first request with a prompt loads the model; nothing here could be told to.
   const idle = operation.idle?.(identity, body) ?? null
   if (idle !== null)
     return new Response(idle.answer, { headers: { ...doorHeaders, 'content-type': 'application/json' } })
   const known = await port.models(request.signal)
-  const other = otherTag(told)
-  if (!known.includes(told) && other !== null && known.includes(other)) body.model = other
+  const other = otherTag(asked)
+  if (!known.includes(asked) && other !== null && known.includes(other)) body.model = other
   const path = operation.modality === 'embedding' ? '/v1/embeddings' : '/v1/chat/completions'
   const response = await port.seal(path, operation.written?.(body) ?? JSON.stringify(body), request.signal)
   if (!response.ok || response.body === null) return failed(response)

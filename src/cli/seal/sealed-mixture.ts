@@ -153,17 +153,17 @@ function resultOf(answer: unknown, latencyMs: number, accepts: (message: AnswerM
   const { choices, usage, svc } = fieldsOf(answer)
   const [choice] = listOf(choices).map(fieldsOf)
   if (choice === undefined) return { status: 'upstream_error', call: null }
-  const [told, used] = [fieldsOf(svc), fieldsOf(usage)]
+  const [facts, used] = [fieldsOf(svc), fieldsOf(usage)]
   const tokens = (name: string) => Math.max(0, countOf(used[name]))
   const counts = { prompt_tokens: tokens('prompt_tokens'), completion_tokens: tokens('completion_tokens') }
   const call = {
-    requestId: (textOf(told.request_id) ?? '') as RequestId,
+    requestId: (textOf(facts.request_id) ?? '') as RequestId,
     // A sealed answer does not name its node.
     nodeId: '' as NodeId,
-    runtimeId: (textOf(told.runtime_id) ?? '') as RuntimeId,
-    runtimeKind: (textOf(told.runtime_kind) ?? 'other') as RuntimeKind,
+    runtimeId: (textOf(facts.runtime_id) ?? '') as RuntimeId,
+    runtimeKind: (textOf(facts.runtime_kind) ?? 'other') as RuntimeKind,
     usage: { ...counts, total_tokens: counts.prompt_tokens + counts.completion_tokens },
-    usageEstimated: told.usage_estimated === true,
+    usageEstimated: facts.usage_estimated === true,
     receiptHash: '',
     latencyMs,
   }

@@ -28,7 +28,7 @@ export class AnswerEnd {
     this.events = contentType.startsWith('text/event-stream')
   }
 
-  heard(bytes: Uint8Array): void {
+  onBytes(bytes: Uint8Array): void {
     const text = this.decoder.decode(bytes, { stream: true })
     if (!this.events) {
       this.last = (this.last + text).trimEnd().slice(-1)

@@ -24,7 +24,7 @@ class AnswerOpening {
     if (frames === null) throw new SealedError('answer_changed')
     for (const frame of frames) {
       const text = this.open(frame)
-      this.end.heard(text)
+      this.end.onBytes(text)
       if (text.length > 0) out.enqueue(text)
     }
   }

@@ -24,7 +24,7 @@ const heartbeatsMissedMax = 2.5
 
 export const connection = signal<Connection>({ kind: 'connecting' })
 /** False until the first snapshot, so that a view shows that it is loading. */
-export const heard = signal(false)
+export const hasSnapshot = signal(false)
 /** Grows with every snapshot, so that views read again after a lost connection. */
 export const snapshots = signal(0)
 export const machines = signal<ReadonlyMap<string, MachineCounts>>(new Map())
@@ -52,7 +52,7 @@ const handlers: Handlers = {
     liveNodes.value = new Map(data.nodes.map((node) => [node.node_id, node]))
     traffic.value = data.traffic
     connection.value = { kind: 'open' }
-    heard.value = true
+    hasSnapshot.value = true
     snapshots.value++
   },
   transitions: (data) => {
@@ -146,7 +146,7 @@ export function followGateway(): () => void {
     ending.abort()
     batch(() => {
       connection.value = { kind: 'connecting' }
-      heard.value = false
+      hasSnapshot.value = false
       moved.value = []
       machines.value = new Map()
       liveNodes.value = new Map()

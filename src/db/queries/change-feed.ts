@@ -17,11 +17,11 @@ export function versionsQuery(db: Database): () => Promise<readonly { topic: Top
 export async function listenTo(
   sql: postgres.Sql,
   channel: string,
-  heard: (payload: string) => void,
+  onNotice: (payload: string) => void,
 ): Promise<() => Promise<void>> {
   let active = true
   const listening = await sql.listen(channel, (payload) => {
-    if (active) heard(payload)
+    if (active) onNotice(payload)
   })
   return async () => {
     active = false

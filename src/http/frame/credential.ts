@@ -77,7 +77,7 @@ export const bunFileRoute = '/v1/node-agent/bun'
 /** Its token is in the body, and the body's check reports a missing one. */
 const enrollRoute = '/v1/node-agent/enroll'
 /** Refusals that may come of another kind of credential. */
-const told: ReadonlySet<ProblemCode> = new Set([
+const refusals: ReadonlySet<ProblemCode> = new Set([
   'missing_credentials',
   'invalid_api_key',
   'invalid_credentials',
@@ -108,7 +108,7 @@ function neededBy(route: string, speaks: boolean, param: string | null): NeededC
  */
 export function withCredentialKind(problem: Problem, sent: Headers, route: string, speaks: boolean): Problem {
   const { code, options } = problem
-  if (!told.has(code)) return problem
+  if (!refusals.has(code)) return problem
   const needed = neededBy(route, speaks, options.param ?? null)
   // An operator acts for a customer: the bearer is right, and the customer's token is not.
   if (needed === null || (speaks && code === 'invalid_credentials')) return problem

@@ -87,8 +87,8 @@ function listed(entry: Listed) {
 
 /** The memory on the server where the model takes most. */
 function memoryOf({ routes }: Listed): ModelMemory | null {
-  const told = routes.flatMap(({ loaded, memory }) => (loaded === true && memory !== null ? [memory] : []))
-  return told.toSorted((a, b) => b.bytes - a.bytes)[0] ?? null
+  const measured = routes.flatMap(({ loaded, memory }) => (loaded === true && memory !== null ? [memory] : []))
+  return measured.toSorted((a, b) => b.bytes - a.bytes)[0] ?? null
 }
 
 function running(entry: Listed) {

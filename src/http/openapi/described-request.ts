@@ -30,8 +30,8 @@ function describedField(row: Field, door: Door, fate: Exclude<Fate, 'refused'>):
 export function describedRequest(door: Door, checked: TObject): TObject {
   const others = Object.entries(fields).flatMap(([name, row]) => {
     const fate = row.at[door]
-    const told = fate === undefined || fate === 'refused' || Object.hasOwn(checked.properties, name)
-    return told ? [] : [[name, describedField(row, door, fate)] as const]
+    const described = fate === undefined || fate === 'refused' || Object.hasOwn(checked.properties, name)
+    return described ? [] : [[name, describedField(row, door, fate)] as const]
   })
   const required = Type.Pick(checked, checked.required ?? [])
   const properties = { ...checked.properties, ...Object.fromEntries(others) }

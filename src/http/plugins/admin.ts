@@ -31,8 +31,8 @@ async function authenticate({ gateway }: HttpContext, exchange: HttpExchange, { 
   if (token === null) throw new Problem('missing_credentials', { param })
   const caller = await gateway.callers.find(token)
   if (caller === null) {
-    const told = token.startsWith(tokenPrefixes.session) ? { detail: sessionOver } : {}
-    throw refusedLogin(gateway, exchange.address, new Problem('invalid_credentials', { param, ...told }))
+    const hint = token.startsWith(tokenPrefixes.session) ? { detail: sessionOver } : {}
+    throw refusedLogin(gateway, exchange.address, new Problem('invalid_credentials', { param, ...hint }))
   }
   return { caller, token }
 }

@@ -22,12 +22,12 @@ export const auditSummary = report({
   read: async ({ gateway: { db, config } }, { query: { window_hours, limit }, nowMs }) => {
     const since = new Date(nowMs - window_hours * hourMs)
     const input = { since, limit, recentMax }
-    const [calls, told] = await Promise.all([
+    const [calls, commandCounts] = await Promise.all([
       sampleAccess(db, input, audited.sensitivePlaces),
       sampleCommands(db, input),
     ])
     const access = accessPart(audited, calls)
-    const commands = commandPart(audited, told)
+    const commands = commandPart(audited, commandCounts)
     const thresholds = {
       watchDenied: config.SVC_AUDIT_WATCH_DENIED,
       reviewDenied: config.SVC_AUDIT_REVIEW_DENIED,
@@ -42,7 +42,7 @@ export const auditSummary = report({
       sample_limit: limit,
       access,
       commands,
-      risk: riskPart(audited, access, commands, told.groups, thresholds),
+      risk: riskPart(audited, access, commands, commandCounts.groups, thresholds),
     }
   },
 })

@@ -22,7 +22,7 @@ const partsOf = ({ gateway }: HttpContext): Readonly<Record<OwnPart, (asked: Par
   moved: ({ since }) => gateway.own.moved(Number(since)),
   totals: () => gateway.own.totals(),
   consoles: ({ token = '' }) => gateway.consoleSeats.counts(token),
-  demands: () => gateway.demands.told(),
+  demands: () => gateway.demands.sums(),
   requests: (asked) => ownRequests(gateway, asked),
   readings: () => gateway.own.readings(),
 })

@@ -60,7 +60,7 @@ function priceOf({ prices }: Route): Model['svc']['price'] {
 function modelOf(id: string, routes: readonly Route[], caller: CustomerId | null): Model {
   const others = routes.find(({ customerId }) => customerId !== caller)
   const contexts = routes.flatMap(({ contextLength }) => contextLength ?? [])
-  const told = routes.flatMap(({ loaded }) => loaded ?? [])
+  const known = routes.flatMap(({ loaded }) => loaded ?? [])
   return {
     id,
     object: 'model',
@@ -70,7 +70,7 @@ function modelOf(id: string, routes: readonly Route[], caller: CustomerId | null
       modality: routes[0]?.serves[0] ?? 'chat',
       serves: [...new Set(routes.flatMap((route) => route.serves))],
       context_length: contexts.length === 0 ? null : Math.max(...contexts),
-      loaded: told.length === 0 ? null : told.includes(true),
+      loaded: known.length === 0 ? null : known.includes(true),
       own: routes.some(({ customerId }) => customerId === caller),
       price: others === undefined ? null : priceOf(others),
     },

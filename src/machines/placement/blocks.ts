@@ -115,10 +115,10 @@ function addMessage(cutter: BlockCutter, message: unknown, hash: BlockHash): voi
  */
 export function promptOf(customerId: string, modelId: string, source: PromptSource, hash: BlockHash): Prompt {
   const cutter = new BlockCutter(hash, `${customerId}\0${modelId}`)
-  const { messages, tools, [markedMessages]: told } = source
+  const { messages, tools, [markedMessages]: given } = source
   if (tools !== undefined) cutter.add(JSON.stringify(tools))
   if (source.response_format !== undefined) cutter.add(JSON.stringify(source.response_format))
-  const marked = told ?? markedBefore(source)
+  const marked = given ?? markedBefore(source)
   let session = marked === 0 ? cutter.here : null
   for (let at = 0; at < messages.length; at++) {
     addMessage(cutter, messages[at], hash)

@@ -36,7 +36,7 @@ export interface Seat {
   /** As the runtime says; it shrinks below for misses in a row alone. null: the runtime does not say. */
   said: number | null
   /** Its server's events tell how much is in it: nothing is guessed. */
-  told: boolean
+  reported: boolean
   /** UTF-16 units of a token, as its prompts have shown. */
   unitsPerToken: number
   /** Prompts in a row of which it had less than thought. */

@@ -142,7 +142,7 @@ export class CacheView {
     const said = blocksOfTokens(tokens)
     if (seat.said === said) return
     seat.said = said
-    if (seat.told) return
+    if (seat.reported) return
     seat.capacity = Math.min(capacityFactor * said, capacityBlocksMax)
     this.fit(seat)
   }
@@ -153,8 +153,8 @@ export class CacheView {
    */
   holds(profileId: string, tokens: number | null): void {
     const seat = this.seats.get(profileId)
-    if (seat === undefined || (tokens === null && !seat.told)) return
-    seat.told = tokens !== null
+    if (seat === undefined || (tokens === null && !seat.reported)) return
+    seat.reported = tokens !== null
     const usual = seat.said === null ? blocksOfTokens(capacityTokensAssumed) : capacityFactor * seat.said
     const blocks = tokens === null ? usual : (tokens * seat.unitsPerToken) / blockUnits
     seat.capacity = Math.min(Math.max(1, blocks), capacityBlocksMax)
@@ -170,7 +170,7 @@ export class CacheView {
   /** The runtime has said how much of a prompt it found in its cache. */
   corrected(profileId: string, matchedBlocks: number, cachedUnits: number): void {
     const seat = this.seats.get(profileId)
-    if (seat === undefined || matchedBlocks === 0 || seat.told) return
+    if (seat === undefined || matchedBlocks === 0 || seat.reported) return
     // A block that is cut by the cache's own grid is no miss.
     const less = cachedUnits < (matchedBlocks - 1) * blockUnits
     seat.misses = less ? seat.misses + 1 : 0
@@ -204,7 +204,7 @@ export class CacheView {
       tailUnits: 0,
       capacity,
       said: null,
-      told: false,
+      reported: false,
       unitsPerToken,
       misses: 0,
       evicted: 0,

@@ -45,7 +45,7 @@ export class NodeWake {
   }
 
   /** Another gateway has found it out. */
-  told(inVain: number, untilMs: number): void {
+  onOutcome(inVain: number, untilMs: number): void {
     if (!(untilMs > this.pausedUntilMs)) return
     this.inVain = inVain
     this.pausedUntilMs = untilMs

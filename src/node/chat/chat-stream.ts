@@ -74,7 +74,7 @@ export class ChatStream {
   private bytes(chunk: Buffer): void {
     if (this.over) return
     this.call.spoke = true
-    this.output.heard(chunk.length)
+    this.output.onBytes(chunk.length)
     if (!this.splitter.push(chunk)) this.fail('upstream_error')
     this.flush()
   }

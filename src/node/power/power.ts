@@ -115,7 +115,7 @@ export class Power {
   }
 
   /** For the status, which goes to the gateway now. null: the owner has switched nothing on, and gateways of before know no such member. */
-  told(): NodePower | null {
+  reported(): NodePower | null {
     const { options } = this.parts
     const { reasons } = this.yielding
     const { suspension } = this

@@ -137,7 +137,7 @@ export class WatchedRuntime implements LocalRuntime {
       intervalMs: times.pollMs,
       timeoutMs: times.pollTimeoutMs,
       random: Math.random,
-      onResult: async (result) => this.heard(result),
+      onResult: async (result) => this.pollEnded(result),
     })
   }
 
@@ -211,7 +211,7 @@ export class WatchedRuntime implements LocalRuntime {
     this.transport.close()
   }
 
-  private heard(result: PollResult): void {
+  private pollEnded(result: PollResult): void {
     const before = this.signature()
     this.failure = result.kind === 'failed' ? result.code : null
     const status = result.kind === 'answered' ? result.reports[0]?.status : undefined
@@ -221,9 +221,9 @@ export class WatchedRuntime implements LocalRuntime {
     if (before !== this.signature()) this.options.onChange()
   }
 
-  private adopt(heard: RuntimeStatus): void {
+  private adopt(polled: RuntimeStatus): void {
     const { ranker } = this.options
-    const status = ranker === undefined ? heard : declaredRanker(heard, ranker.scoreKind)
+    const status = ranker === undefined ? polled : declaredRanker(polled, ranker.scoreKind)
     this.failures = 0
     this.kind = status.kind
     this.state = status.state

@@ -24,7 +24,7 @@ export class OutputMeter {
   nodeBytes = 0
   private writtenBytes = 0
 
-  heard(nodeBytes: number): void {
+  onBytes(nodeBytes: number): void {
     this.nodeBytes += nodeBytes
   }
 

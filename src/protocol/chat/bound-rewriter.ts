@@ -7,10 +7,10 @@ const encoder = new TextEncoder()
 
 /** A rewriter that remembers the answer as its reader puts it together: a receipt will commit to it (§31). */
 export class BoundRewriter extends ChunkRewriter {
-  private readonly heard = new GatheredAnswer()
+  private readonly gathered = new GatheredAnswer()
 
   override get keptBytes(): number {
-    return this.heard.keptBytes
+    return this.gathered.keptBytes
   }
 
   /** Each event is heard. */
@@ -22,14 +22,14 @@ export class BoundRewriter extends ChunkRewriter {
     this.parsed = null
     const accepted = super.accept(data)
     if (accepted.kind !== 'chunk') return accepted
-    if (this.parsed === null) this.heard.push(encoder.encode(accepted.text))
-    else this.heard.hear(this.parsed)
+    if (this.parsed === null) this.gathered.push(encoder.encode(accepted.text))
+    else this.gathered.hear(this.parsed)
     return accepted
   }
 
   /** Of an answer that has finished; null: it is more than is kept. Ask once. */
   choices(): readonly PublicChoice[] | null {
-    const state = this.heard.push(encoder.encode(`data: ${JSON.stringify({ choices: this.finish })}\n\n`))
-    return state === 'finishing' ? this.heard.completion().choices : null
+    const state = this.gathered.push(encoder.encode(`data: ${JSON.stringify({ choices: this.finish })}\n\n`))
+    return state === 'finishing' ? this.gathered.completion().choices : null
   }
 }

@@ -56,8 +56,8 @@ function readReasoningTokens({ completion_tokens_details: details, reasoning_tok
  */
 export function readCachedTokens({ usage, timings }: Json): number | null {
   const details = isObject(usage) ? usage.prompt_tokens_details : null
-  const told = isObject(details) ? tokenCount(details.cached_tokens) : null
-  return told ?? (isObject(timings) ? tokenCount(timings.cache_n) : null)
+  const cached = isObject(details) ? tokenCount(details.cached_tokens) : null
+  return cached ?? (isObject(timings) ? tokenCount(timings.cache_n) : null)
 }
 
 /** The error shapes that nodes put under a 200 (§6). */

@@ -13,6 +13,6 @@ const messages: Partial<Record<ProblemCode, string>> = {
 /** `error` of the event that ends a stream which has begun (§6). */
 export function streamError(problem: Problem, requestId: RequestId, help: string): object {
   const text = messages[problem.code]
-  const told = text === undefined ? problem : new Problem(problem.code, { ...problem.options, detail: text })
-  return (openAiError(told, requestId, help) as { readonly error: object }).error
+  const shown = text === undefined ? problem : new Problem(problem.code, { ...problem.options, detail: text })
+  return (openAiError(shown, requestId, help) as { readonly error: object }).error
 }

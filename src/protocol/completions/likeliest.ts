@@ -11,9 +11,9 @@ function probabilitiesOf({ logprobs }: TextChoice): readonly unknown[] | null {
 
 /** Of its tokens, in the mean; null: its node does not tell it. A text without a token is the least likely one. */
 function likelihood(choice: TextChoice): number | null {
-  const told = probabilitiesOf(choice)?.filter((value) => typeof value === 'number')
-  if (told === undefined) return null
-  return told.length === 0 ? Number.NEGATIVE_INFINITY : told.reduce((sum, value) => sum + value, 0) / told.length
+  const known = probabilitiesOf(choice)?.filter((value) => typeof value === 'number')
+  if (known === undefined) return null
+  return known.length === 0 ? Number.NEGATIVE_INFINITY : known.reduce((sum, value) => sum + value, 0) / known.length
 }
 
 /** The `count` likeliest of them by the mean log probability of a token, best first (`best_of`). null: a node tells none. */

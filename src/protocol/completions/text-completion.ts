@@ -124,9 +124,9 @@ export class TextStream {
     }
     if (chunk.svc !== undefined) this.svc = chunk.svc
     if (chunk.timings !== undefined) this.timings = timingsOf(chunk.timings)
-    const told = Array.isArray(chunk.choices) ? chunk.choices : []
-    if (told.length > choicesMax) return failed
-    const all = told.map(choiceOf)
+    const given = Array.isArray(chunk.choices) ? chunk.choices : []
+    if (given.length > choicesMax) return failed
+    const all = given.map(choiceOf)
     const choices = this.placed(all.filter((choice) => choice !== null))
     this.weigh(choices)
     const finished = choices.some(({ finish_reason: reason }) => reason !== null)

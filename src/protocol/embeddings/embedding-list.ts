@@ -83,6 +83,6 @@ export function embeddingsText(
   { usage, metadata }: SettledEnd,
 ): string {
   const data = vectors.map((vector, index) => `{"object":"embedding","index":${index},"embedding":${vector}}`)
-  const told = `{"prompt_tokens":${usage.prompt_tokens},"total_tokens":${usage.total_tokens}}`
-  return `{"object":"list","data":[${data.join(',')}],"model":${jsonString(model)},"usage":${told},"svc":${JSON.stringify(metadata)}}`
+  const usageText = `{"prompt_tokens":${usage.prompt_tokens},"total_tokens":${usage.total_tokens}}`
+  return `{"object":"list","data":[${data.join(',')}],"model":${jsonString(model)},"usage":${usageText},"svc":${JSON.stringify(metadata)}}`
 }

@@ -24,16 +24,16 @@ const fieldsOf = (value: unknown): Fields => (typeof value === 'object' && value
  * anew of what was seen here: where its hash is the node's, every field is. null where anything differs.
  */
 export function readNodeReceipt(svc: unknown, seen: SeenWork, key: VerifyKey, span: SeenSpan): VouchedReceipt | null {
-  const { receipt_hash: told, receipt, signature_ed25519: signature } = fieldsOf(svc)
+  const { receipt_hash: receiptHash, receipt, signature_ed25519: signature } = fieldsOf(svc)
   const { started_at: startedAt, completed_at: completedAt, issued_at: issuedAt = null } = fieldsOf(receipt)
-  if (typeof told !== 'string' || typeof signature !== 'string') return null
+  if (typeof receiptHash !== 'string' || typeof signature !== 'string') return null
   if (typeof startedAt !== 'string' || typeof completedAt !== 'string') return null
   if (issuedAt !== null && typeof issuedAt !== 'string') return null
   const facts: Receipt = { ...seen, issuer: 'node', startedAt, completedAt, issuedAt }
   if (!areTimesOfWork(facts, span)) return null
   const text = receiptText(facts)
   const hash = textHash(text)
-  if (hash !== told || !key.verify(receiptMessage(hash, versionOf(facts)), signature)) return null
+  if (hash !== receiptHash || !key.verify(receiptMessage(hash, versionOf(facts)), signature)) return null
   return { text, hash, signature, facts }
 }
 
@@ -49,13 +49,13 @@ export function besideReceipt(
   { requestId, nodeId }: Pick<Receipt, 'requestId' | 'nodeId'>,
   key: VerifyKey,
 ): string | null {
-  const { receipt_hash: told, receipt, signature_ed25519: signature } = fieldsOf(svc)
+  const { receipt_hash: receiptHash, receipt, signature_ed25519: signature } = fieldsOf(svc)
   const facts = fieldsOf(receipt)
-  if (typeof told !== 'string' || typeof signature !== 'string' || !receiptVersions.has(facts.v)) return null
+  if (typeof receiptHash !== 'string' || typeof signature !== 'string' || !receiptVersions.has(facts.v)) return null
   if (!isWellFormed(facts) || facts.issuer !== 'node' || facts.request_id !== requestId || facts.node_id !== nodeId)
     return null
   const text = canonicalJson(facts)
-  if (text.length > keptUnitsMax || textHash(text) !== told) return null
-  if (!key.verify(receiptMessage(told, String(facts.v)), signature)) return null
-  return `{"receipt":${text},"receipt_hash":"${told}","signature_ed25519":${JSON.stringify(signature)}}`
+  if (text.length > keptUnitsMax || textHash(text) !== receiptHash) return null
+  if (!key.verify(receiptMessage(receiptHash, String(facts.v)), signature)) return null
+  return `{"receipt":${text},"receipt_hash":"${receiptHash}","signature_ed25519":${JSON.stringify(signature)}}`
 }

@@ -32,14 +32,14 @@ function beginCheck(writer: string, begins: Fields, keys: ReadonlyMap<string, st
     )
   }
   const { facts, proof } = fieldsOf(begins.tombstone)
-  const told = fieldsOf(facts)
-  const key = keys.get(String(told.keyId))
+  const fields = fieldsOf(facts)
+  const key = keys.get(String(fields.keyId))
   const holds =
     key !== undefined &&
-    lineMac(key, 'tombstone', told) === proof &&
-    told.writerId === writer &&
-    told.seq === seq &&
-    told.mac === mac
+    lineMac(key, 'tombstone', fields) === proof &&
+    fields.writerId === writer &&
+    fields.seq === seq &&
+    fields.mac === mac
   return check(name, holds, holds ? `purged up to event ${seq}` : 'what a purge has left does not hold')
 }
 
@@ -49,11 +49,11 @@ function faultOf(chain: Fields, key: string, macs: Map<number, string>): string 
   macs.set(seq, previous)
   for (const one of listOf(chain.events)) {
     const { kind, facts, mac } = fieldsOf(one)
-    const told = fieldsOf(typeof facts === 'string' ? hashableJson(facts) : facts)
+    const fields = fieldsOf(typeof facts === 'string' ? hashableJson(facts) : facts)
     seq++
-    if (told.seq !== seq || told.writerId !== chain.writer_id) return `event ${seq} is missing`
+    if (fields.seq !== seq || fields.writerId !== chain.writer_id) return `event ${seq} is missing`
     if (kind !== 'approval' && kind !== 'command') return `event ${seq} is of no kind`
-    if (lineMac(key, kind, { ...told, previous }) !== mac) return `event ${seq} has changed`
+    if (lineMac(key, kind, { ...fields, previous }) !== mac) return `event ${seq} has changed`
     previous = String(mac)
     macs.set(seq, previous)
   }

@@ -115,8 +115,8 @@ export function verifyEnvelope(given: Fields, trust: Trust): Verdict {
     const node = keyCheck(request.key_id, given, trust)
     checks.push(node.check)
     const bound = requestAadHash(context, request.key_id, request.client_public_key_x25519)
-    const told = request.aad_hash
-    const same = told === undefined ? null : told === bound
+    const givenHash = request.aad_hash
+    const same = givenHash === undefined ? null : givenHash === bound
     checks.push(
       check('bound to', same, `job ${context.jobId || 'without a name'}, ${context.modelId}, ${context.nodeId}`),
     )

@@ -47,8 +47,8 @@ export function logged(kind: LogEntryKind, hash: string, proofText: unknown, giv
  * kind `cutoff`; null unless the entry is below this checkpoint and behind this place.
  */
 export function beforeCutoff(given: unknown, { index, checkpoint }: LoggedPlace): number | null {
-  const { size: told, root, unsigned, unsigned_hash: unsignedHash, proof } = fieldsOf(given)
-  const [size, count] = [wholeOf(told), wholeOf(unsigned)]
+  const { size: givenSize, root, unsigned, unsigned_hash: unsignedHash, proof } = fieldsOf(given)
+  const [size, count] = [wholeOf(givenSize), wholeOf(unsigned)]
   const lines = textsOf(proof)
   const path = lines.length > proofHashesMax ? null : parseProofLines(lines)
   if (checkpoint === null || index === null || index >= size || count < 1 || path === null) return null

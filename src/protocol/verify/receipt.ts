@@ -51,15 +51,15 @@ function receiptSignature(
   const logKey =
     issuer === 'node' ? undefined : trust.logKeys.find(({ publicKey }) => signs(trust, publicKey, message, signature))
   if (logKey !== undefined) return check(name, true, `by ${logKey.name}`)
-  const told = textOf(given.public_key)
+  const publicKey = textOf(given.public_key)
   if (signature === null) return unsignedCheck(name, issuer, log.cutoff, place)
   const key = byNode(trust, message, signature)
   if (key !== undefined) return check(name, true, `by the key ${key}`)
-  const unknown = told !== null && !trust.nodeKeys.includes(told)
+  const unknown = publicKey !== null && !trust.nodeKeys.includes(publicKey)
   return check(
     name,
     false,
-    unknown ? `the key ${told} is not known here: give it with --key` : 'no key that is known here made it',
+    unknown ? `the key ${publicKey} is not known here: give it with --key` : 'no key that is known here made it',
   )
 }
 
@@ -120,10 +120,10 @@ const hashPattern = /^0x[0-9a-f]{64}$/
 /** An answer of `/v1/billing/receipts/…`, or what `receipts export` made of it. */
 export function verifyReceipt(given: Fields, trust: Trust): Verdict {
   const facts = fieldsOf(given.receipt)
-  const told = textOf(given.receipt_hash) ?? ''
+  const givenHash = textOf(given.receipt_hash) ?? ''
   const hash = textHash(canonicalJson(facts))
   const known = areKnownFacts(facts)
-  const same = hash === told && hashPattern.test(told)
+  const same = hash === givenHash && hashPattern.test(givenHash)
   const detail = known ? (same ? hash : 'its facts have another hash') : 'no receipt of a version that is known here'
   const place = logged('receipt', hash, fieldsOf(given.log).log_proof, given, trust)
   const checks = [
@@ -135,5 +135,5 @@ export function verifyReceipt(given: Fields, trust: Trust): Verdict {
     timesCheck(facts, fieldsOf(given.log)),
     ...place.checks,
   ]
-  return verdict('receipt', told, checks, place.checkpoint)
+  return verdict('receipt', givenHash, checks, place.checkpoint)
 }

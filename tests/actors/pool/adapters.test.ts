@@ -36,7 +36,7 @@ function server() {
     ...(adapts === undefined ? {} : { adapts }),
   })
   const models = [model('base'), model('adapter', 'base'), model('orphan', 'elsewhere')]
-  runtime.heard({ ...idleStatus('vllm', 'down'), state: 'ready', models }, nowMs)
+  runtime.onStatus({ ...idleStatus('vllm', 'down'), state: 'ready', models }, nowMs)
   return runtime
 }
 

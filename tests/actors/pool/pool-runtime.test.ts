@@ -37,7 +37,7 @@ function runtimeOf(
   })
   const profiles = models.map((one) => runtime.knowProfile(rowOf(one)))
   const hear = (now: readonly RuntimeModel[], more: Partial<RuntimeStatus> = {}, atMs = nowMs) =>
-    runtime.heard(
+    runtime.onStatus(
       { kind, state: 'ready', models: now, slotsTotal: null, slotsFree: null, queueDepth: null, ...more },
       atMs,
     )

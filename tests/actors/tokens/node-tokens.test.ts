@@ -79,7 +79,7 @@ describe('§28: whose tokenizer is asked', () => {
     ]
     expect((await refusal(asking(routes))).code).toBe('upstream_error')
     expect(['a', 'b', 'c', 'theirs'].map(callsTo)).toEqual([1, 1, 0, 0])
-    expect((await asking(routes.slice(3))).told.ids).toHaveLength(5)
+    expect((await asking(routes.slice(3))).answer.ids).toHaveLength(5)
   })
 
   test.each([
@@ -125,7 +125,7 @@ describe('§28: what a node may take', () => {
     const ids = Array.from({ length: 100_000 }, () => 123_456)
     const long = served('long', {}, () => Response.json({ count: ids.length, tokens: ids }))
     const memory = new MemoryBudget(64 * MiB, 64 * MiB)
-    expect((await asking([long], { memory })).told.ids).toHaveLength(ids.length)
+    expect((await asking([long], { memory })).answer.ids).toHaveLength(ids.length)
     expect(memory.bytes).toBe(0)
     const small = new MemoryBudget(MiB, MiB / 2)
     expect((await refusal(asking([long], { memory: small }))).code).toBe('rate_limited')

@@ -9,7 +9,11 @@ const ends: { readonly file: string; readonly end: () => Promise<unknown> }[] = 
 
 /** A file that could not be loaded has no afterAll: what it had started ends when the next file of its process starts something. */
 async function endFilesBefore(): Promise<void> {
-  while (ends[0] !== undefined && ends[0].file !== Bun.main) await ends.shift()?.end().catch(() => {})
+  while (ends[0] !== undefined && ends[0].file !== Bun.main)
+    await ends
+      .shift()
+      ?.end()
+      .catch(() => {})
 }
 
 async function end(started: Fixture | readonly Fixture[]): Promise<void> {

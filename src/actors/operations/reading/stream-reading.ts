@@ -55,7 +55,7 @@ export class StreamReading implements SseSink, SplicedReader {
   }
 
   part(input: Buffer, from: number, to: number): void {
-    this.output.heard(to - from)
+    this.output.onBytes(to - from)
     const { splitter } = this
     if (splitter === null) return
     const at = this.splice(splitter, input, from, to)

@@ -4,13 +4,13 @@ import { yesOption } from '../../frame/admin-options.ts'
 import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
 import { fields } from '../../frame/table.ts'
 
-const told: readonly string[] = ['OfflineError', 'DeployError', 'SettlementPackagesError']
+const operatorErrors: readonly string[] = ['OfflineError', 'DeployError', 'SettlementPackagesError']
 
 async function telling<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
   } catch (error) {
-    if (error instanceof Error && told.includes(error.name)) throw new CliFailure(error.message)
+    if (error instanceof Error && operatorErrors.includes(error.name)) throw new CliFailure(error.message)
     throw error
   }
 }

@@ -6,11 +6,11 @@ type Route = Explanation['tries'][number]['routes'][number]
 type Cost = Route['cost']
 
 /** As told by its server; those learnt from first tokens where they are fewer, or where it tells none. */
-export function slotsCell({ slots_total: told, cost }: Pick<Route, 'slots_total' | 'cost'>): string {
-  const slots = cost?.slots ?? told
+export function slotsCell({ slots_total: reported, cost }: Pick<Route, 'slots_total' | 'cost'>): string {
+  const slots = cost?.slots ?? reported
   if (slots === null) return 'not told'
-  if (slots === told) return String(told)
-  return told === null ? `learnt ${slots}` : `learnt ${slots}, told ${told}`
+  if (slots === reported) return String(reported)
+  return reported === null ? `learnt ${slots}` : `learnt ${slots}, told ${reported}`
 }
 
 /** The parts in the order in which a request meets them. */

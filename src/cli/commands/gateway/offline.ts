@@ -2,13 +2,13 @@ import { action, type Verb } from '../../frame/action.ts'
 import { CliFailure } from '../../frame/failure.ts'
 
 /** Commands that work on a gateway's storage. Their user needs access to the data folder or to `DATABASE_URL`. */
-const told: readonly string[] = ['OfflineError', 'DataFolderError', 'EmbeddedDatabaseError']
+const operatorErrors: readonly string[] = ['OfflineError', 'DataFolderError', 'EmbeddedDatabaseError']
 
 export async function telling<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
   } catch (error) {
-    if (error instanceof Error && told.includes(error.name)) throw new CliFailure(error.message)
+    if (error instanceof Error && operatorErrors.includes(error.name)) throw new CliFailure(error.message)
     throw error
   }
 }

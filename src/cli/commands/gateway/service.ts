@@ -134,14 +134,14 @@ export const service: Verb = {
       about: 'Show what the system says of the service of the gateway. The exit code is 0 only if it runs',
       options: {},
       run: async ({ json }, session) => {
-        const told = await serviceReport(session, 'gateway')
-        session.show(json, told, (shown) =>
+        const report = await serviceReport(session, 'gateway')
+        session.show(json, report, (shown) =>
           fields(session.terminal, [
             ['Service', serviceWords(shown)],
             ['Log', shown?.logs ?? null],
           ]),
         )
-        return told?.state === 'running' ? exitCodes.ok : exitCodes.failed
+        return report?.state === 'running' ? exitCodes.ok : exitCodes.failed
       },
     }),
   },

@@ -110,13 +110,13 @@ export const update: Verb = {
       process.once('SIGINT', () => leaving.abort())
       const release = checked(await fetched(`${source.url}/${listName}`, leaving.signal), source)
       const here = forHere(release)
-      const told = {
+      const state = {
         version,
         newest: release.version,
         newer: compareVersions(version, release.version) < 0,
         download: here === null ? null : { url: `${source.url}/${here.file}`, sha256: here.sha256 },
       }
-      session.show(json, told, ({ newest, newer, download }) =>
+      session.show(json, state, ({ newest, newer, download }) =>
         fields(session.terminal, [
           ['Runs', version],
           ['Newest', newer ? newest : `${newest}: nothing newer is out`],

@@ -28,7 +28,7 @@ export function clientOf(session: Session): PrivateJobsClient {
 }
 
 /** Turns failures of the client into messages that say what to do. */
-export async function told<T>(work: Promise<T>): Promise<T> {
+export async function explained<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
   } catch (error) {

@@ -1,6 +1,6 @@
 import { brand } from '../../../brand.ts'
 import { action } from '../../frame/action.ts'
-import { clientOf, jobFromHere, told } from './job-client.ts'
+import { clientOf, explained, jobFromHere } from './job-client.ts'
 
 export const exported = action({
   about: 'Print one file with the envelopes of a job and the keys of its node, for `verify envelope`',
@@ -11,8 +11,8 @@ export const exported = action({
   run: async ({ operands, options }, session) => {
     const job = jobFromHere(session, operands[0] ?? '')
     const client = clientOf(session)
-    const { encrypted_request, encrypted_response } = await told(client.envelopes(job))
-    const node_keys = await told(client.nodeKeys(job.nodeId))
+    const { encrypted_request, encrypted_response } = await explained(client.envelopes(job))
+    const node_keys = await explained(client.nodeKeys(job.nodeId))
     const file = {
       object: `${brand}.envelope`,
       job_id: job.jobId,

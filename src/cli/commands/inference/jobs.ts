@@ -5,7 +5,7 @@ import { exitCodes, UsageFault } from '../../frame/failure.ts'
 import type { Session } from '../../frame/session.ts'
 import { printable } from '../../frame/terminal.ts'
 import { openJobBook } from './job-book.ts'
-import { clientOf, jobFromHere, told } from './job-client.ts'
+import { clientOf, explained, jobFromHere } from './job-client.ts'
 import { exported } from './job-export.ts'
 
 const fingerprintPattern = /^SHA256:[A-Za-z0-9_-]{43}$/
@@ -21,7 +21,7 @@ async function fingerprintOf(session: Session, nodeId: string, given: string | u
   const fingerprint = given ?? openJobBook(session.env).fingerprint(nodeId)
   if (fingerprint !== null) return fingerprint
   // A node that the gateway refuses needs no fingerprint: the refusal says more.
-  await told(clientOf(session).nodeKeys(nodeId))
+  await explained(clientOf(session).nodeKeys(nodeId))
   throw new UsageFault(
     'This is the first job for this node from here. Give --fingerprint SHA256:…, as the node prints it.',
   )
@@ -44,7 +44,7 @@ async function follow(session: Session, job: SubmittedJob, quiet: boolean): Prom
     webhook = progress.webhook
     if (!quiet) session.terminal.err(`${job.jobId}  ${progress.status}\n`)
   }
-  const outcome = await told(clientOf(session).wait(job, { onProgress }))
+  const outcome = await explained(clientOf(session).wait(job, { onProgress }))
   return { outcome, webhook }
 }
 
@@ -57,8 +57,8 @@ const outcomeView = (outcome: JobOutcome) =>
     : { status: outcome.status, error_code: outcome.code }
 
 function webhookLine({ status, attempts, last_error: error }: NonNullable<JobProgress['webhook']>): string {
-  const told = `Webhook  ${status ?? 'not due yet'}, ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`
-  return error === null ? told : `${told}, last error ${error}`
+  const line = `Webhook  ${status ?? 'not due yet'}, ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`
+  return error === null ? line : `${line}, last error ${error}`
 }
 
 const contentOf = (answer: unknown): string => {
@@ -119,7 +119,7 @@ const submit = action({
     const fingerprint = await fingerprintOf(session, nodeId, options.fingerprint)
     const system = options.system === undefined ? [] : [{ role: 'system', content: options.system }]
     const messages = [...system, { role: 'user', content: await promptOf(session, words) }]
-    const job = await told(
+    const job = await explained(
       client.submit({
         nodeId,
         modelId,
@@ -148,7 +148,7 @@ const show = action({
     const [jobId = ''] = operands
     const job = jobFromHere(session, jobId)
     if (options.wait) return showOutcome(session, job, await follow(session, job, json), { json, out: options.out })
-    const { status, webhook, outcome } = await told(clientOf(session).read(job))
+    const { status, webhook, outcome } = await explained(clientOf(session).read(job))
     if (outcome !== null) return showOutcome(session, job, { outcome, webhook }, { json, out: options.out })
     session.show(json, { ...idsOf(job), status, webhook }, () => `${jobId}  ${status}\n`)
     return undefined

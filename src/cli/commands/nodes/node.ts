@@ -15,7 +15,7 @@ import { nodeStatus } from './node-status.ts'
 type NodeInput = OptionValues<typeof nodeOptions>
 
 /** Errors whose text is for the operator. Of any other error only the name is shown. */
-const told: readonly string[] = ['NodeStartError', 'PrivateFileError']
+const operatorErrors: readonly string[] = ['NodeStartError', 'PrivateFileError']
 
 async function start(given: NodeInput, session: Session, json: boolean, signal: AbortSignal): Promise<RunningNode> {
   const [{ startNode, nodeFolderPath }, { createLog }] = await Promise.all([
@@ -91,7 +91,7 @@ const runNode = action({
     void ended.then(() => leaving.abort())
     const running = await start(given, session, json, leaving.signal).catch((error: unknown) => {
       if (error instanceof UsageFault) throw error
-      if (error instanceof Error && told.includes(error.name)) throw new CliFailure(error.message)
+      if (error instanceof Error && operatorErrors.includes(error.name)) throw new CliFailure(error.message)
       throw new CliFailure(`The agent could not start (${error instanceof Error ? error.name : typeof error}).`)
     })
     const { localTokenFile } = await import('../../../node/access/local-keys.ts')

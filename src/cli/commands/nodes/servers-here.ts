@@ -23,9 +23,9 @@ export async function serversHere(session: Session, nodeId: string, dataDir: str
   if (!Value.Check(StoredServers, stored)) return ''
   const rows = stored.servers.map(({ model, state, since, memory_mb }) => [model, state, shortTime(since), memory_mb])
   const failed = stored.servers.filter(({ last_lines: lines }) => lines.length > 0)
-  const told = failed.map(
+  const failures = failed.map(
     ({ model, last_lines: lines }) => `\n${model} wrote last:\n\n${lines.map((line) => `  ${line}\n`).join('')}`,
   )
   const fault = stored.fault === undefined ? '' : `\nmodels.json was edited and is not used: ${stored.fault}\n`
-  return `${fault}\n${table(session.terminal, ['MODEL SERVER', 'STATE', 'SINCE', 'MIB'], rows, '')}${told.join('')}`
+  return `${fault}\n${table(session.terminal, ['MODEL SERVER', 'STATE', 'SINCE', 'MIB'], rows, '')}${failures.join('')}`
 }

@@ -73,8 +73,8 @@ export const verifyAttestation = action({
       all.map(async (one) => verdictOn(one, await judgeEvidence(one.evidence, expected, judging))),
     )
     const valid = verdicts.every((one) => one.valid)
-    const told = verdicts.map(({ checkpoint: _, ...rest }) => rest)
-    session.show(json, { valid, verdicts: told }, () => fields(session.terminal, verdicts.flatMap(verdictLines)))
+    const shown = verdicts.map(({ checkpoint: _, ...rest }) => rest)
+    session.show(json, { valid, verdicts: shown }, () => fields(session.terminal, verdicts.flatMap(verdictLines)))
     return valid ? undefined : exitCodes.failed
   },
 })

@@ -113,8 +113,8 @@ const verifying = (kinds: readonly Verdict['kind'][], about: string, what: strin
         const own = trust.logKeys.filter(({ name }) => name === checkpoint?.origin)
         if (checkpoint !== null) logs.keep(checkpoint, own.map(noteKeyText))
       }
-      const told = verdicts.map(({ checkpoint, ...rest }) => ({ ...rest, log_size: checkpoint?.size ?? null }))
-      session.show(json, { valid, verdicts: told }, () => fields(session.terminal, verdicts.flatMap(verdictLines)))
+      const shown = verdicts.map(({ checkpoint, ...rest }) => ({ ...rest, log_size: checkpoint?.size ?? null }))
+      session.show(json, { valid, verdicts: shown }, () => fields(session.terminal, verdicts.flatMap(verdictLines)))
       return valid ? undefined : exitCodes.failed
     },
   })

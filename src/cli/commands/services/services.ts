@@ -135,7 +135,7 @@ async function checkFree(work: ServiceWork, { spec, lock }: Installation): Promi
 
 function planned(session: Session, { spec, platform, notes, json }: Installation, work: ServiceWork): void {
   const { file, changes, steps } = planService(work, spec)
-  const told = {
+  const plan = {
     file: file.path,
     text: file.text,
     changes,
@@ -145,7 +145,7 @@ function planned(session: Session, { spec, platform, notes, json }: Installation
   }
   session.show(
     json,
-    told,
+    plan,
     (plan) => `${changes ? 'Would write' : 'Is there already:'} ${plan.file}
 
 ${plan.text}
@@ -168,8 +168,12 @@ export async function install(session: Session, installation: Installation): Pro
     void untilSignal().then(() => leaving.abort())
     const notes = [...(await installService(work, spec)), ...installation.notes]
     const { state, pid } = await serviceState(work, spec)
-    const told = { file: platform.keeper.path(spec, work.place), state, pid, logs: logsOf(work, spec), notes }
-    session.show(json, told, (done) => `${installedText(session, done)}${notes.map((note) => `${note}\n`).join('')}`)
+    const installed = { file: platform.keeper.path(spec, work.place), state, pid, logs: logsOf(work, spec), notes }
+    session.show(
+      json,
+      installed,
+      (done) => `${installedText(session, done)}${notes.map((note) => `${note}\n`).join('')}`,
+    )
   })
 }
 
@@ -221,15 +225,15 @@ export async function serviceReport(session: Session, kind: ServiceSpec['kind'])
   const isThere = ({ state }: ServiceState) => state !== 'absent' && state !== 'unknown'
   const wide =
     isThere(own) || platform.systemServices === null ? null : await serviceState(work, { kind, scope: 'system' })
-  const [scope, told] = wide !== null && isThere(wide) ? (['system', wide] as const) : (['user', own] as const)
-  return { ...told, scope, logs: told.state === 'absent' ? null : logsOf(work, { kind, scope }) }
+  const [scope, report] = wide !== null && isThere(wide) ? (['system', wide] as const) : (['user', own] as const)
+  return { ...report, scope, logs: report.state === 'absent' ? null : logsOf(work, { kind, scope }) }
 }
 
 /** For a person. */
-export function serviceWords(told: ServiceReport | null): string {
-  if (told === null || told.state === 'unknown') return 'unknown: this computer’s system does not say'
-  if (told.state === 'absent') return 'none'
-  const process = told.pid === null ? '' : `, process ${told.pid}`
-  const starts = told.automatic === true ? '' : ', does not start by itself'
-  return `${told.state}${process}${starts} (${told.scope === 'user' ? 'of this user' : 'of the whole computer'})`
+export function serviceWords(report: ServiceReport | null): string {
+  if (report === null || report.state === 'unknown') return 'unknown: this computer’s system does not say'
+  if (report.state === 'absent') return 'none'
+  const process = report.pid === null ? '' : `, process ${report.pid}`
+  const starts = report.automatic === true ? '' : ', does not start by itself'
+  return `${report.state}${process}${starts} (${report.scope === 'user' ? 'of this user' : 'of the whole computer'})`
 }

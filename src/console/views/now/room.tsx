@@ -15,8 +15,8 @@ const nodesText = (number: number) => `${count(number)} ${number === 1 ? 'node' 
 function textOf({ free, slots, nodes, silent }: RoomLeft): string {
   const reports = silent === 1 ? 'that reports no slots' : 'that report no slots'
   if (nodes === 0) return `${nodesText(silent)} ${reports}`
-  const told = `${count(free)} of ${count(slots)} slots free on ${nodesText(nodes)}`
-  return silent === 0 ? told : `${told}, and ${nodesText(silent)} ${reports}`
+  const known = `${count(free)} of ${count(slots)} slots free on ${nodesText(nodes)}`
+  return silent === 0 ? known : `${known}, and ${nodesText(silent)} ${reports}`
 }
 
 /** What the pool can still take, by model. */

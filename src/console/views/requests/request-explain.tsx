@@ -16,10 +16,10 @@ type Route = Explanation['tries'][number]['routes'][number]
 type Cost = Route['cost']
 
 /** Behind the calls in flight: of how many, and whether the server tells that or first tokens have shown it. */
-function slotsText({ slots_total: told, cost }: Pick<Route, 'slots_total' | 'cost'>): string {
-  const slots = cost?.slots ?? told
+function slotsText({ slots_total: reported, cost }: Pick<Route, 'slots_total' | 'cost'>): string {
+  const slots = cost?.slots ?? reported
   if (slots === null) return ''
-  return slots === told ? ` of ${told}` : ` of ${slots} learnt`
+  return slots === reported ? ` of ${reported}` : ` of ${slots} learnt`
 }
 
 const wait = (ms: number) => (ms === 0 ? nothing : duration(ms))

@@ -67,10 +67,10 @@ function OneChart({ machine, id }: { machine: Machine; id: string | null }) {
   const rows = answer.kind === 'ready' && source !== undefined ? rowsOf(answer.data, source) : []
   const all = transitions.kind === 'ready' ? transitions.data : []
   const instances = instancesOf(all, rows, source)
-  const told = useRecorded(machine, id)
+  const recorded = useRecorded(machine, id)
   const chosen = instances.find((each) => each.id === id)
-  const own = told ?? all.filter((each) => each.id === id)
-  const lit = told?.[0]?.to ?? chosen?.state ?? null
+  const own = recorded ?? all.filter((each) => each.id === id)
+  const lit = recorded?.[0]?.to ?? chosen?.state ?? null
   const counts = new Map(liveOf(counted.value.get(machine.machine)).map(({ state, live }) => [state, live]))
   return (
     <div class="statechart-page">

@@ -68,12 +68,12 @@ export function chargedGroup(all: readonly Grouped[], mark: MarkGroup): ChargedG
   const shared: ArrayValue[] = []
   const columns: (string | null)[] = []
   const [head] = all
-  for (const told of columnsOfGroup) {
-    const first = head === undefined ? null : told(head)
+  for (const column of columnsOfGroup) {
+    const first = head === undefined ? null : column(head)
     // Most columns are the same in all, and then no list is made.
-    const one = all.every((each) => told(each) === first)
+    const one = all.every((each) => column(each) === first)
     shared.push(one && first !== null ? String(first) : null)
-    columns.push(one ? null : columnText(all.map(told)))
+    columns.push(one ? null : columnText(all.map(column)))
   }
   const hashes = all.map(({ receipt }) => receipt.hash.slice(hexPrefix)).join('')
   const mac = mark(

@@ -75,12 +75,12 @@ export async function findJoin(db: Database, joinId: string): Promise<(JoinRow &
 export async function revealJoin(
   db: Database,
   joinId: string,
-  told: { readonly nodeNonce: string; readonly words: string },
+  shown: { readonly nodeNonce: string; readonly words: string },
   waitMs: number,
 ): Promise<JoinRow | null | 'taken'> {
   return db.transaction(async (tx) => {
     await joinsInTurn(tx)
-    const same = and(open, eq(nodeJoins.words, told.words), sql`${nodeJoins.joinId} <> ${joinId}`)
+    const same = and(open, eq(nodeJoins.words, shown.words), sql`${nodeJoins.joinId} <> ${joinId}`)
     const [other] = await tx.select({ joinId: nodeJoins.joinId }).from(nodeJoins).where(same)
     if (other !== undefined) {
       await tx.update(nodeJoins).set({ state: 'withdrawn' }).where(one(joinId))
@@ -89,7 +89,7 @@ export async function revealJoin(
     const until = sql`${nodeJoins.createdAt} + ${waitMs}::double precision * interval '1 millisecond'`
     const [row] = await tx
       .update(nodeJoins)
-      .set({ ...told, state: 'waiting', expiresAt: until })
+      .set({ ...shown, state: 'waiting', expiresAt: until })
       .where(and(one(joinId), open))
       .returning()
     return row ?? null

@@ -45,11 +45,11 @@ async function counted(
   if (chat.model === '' || chat.svc?.mixture !== undefined || hasMedia(chat)) return estimated()
   const question = questionOf(context, asked, access, chat)
   try {
-    const { told, route } = await whileAsked(context, asked.request, () =>
+    const { answer: tokens, route } = await whileAsked(context, asked.request, () =>
       context.gateway.nodeTokens.ofChat(question, chat),
     )
     const { runtimeId: runtime_id, runtimeKind: runtime_kind } = route
-    return { tokens: told.ids.length, svc: { request_id, usage_estimated: false, runtime_id, runtime_kind } }
+    return { tokens: tokens.ids.length, svc: { request_id, usage_estimated: false, runtime_id, runtime_kind } }
   } catch (error) {
     if (error instanceof Problem) return estimated()
     throw error

@@ -83,7 +83,7 @@ async function tokenize(context: HttpContext, asked: TokenExchange): Promise<[To
   const body = readTokenize(text)
   const question = questionOf(context, asked, access, body)
   const answer = await whileAsked(context, asked.request, () => tokensOf(context, question, body))
-  const { ids, strings } = answer.told
+  const { ids, strings } = answer.answer
   const said: TokenizeResponse = {
     count: ids.length,
     max_model_len: answer.route.contextLength,
@@ -105,7 +105,7 @@ async function detokenize(context: HttpContext, asked: TokenExchange): Promise<[
       tokenizer.textOf(ask, { model, ids: body.tokens }),
     ),
   )
-  return [{ prompt: answer.told, svc: metadataOf(answer, question) }, question]
+  return [{ prompt: answer.answer, svc: metadataOf(answer, question) }, question]
 }
 
 /** A long list counts for its customer until it has been read. */

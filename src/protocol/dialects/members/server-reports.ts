@@ -30,13 +30,13 @@ export function reportsAsked(body: object): ReportsAsked | null {
 
 function numbersOf(value: unknown, names: readonly string[]): Json | null {
   if (!isObject(value)) return null
-  const told = names.flatMap((name) => {
+  const members = names.flatMap((name) => {
     const number = value[name]
     return typeof number === 'number' && number >= 0 && number < Number.POSITIVE_INFINITY
       ? [[name, number] as const]
       : []
   })
-  return told.length === 0 ? null : Object.fromEntries(told)
+  return members.length === 0 ? null : Object.fromEntries(members)
 }
 
 /** null: the node reports none. */

@@ -133,7 +133,7 @@ export class MessagesStream extends ChunkReader {
       readonly message: string
       readonly svc: { readonly status: number; readonly request_id: string }
     }
-    const told = { type: anthropicErrorType(svc.status), message, svc }
-    return event('error', { error: told, request_id: svc.request_id })
+    const shown = { type: anthropicErrorType(svc.status), message, svc }
+    return event('error', { error: shown, request_id: svc.request_id })
   }
 }
