@@ -84,13 +84,17 @@ export class CallsMoney {
   /** The request is over: what no call has used goes back. `total`: of those that were charged; null: none was. */
   async end(total: ChargedTotal | null): Promise<void> {
     this.over = true
-    for (const paid of this.calls.values()) paid.release()
-    if (this.costWei === null) return this.free()
-    const claimed = this.claimed
+    const { claimed } = this
+    if (this.costWei === null) this.free()
     this.claimed = false
-    // Of charges of which nothing is known the key stays as it is: nothing is billed twice.
-    if (!claimed || total === null) return
-    await this.exchange.port.idempotency.complete({ requestId: this.exchange.command.requestId, ...total })
+    try {
+      // Of charges of which nothing is known the key stays as it is: nothing is billed twice.
+      if (!claimed || total === null || this.costWei === null) return
+      await this.exchange.port.idempotency.complete({ requestId: this.exchange.command.requestId, ...total })
+    } finally {
+      // Behind the key, which counts as left behind once nothing stands that was set aside first.
+      for (const paid of this.calls.values()) paid.release()
+    }
   }
 
   private free(): void {
