@@ -112,7 +112,7 @@ describe('§24: every command', () => {
       ...['pull', 'pulls', 'cancel-pull', 'copy', 'load', 'unload', 'logs'].map((command) => `models ${command}`),
       'plan',
       ...['add', 'discover', 'enroll', 'refuse', 'tokens', 'withdraw'].map((command) => `nodes ${command}`),
-      ...['list', 'join', 'show', 'set', 'drain', 'resume'].map((command) => `nodes ${command}`),
+      ...['list', 'join', 'show', 'set', 'owner', 'drain', 'resume'].map((command) => `nodes ${command}`),
       ...['sleep', 'wake', 'revoke', 'remove'].map((command) => `nodes ${command}`),
       ...['create', 'list', 'set', 'rotate', 'revoke'].map((command) => `keys ${command}`),
       ...['create', 'list', 'show', 'update', 'token', 'webhook-secret'].map((command) => `customers ${command}`),
