@@ -169,12 +169,15 @@ async function readLoad(
 }
 
 const markedMax = 256
+/** A server may say anything here: what is no text and no number is no sign. */
+const shownSign = (sign: unknown) =>
+  typeof sign === 'string' || typeof sign === 'number' ? String(sign).slice(0, markedMax) : ''
 
 /** With `--metrics` each process has its number (no time, whatever its name says); else other arguments show in the properties. */
 function startMarkOf(process: string | null, { model_path, build_info, total_slots, ...props }: Fields): string {
   const { n_ctx } = fieldsOf(props.default_generation_settings)
   const signs = [process, model_path, build_info, total_slots, n_ctx]
-  const text = JSON.stringify(signs.map((sign) => String(sign ?? '').slice(0, markedMax)))
+  const text = JSON.stringify(signs.map(shownSign))
   // A hash: the path of the weights must not leave the node.
   return Bun.hash(text).toString(36)
 }

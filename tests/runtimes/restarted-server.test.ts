@@ -8,7 +8,7 @@ afterEach(() => {
 })
 
 /** A llama.cpp server that can be started anew with other adapters between two polls. `process`: null without `--metrics`. */
-function server(start: { process: string | null; build: string; adapters: readonly string[]; sleeping: boolean }) {
+function server(start: { process: string | null; build: unknown; adapters: readonly string[]; sleeping: boolean }) {
   let asked = 0
   const answers = (path: string): Response => {
     const { process, build, adapters, sleeping } = start
@@ -60,4 +60,11 @@ test('§37: without metrics its properties tell that it is another one', async (
   expect(await poll()).toEqual({ asked: 1, adapters: [['tone', lora(0)]] })
   Object.assign(start, { build: 'b2', adapters: [] })
   expect(await poll()).toEqual({ asked: 2, adapters: [] })
+})
+
+test('§37: properties of an odd form are no sign of a start, and no fault of the server', async () => {
+  const { poll, start } = server({ process: null, build: { toString: 1 }, adapters: ['tone'], sleeping: false })
+  expect(await poll()).toEqual({ asked: 1, adapters: [['tone', lora(0)]] })
+  Object.assign(start, { build: ['b', { toString: 1 }] })
+  expect(await poll()).toEqual({ asked: 1, adapters: [['tone', lora(0)]] })
 })
