@@ -309,8 +309,9 @@ export class PoolRouter implements Router {
     return viewOf(node, { catalogue, caches, way: wayTo(node, options) })
   }
 
+  /** By the last table: with each poll of a large pool that changes, a new one would be made for this alone. */
   private weighEvictions(node: PoolNode, nowMs: number): void {
-    node.weighEvictions(nowMs, (profile) => isElsewhere(this.tables.value, this.catalogue, node.row.nodeId, profile))
+    node.weighEvictions(nowMs, (profile) => isElsewhere(this.tables.last, this.catalogue, node.row.nodeId, profile))
   }
 
   private learn(node: PoolNode, profile: Profile, outcome: CallOutcome, call: InFlightCall): void {

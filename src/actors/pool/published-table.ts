@@ -40,6 +40,11 @@ export class PublishedTable {
     return this.current
   }
 
+  /** The last table that listeners have; changes of the last `gatherMs` may be missing. */
+  get last(): RoutingTable {
+    return this.current
+  }
+
   /** Of the last table that listeners have. */
   get version(): number {
     return this.current.version

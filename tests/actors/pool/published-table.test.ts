@@ -59,3 +59,16 @@ test('while all nodes answer for the first time, each table waits for others to 
   await clock.pass(50)
   expect(heard()).toBe(1)
 })
+
+test('to read the last table makes none, so that each poll of a large pool may weigh its models', async () => {
+  const { tables, clock, heard } = poolOf(201)
+  tables.publish()
+  const { version } = tables
+  for (let poll = 0; poll < 1_000; poll++) {
+    tables.publish()
+    expect(tables.last.version).toBe(version)
+  }
+  await clock.pass(50)
+  expect(tables.last.version).toBe(version + 1)
+  expect(heard()).toBe(2)
+})
