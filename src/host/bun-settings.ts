@@ -7,7 +7,7 @@ export const bunSettings = {
   BUN_CONFIG_MAX_HTTP_REQUESTS: '65535',
   /**
    * ms. Whenever a thread has nothing to do, but not sooner again, the allocator gives free memory within its pages back to the system.
-   * At its own 100 ms the next requests have to fetch nearly all of it again: a third of a long body's processor time (bench/notebook).
+   * At its own 100 ms the next requests of a gateway with pauses fetch it again: a quarter of a long body's processor time (bench/notebook).
    */
   MIMALLOC_PURGE_HOLES_MIN_INTERVAL: '10000',
 } as const

@@ -211,7 +211,10 @@ const decoders = {
   zstd: createZstdDecompress,
 } as const
 
-/** The most that a body may unfold to: this multiple of its own bytes, and these bytes besides. Events of a stream, which repeat much, unfold to some 30 times. */
+/**
+ * The most that a body may unfold to: this multiple of its own bytes, and these bytes besides. Events of a stream, which repeat much, unfold to
+ * some 30 times.
+ */
 const unfoldedTimesMax = 64
 const unfoldedBytesMore = 4 * 1024 * 1024
 

@@ -201,7 +201,7 @@ describe('§33: whichever process is asked answers for all', () => {
       const response = await gateway.chat(payer.key, { model: 'paid', messages }, fresh)
       return (await response.text()).includes('receipt_hash')
     }
-    // Each process hears of node, price and customer in its own time.
+    // Each process reads node, price and customer when its own change feed reports them.
     await waitFor('paid answers everywhere', async () =>
       (await Promise.all(Array.from({ length: asks }, pay))).every((answered) => answered),
     )

@@ -38,7 +38,7 @@ const ask = async (stream: boolean, { key } = payer) => {
   const body = { model: 'm', messages: [{ role: 'user', content: 'x' }], max_tokens: 20, stream }
   const response = await gateway.chat(key, body)
   const text = await response.text()
-  // Whoever waits long for its stream has had the head of its answer.
+  // A request that has waited long for its stream already has the head of its answer.
   return text.includes('"insufficient_funds"') ? 402 : response.status
 }
 const money = async () => {

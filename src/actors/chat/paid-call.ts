@@ -76,7 +76,7 @@ export class PaidCall {
   private readonly outputMax: number
   /** Of the reservation. */
   private readonly id: RequestId
-  /** Who repeats the request with its key looks for the reservation. */
+  /** Written as a row, because a repeated request with the same key looks for the reservation in the database. */
   private readonly asRow: boolean
 
   /** `before`: of the model that was tried before this one, at other prices; null: none was. The client's key goes over to this one. */

@@ -25,10 +25,10 @@ export class NoRoom extends Error {
   override readonly name = 'NoRoom'
 }
 
-/** What PostgreSQL has taken back is committed anew at most so often, and not later than this, ms: it must end within `commitWaitMs`. */
+/** The most tries of a group that PostgreSQL has taken back, and the latest begin of one, ms: it must end within `commitWaitMs`. */
 const takenBack = { triesMax: 3, withinMs: 5_000 }
 
-/** A request and who is told what became of it, by functions that do not throw. */
+/** A request and its waiting caller. Its functions must not throw. */
 export interface Waiting<T, R> {
   readonly request: T
   resolve(answer: R): void
@@ -57,7 +57,7 @@ export class GroupCommit<T, R> {
     return new Promise((resolve, reject) => this.enter({ request, resolve, reject }))
   }
 
-  /** The same without a promise. `waiting` is told in the turn in which the commit has ended, and at once of `NoRoom` alone. */
+  /** The same without a promise. `waiting` is resolved or rejected in the turn in which the commit ends; at once only with `NoRoom`. */
   enter(waiting: Waiting<T, R>): void {
     if (this.waiting.length >= this.options.waitingMax) return waiting.reject(new NoRoom('too many wait'))
     this.waiting.push(waiting)

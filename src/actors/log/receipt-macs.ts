@@ -59,8 +59,8 @@ const textBytesMax = 512
 const macBytes = Math.ceil((macLength * 6) / 8)
 
 /**
- * HMAC-SHA-256 (RFC 2104) of short ASCII texts, as the characters of a mark. Each hasher is an object outside the heap, which the collector has to
- * free: here there is none, and nothing is copied.
+ * HMAC-SHA-256 (RFC 2104) of short ASCII texts, as the characters of a mark. A hasher is an object outside the heap, which the collector has to
+ * free; these marks make no hasher and copy nothing.
  */
 function shortMacs(key: Uint8Array): (text: string) => string {
   const inner = Buffer.alloc(blockBytes + textBytesMax, 0x36)

@@ -21,7 +21,7 @@ export function changeOwner(node: Node, customers: Names): Act {
       'All private work of the new owner may then go to this server, and none of the old owner’s. The node becomes private, and its API key and payout address are removed. Resume gives it work again.',
     destroys: true,
     confirm: node.name,
-    // Nobody is chosen beforehand: the first of a list is hardly ever the new owner.
+    // The form starts without a choice, because the first customer of the list is hardly ever the new owner.
     fields: [
       {
         ...owner([{ value: '', label: 'choose' }, ...others.map(([value, label]) => ({ value, label }))]),

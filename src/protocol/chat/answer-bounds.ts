@@ -32,7 +32,7 @@ export class OutputMeter {
     this.writtenBytes += bytes
   }
 
-  /** Once so many more are written; less than 0: they may not be. */
+  /** What may still be written behind `bytes` more; less than 0: these are too many. */
   bytesLeft(bytes: number): number {
     return outputFactor * this.nodeBytes + outputBytesFree - this.writtenBytes - bytes
   }

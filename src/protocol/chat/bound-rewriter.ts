@@ -13,7 +13,7 @@ export class BoundRewriter extends ChunkRewriter {
     return this.gathered.keptBytes
   }
 
-  /** Each event is heard. */
+  /** Takes no event as bytes: each is parsed, because the answer is kept. */
   override splice(_input: Buffer, at: number): number {
     return at
   }

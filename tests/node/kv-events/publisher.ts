@@ -182,7 +182,7 @@ export class KvServer {
     for (const socket of this.pub.peers) socket.write(bytes)
   }
 
-  /** It has ended; nobody reaches it until `comeBack`. */
+  /** The server ends, and refuses connections until `comeBack`. */
   cut(): void {
     this.away = true
     for (const socket of this.pub.peers) socket.terminate()

@@ -22,7 +22,7 @@ export interface IdempotentOutcome {
 /** Between a claim and its reservation: longer than both take where the database is slow, leases are recalled, and it is asked again, ms. */
 const beingReservedMs = 2 * minuteMs
 
-/** A claim whose gateway died has a reservation that nobody charged, or none after the time for that. A charge of 0 has a receipt. */
+/** A claim whose gateway died has an uncharged reservation, or still no reservation after `beingReservedMs`. A charge of 0 leaves a receipt. */
 const abandoned = sql`(${idempotencyKeys.status} = 'in_progress' and ${idempotencyKeys.createdAt} < now() - interval '${sql.raw(String(beingReservedMs))} ms'
   and not exists (select 1 from reservations r where r.reservation_id = ${idempotencyKeys.requestId}
     and (r.status <> 'released' or r.receipt_hash is not null)))`
