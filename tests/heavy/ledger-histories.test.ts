@@ -5,7 +5,10 @@ import { HistoryWorld, histories } from '../support/money/histories.ts'
 /** In all; `PENSTOCK_HISTORIES` for more. */
 const wanted = Number(process.env.PENSTOCK_HISTORIES ?? 2_000)
 /** On one database: each look at the books reads all of them. */
-const each = 50
+const each = 400
+/** Played at once: they wait for the same looks and the same new gateways. */
+const atOnce = Number(process.env.PENSTOCK_HISTORIES_AT_ONCE ?? 20)
+const several = fc.array(histories, { minLength: atOnce, maxLength: atOnce })
 const hourMs = 3_600_000
 
 test(
@@ -16,8 +19,8 @@ test(
       const world = await HistoryWorld.open()
       try {
         await fc.assert(
-          fc.asyncProperty(histories, (history) => world.play(history)),
-          { numRuns: Math.min(each, wanted - done), endOnFailure: true },
+          fc.asyncProperty(several, (played) => world.play(...played)),
+          { numRuns: Math.ceil(Math.min(each, wanted - done) / atOnce), endOnFailure: true },
         )
       } finally {
         await world.close()

@@ -47,6 +47,8 @@ export type History = readonly (readonly Step[])[]
 const customers = 3
 const creditWei = 500n
 const gateways = 2
+/** Of the histories that are played at once. */
+const crashing = 2
 /** Longer than any wait: a lease that its gateway has forgotten is found. */
 const ttlMs = 3_600_000
 /** Of connections that nobody kills. */
@@ -172,18 +174,32 @@ export class HistoryWorld {
     await this.database.drop()
   }
 
-  async play(history: History): Promise<void> {
-    const ids = await Promise.all(Array.from({ length: customers }, () => fundedCustomer(this.watcher, creditWei)))
-    for (const id of ids) this.balances.set(id, creditWei)
-    for (const round of history) {
-      let running = true
-      const watched = this.watch(() => running)
-      await Promise.all(round.map((one) => this.run(one, ids))).finally(() => {
-        running = false
+  /**
+   * Each history has customers of its own; the n-th rounds of all of them are played at once. What crashes one crashes all, so only the first
+   * histories kill and crash: else a hundred of them would leave no gateway the time to charge.
+   */
+  async play(...histories: readonly History[]): Promise<void> {
+    const parts = await Promise.all(histories.map(async (history) => ({ history, ids: await this.fundedCustomers() })))
+    const rounds = Math.max(...histories.map(({ length }) => length))
+    const calm = ({ kind }: Step) => kind !== 'kill' && kind !== 'crash'
+    for (let at = 0; at < rounds; at++) {
+      let over = false
+      const watched = this.watch(() => !over)
+      const running = parts.flatMap(({ history, ids }, place) =>
+        (history[at] ?? []).filter((one) => place < crashing || calm(one)).map((one) => this.run(one, ids)),
+      )
+      await Promise.all(running).finally(() => {
+        over = true
       })
       await watched
-      await this.expectModel(ids)
+      await this.expectModel(parts.flatMap(({ ids }) => ids))
     }
+  }
+
+  private async fundedCustomers(): Promise<readonly string[]> {
+    const ids = await Promise.all(Array.from({ length: customers }, () => fundedCustomer(this.watcher, creditWei)))
+    for (const id of ids) this.balances.set(id, creditWei)
+    return ids
   }
 
   private begin(): Life {
@@ -220,22 +236,26 @@ export class HistoryWorld {
     await this.hearTheDead()
     await this.watcher.sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`
     for (const { ledger } of this.gateways) await this.untilDone(() => ledger.sweep())
-    for (const [at, id] of ids.entries()) {
-      const balance = this.balances.get(id) ?? 0n
-      const [{ ledger }, { ledger: other }] = [this.at(at), this.at(at + 1)]
-      if (balance > 0n) await this.spendable(ledger, id, balance)
-      for (const one of [ledger, other]) {
-        const row = await this.untilDone(() => one.account(id))
-        expect([row?.balanceWei, row?.reservedWei, row?.leasedWei]).toEqual([balance, 0n, 0n])
-      }
-    }
+    await Promise.all(ids.map((id, at) => this.expectAccount(id, at)))
     await this.watcher.sql`update customers set unleased_until = null`
+  }
+
+  private async expectAccount(id: string, at: number): Promise<void> {
+    const balance = this.balances.get(id) ?? 0n
+    const [{ ledger }, { ledger: other }] = [this.at(at), this.at(at + 1)]
+    if (balance > 0n) await this.spendable(ledger, id, balance)
+    for (const one of [ledger, other]) {
+      const row = await this.untilDone(() => one.account(id))
+      expect([row?.balanceWei, row?.reservedWei, row?.leasedWei]).toEqual([balance, 0n, 0n])
+    }
   }
 
   /** What is given up only now, because its connection was killed, is free in a moment. */
   private async spendable(ledger: Ledger, customerId: string, amountWei: bigint): Promise<void> {
     const look = async () => {
-      await this.watcher.sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`
+      await this.untilDone(
+        () => this.watcher.sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`,
+      )
       for (const one of this.gateways) await this.untilDone(() => one.ledger.sweep())
       const reserving = Promise.resolve(ledger.reserve({ id: newId('req'), customerId, amountWei }))
       return reserving.catch((error: unknown) => {
@@ -385,7 +405,7 @@ export class HistoryWorld {
     this.balances.set(one.customerId, (this.balances.get(one.customerId) ?? 0n) + one.wei)
   }
 
-  /** Its connection may be killed, too; what it does is done once however often it is tried. */
+  /** Its connection may be killed, too, or it is ended for a deadlock; what it does is done once however often it is tried. */
   private async untilDone<R>(work: () => Promise<R>): Promise<R> {
     for (let tries = 1; ; tries++) {
       try {
