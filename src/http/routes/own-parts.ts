@@ -14,7 +14,7 @@ type PartQuery = Readonly<Record<string, string>>
 /** How this process answers for itself; what it knows comes in the shape that its own caller would see. */
 const partsOf = ({ gateway }: HttpContext): Readonly<Record<OwnPart, (asked: PartQuery) => unknown>> => ({
   metrics: async () => ({ index: gateway.siblings.index, text: await gateway.metrics.text() }),
-  explain: ({ request_id = '', role }) => ownExplanation(gateway, request_id, role as Role),
+  explain: ({ request_id = '', role }) => [ownExplanation(gateway, request_id, role as Role) ?? []].flat(),
   mixtures: ({ limit, role }) => ownMixtures(gateway, Number(limit), role as Role),
   transitions: ({ machine = '', id = '', limit }) =>
     ownTransitions(gateway, machine, id === '' ? null : id, Number(limit)),

@@ -5,6 +5,7 @@ import type { RequestFilter, RequestPlace, RequestRecord } from '../../actors/re
 import { requestOutcomes } from '../../db/queries/requests/request-records.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { count, Instant, literals, nullable, nullableInteger } from '../../protocol/wire/shapes.ts'
+import type { Sought } from './own.ts'
 
 const text = Type.String()
 const [nullableText, nullableInstant] = [nullable(text), nullable(Instant)]
@@ -79,11 +80,12 @@ export async function ownRequests(
   return { rows: (await requests.page({ ...filter, tag, ...range }, place, limit)).records }
 }
 
-/** Of whichever process served it; null: unknown, or no longer kept. */
-export async function requestOf(gateway: GatewayHandle, requestId: string): Promise<RequestRecord | null> {
+/** Of whichever process served it. */
+export async function requestOf(gateway: GatewayHandle, requestId: string): Promise<Sought<RequestRecord>> {
   const found = await gateway.requests.find(requestId)
-  if (found !== null) return found
-  return rowsOf(await gateway.siblings.ask('requests', { request_id: requestId }, OwnRequests))[0] ?? null
+  if (found !== null) return { found, silent: 0 }
+  const { answers, silent } = await gateway.siblings.survey('requests', { request_id: requestId }, OwnRequests)
+  return { found: rowsOf(answers)[0] ?? null, silent }
 }
 
 /** Those of a list that the other processes of this gateway keep, each at most as many as asked for. */

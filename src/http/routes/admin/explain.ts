@@ -1,8 +1,7 @@
-import { Problem } from '../../../errors.ts'
 import { Explanation } from '../../../protocol/wire/admin/explanation.ts'
 import { text } from '../../../protocol/wire/query.ts'
 import { report } from '../../reports/report.ts'
-import { explanationOf } from '../../views/own.ts'
+import { explanationOf, knownOf } from '../../views/own.ts'
 
 const request_id = text(
   '^req_[0-9A-Z]{26}$',
@@ -18,9 +17,5 @@ export const explanation = report({
   description: 'Each process of this gateway remembers its last 10 000 requests.',
   query: { request_id },
   response: Explanation,
-  read: async ({ gateway }, { query, role }) => {
-    const found = await explanationOf(gateway, query.request_id, role)
-    if (found === null) throw new Problem('request_not_found')
-    return found
-  },
+  read: async ({ gateway }, { query, role }) => knownOf(await explanationOf(gateway, query.request_id, role)),
 })

@@ -2,7 +2,7 @@ import { helpUrl, isProblemCode, Problem, problemKind } from '../../../errors.ts
 import { RequestStory } from '../../../protocol/wire/admin/requests.ts'
 import { errorHelp } from '../../docs/errors-page.ts'
 import { report } from '../../reports/report.ts'
-import { explanationOf } from '../../views/own.ts'
+import { explanationOf, knownOf } from '../../views/own.ts'
 import { requestOf } from '../../views/own-requests.ts'
 import { requestStoryView } from '../../views/requests.ts'
 
@@ -24,9 +24,10 @@ export const requestRead = report({
   query: {},
   response: RequestStory,
   read: async ({ gateway }, { params: { request_id: id = '' }, role, nowMs }) => {
-    const row = idPattern.test(id) ? await requestOf(gateway, id) : null
-    if (row === null) throw new Problem('request_not_found')
+    if (!idPattern.test(id)) throw new Problem('request_not_found')
+    const row = knownOf(await requestOf(gateway, id))
     const cause = causeOf(row.code, gateway.baseUrl())
-    return requestStoryView(row, cause, await explanationOf(gateway, id, role), role, nowMs)
+    const { found: explanation } = await explanationOf(gateway, id, role)
+    return requestStoryView(row, cause, explanation, role, nowMs)
   },
 })
