@@ -112,7 +112,7 @@ const modelColumns: readonly Column<PlannedModel>[] = [
 
 const Models = ({ models }: { models: readonly PlannedModel[] }) => (
   <LongTable
-    label="Demand by model"
+    label="Models, by their demand"
     rows={models}
     keyOf={({ model }) => model}
     textOf={({ model }) => model}
