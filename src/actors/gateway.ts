@@ -12,7 +12,7 @@ import { builtVerifyPage, bundleVerifyPage } from './console/verify-page.ts'
 import { type Actors, createActors } from './gateway-actors.ts'
 import type { GatewayHandle, GatewayParts, RunningGateway } from './gateway-handle.ts'
 import { evmChainOf } from './gateway-money.ts'
-import { hardwareOf, placesOf } from './pool/pool-counts.ts'
+import { hardwareOf, placesOf } from './pool/views/pool-counts.ts'
 
 /** How long `/readyz` waits for the first answers of nodes, ms. */
 const probingMsMax = 5_000

@@ -15,7 +15,7 @@ import type { TransportKey } from '../../protocol/wire/nodes/agent.ts'
 import type { Access } from '../accounts/access.ts'
 import type { Asker, AuditTrail } from '../audit/audit-context.ts'
 import { dueWorkChannel } from '../durable/due-work.ts'
-import { catalogueOf } from '../pool/routing-table.ts'
+import { catalogueOf } from '../pool/nodes/routing-table.ts'
 import { jobWork } from './job-worker.ts'
 
 export interface JobLimits {

@@ -3,7 +3,7 @@ import type { PlanHost, PlanModel, PlanPlace, PlanProblem } from '../../machines
 import type { RoutingTable } from '../../machines/rules/routing.ts'
 import { isControllable } from '../../polling/tell-runtime.ts'
 import type { Demands } from '../../protocol/wire/admin/memory-plan.ts'
-import type { ModelView, NodeView, RuntimeView } from '../pool/node-view.ts'
+import type { ModelView, NodeView, RuntimeView } from '../pool/views/node-view.ts'
 
 export interface PlanFacts {
   readonly nodes: readonly NodeView[]

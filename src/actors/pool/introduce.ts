@@ -2,9 +2,9 @@ import type { Database } from '../../db/client.ts'
 import { ensureProfiles, ensureRuntime } from '../../db/queries/pool/pool.ts'
 import { failureName, type Log } from '../../log.ts'
 import type { RuntimeReport } from '../../polling/node-watch.ts'
-import type { PoolNode } from './pool-node.ts'
-import type { PoolRuntime } from './pool-runtime.ts'
-import type { Profile } from './routing-table.ts'
+import type { PoolNode } from './nodes/pool-node.ts'
+import type { PoolRuntime } from './nodes/pool-runtime.ts'
+import type { Profile } from './nodes/routing-table.ts'
 
 /**
  * Gives a node's new runtimes and models their ids before anybody sees them: gateways on one database agree on them.

@@ -7,10 +7,10 @@ import { FirstPolls } from '../../polling/first-polls.ts'
 import type { PollResult } from '../../polling/node-watch.ts'
 import { observeErrors } from '../telemetry/inspect.ts'
 import { connectionTo, watchOver } from './node-connection.ts'
-import { PoolNode } from './pool-node.ts'
-import type { PoolRuntime } from './pool-runtime.ts'
+import { PoolNode } from './nodes/pool-node.ts'
+import type { PoolRuntime } from './nodes/pool-runtime.ts'
+import type { Profile } from './nodes/routing-table.ts'
 import { type RouterOptions, thresholdsOf } from './router-options.ts'
-import type { Profile } from './routing-table.ts'
 
 /** Hears of the nodes of the pool. */
 export interface MembersListener {

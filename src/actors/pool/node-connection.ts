@@ -11,9 +11,9 @@ import { createDirectTransport, nodeBaseUrl } from '../../transport/http1/direct
 import type { NodeTransport } from '../../transport/transport.ts'
 import { createAgentProbe, type PublishedKeys } from '../agents/agent-probe.ts'
 import { createSignedTransport } from '../agents/signed-transport.ts'
-import type { NodeView } from './node-view.ts'
-import type { PoolNode } from './pool-node.ts'
+import type { PoolNode } from './nodes/pool-node.ts'
 import type { RouterOptions } from './router-options.ts'
+import type { NodeView } from './views/node-view.ts'
 
 export interface NodeConnection {
   readonly transport: NodeTransport

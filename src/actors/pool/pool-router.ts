@@ -1,38 +1,35 @@
-import { type ActorRefFrom, createActor, waitFor } from 'xstate'
 import type { PoolRows } from '../../db/queries/pool/pool.ts'
 import type { CustomerId, NodeId, ProfileId } from '../../ids.ts'
 import type { NodeSnapshot } from '../../machines/charts/node.ts'
-import { routerMachine } from '../../machines/charts/router.ts'
 import type { CacheViews } from '../../machines/placement/cache-views.ts'
 import type { PlacementNotice } from '../../machines/placement/placement-notices.ts'
 import { policyNames } from '../../machines/rules/model-policy.ts'
-import type { NodeState, Route, RoutingTable } from '../../machines/rules/routing.ts'
-import type { PollResult } from '../../polling/node-watch.ts'
+import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { PlacedCalls } from '../placement/placed-calls.ts'
-import { nodeAnswered, stateChanged } from '../sleep/sleep-changes.ts'
-import { observeErrors } from '../telemetry/inspect.ts'
-import { introduce } from './introduce.ts'
+import { stateChanged } from '../sleep/sleep-changes.ts'
+import { FirstRound } from './first-round.ts'
 import { createMeasuredCalls, type MeasuredCallsWriter } from './measured-calls.ts'
 import { Members } from './members.ts'
 import { wayTo } from './node-connection.ts'
-import { type NodeView, viewOf } from './node-view.ts'
-import { countsOf, nodeName, type PoolCounts } from './pool-counts.ts'
-import type { PoolNode } from './pool-node.ts'
+import type { CallOutcome, FailedCall, InFlightCall } from './nodes/in-flight-call.ts'
+import type { PoolNode } from './nodes/pool-node.ts'
+import { type Catalogue, cacheOf, catalogueOf, isElsewhere, type Profile, publicIdOf } from './nodes/routing-table.ts'
 import { PublishedTable } from './published-table.ts'
 import { learnCall, strikeRoute } from './route-learning.ts'
-import type { CallOutcome, FailedCall, InFlightCall, Router } from './router.ts'
-import { probingMaxMs, type RouterOptions } from './router-options.ts'
-import { type Catalogue, cacheOf, catalogueOf, isElsewhere, type Profile, publicIdOf } from './routing-table.ts'
+import type { Router } from './router.ts'
+import type { RouterOptions } from './router-options.ts'
 import { createSlotQueue, type SlotQueue, type SlotWait, type Ticket } from './slot-queue.ts'
-
-const answering: ReadonlySet<NodeState> = new Set(['ready', 'live', 'draining'])
+import { TakenPolls } from './taken-polls.ts'
+import type { NodeView } from './views/node-view.ts'
+import type { PoolCounts } from './views/pool-counts.ts'
+import { PoolViews } from './views/pool-views.ts'
 
 /** The whole pool, for its owner and for the admin routes. */
 export class PoolRouter implements Router {
-  private readonly actor: ActorRefFrom<typeof routerMachine>
+  private readonly firstRound: FirstRound
   private readonly membership: Members
   /** Those of the membership. */
   private readonly members: ReadonlyMap<NodeId, PoolNode>
@@ -40,16 +37,15 @@ export class PoolRouter implements Router {
   private readonly queue: SlotQueue
   private readonly measured: MeasuredCallsWriter
   private readonly placed: PlacedCalls
+  private readonly views: PoolViews
   readonly caches: CacheViews
   private catalogue: Catalogue = new Map()
   private readonly tables = new PublishedTable({
     nodes: () => this.members,
     catalogue: () => this.catalogue,
-    gathers: () => this.actor.getSnapshot().matches('probing'),
+    gathers: () => this.firstRound.isUnderWay,
     published: () => this.queue.wake(null),
   })
-  /** Nodes that have not answered or failed their first poll. */
-  private readonly unprobed = new Set<NodeId>()
   private batching = false
 
   constructor(private readonly options: RouterOptions) {
@@ -57,17 +53,23 @@ export class PoolRouter implements Router {
     this.placed = new PlacedCalls(placed)
     this.caches = this.placed.caches
     this.membership = new Members(options, {
-      added: (nodeId) => {
-        this.unprobed.add(nodeId)
-        this.actor.send({ type: 'node.added' })
-      },
+      added: (nodeId) => this.firstRound.added(nodeId),
       removed: (node) => {
         this.placed.forget(node.profileIds())
-        if (this.unprobed.delete(node.row.nodeId)) this.actor.send({ type: 'node.removed' })
+        this.firstRound.removed(node.row.nodeId)
       },
-      unreachable: (nodeId) => this.probed(nodeId),
+      unreachable: (nodeId) => this.firstRound.probed(nodeId),
       moved: (node, snapshot) => this.follow(node, snapshot),
-      polled: (node, result) => this.polled(node, result),
+      polled: (node, result) => polls.take(node, result),
+    })
+    const polls = new TakenPolls(options, this.membership, {
+      reported: (node, emptied, at) => {
+        this.weighEvictions(node, at)
+        this.placed.onNotice(node.profiles(), emptied, (id) => publicIdOf(this.catalogue, id))
+      },
+      version: () => this.tables.version,
+      changed: () => this.publish(),
+      probed: ({ row }) => this.firstRound.probed(row.nodeId),
     })
     this.members = this.membership.nodes
     this.byProfile = this.membership.profiles
@@ -76,10 +78,14 @@ export class PoolRouter implements Router {
       const profile = this.byProfile.get(profileId)
       if (profile !== undefined) profile.firstToken = firstToken
     })
-    const input = { probingMaxMs: probingMaxMs(config) }
-    this.actor = createActor(routerMachine, { id: 'router', input, inspect: options.inspect })
-    observeErrors(this.actor, log)
-    this.actor.start()
+    this.firstRound = new FirstRound(options)
+    const { members, caches } = this
+    this.views = new PoolViews({
+      members,
+      caches,
+      catalogue: () => this.catalogue,
+      wayTo: (node) => wayTo(node, options),
+    })
   }
 
   table(): RoutingTable {
@@ -159,40 +165,35 @@ export class PoolRouter implements Router {
     this.membership.adopt(rows)
     this.batching = false
     this.publish()
-    this.actor.send({ type: 'rows.read' })
+    this.firstRound.rowsRead()
   }
 
   /** Resolves when each node of the first rows has answered or failed once, or after a bound. */
-  async whenServing(): Promise<void> {
-    await waitFor(this.actor, (pool) => !pool.matches('probing'))
+  whenServing(): Promise<void> {
+    return this.firstRound.whenOver()
   }
 
   nodes(): readonly NodeView[] {
-    return [...this.members.values()].map((node) => this.view(node))
+    return this.views.all()
   }
 
   /** null: unknown. */
   node(nodeId: NodeId): NodeView | null {
-    const node = this.members.get(nodeId)
-    return node === undefined ? null : this.view(node)
+    return this.views.one(nodeId)
   }
 
-  /** Those that answer. A view of each would cost a hundred times as much, and jobs ask every second. */
-  *reachable(): Generator<{ readonly nodeId: NodeId; readonly drained: boolean }> {
-    for (const { row, state, transport } of this.members.values()) {
-      if (transport === null || !answering.has(state)) continue
-      yield { nodeId: row.nodeId, drained: row.adminState === 'draining' }
-    }
+  /** Those that answer. */
+  reachable(): ReturnType<PoolViews['reachable']> {
+    return this.views.reachable()
   }
 
   /** What an operator calls it. null: unknown. */
   nodeName(nodeId: string): string | null {
-    const node = this.members.get(nodeId as NodeId)
-    return node === undefined ? null : nodeName(node)
+    return this.views.name(nodeId)
   }
 
   counts(): PoolCounts & { readonly queued: number } {
-    return { ...countsOf(this.members), queued: this.queue.waiting }
+    return { ...this.views.counts(), queued: this.queue.waiting }
   }
 
   /** Resolves when the node was asked, or at once for an unknown node. */
@@ -250,46 +251,9 @@ export class PoolRouter implements Router {
       node.loseCalls()
       node.actor.stop()
     }
-    this.actor.send({ type: 'stop.asked' })
+    this.firstRound.stop()
     this.tables.stop()
     await this.measured.stop()
-  }
-
-  private async polled(node: PoolNode, result: PollResult): Promise<void> {
-    const { nodeId } = node.row
-    const { db, log } = this.options
-    const fresh = result.kind === 'answered' ? await introduce(db, log, node, result.reports) : []
-    if (this.members.get(nodeId) !== node) return
-    this.membership.introduced(fresh)
-    const at = Date.now()
-    if (result.kind === 'answered') {
-      const { rest } = node
-      node.power = result.power ?? null
-      if (result.power !== undefined) this.options.sleepBook?.onPower(node.row, result.power)
-      const { changed, modelsReady, emptied } = node.onReports(result.reports, at)
-      this.weighEvictions(node, at)
-      this.placed.onNotice(node.profiles(), emptied, (id) => publicIdOf(this.catalogue, id))
-      node.forgetOldError(at)
-      const { version } = this.tables
-      node.actor.send({
-        type: 'poll.answered',
-        modelsReady,
-        at,
-        power: result.power?.state ?? null,
-        wanted: node.wake.startedAtMs !== null,
-      })
-      nodeAnswered(node, at, this.options.sleepBook)
-      if ((changed || node.rest !== rest) && this.tables.version === version) this.publish()
-    } else if (result.code !== 'exhausted') {
-      // Silence of a sleeping node is no error.
-      if (!node.awaitsFirstDial && node.state !== 'asleep') node.failedWith(result.code, at)
-      node.actor.send({ type: result.code === 'refused' ? 'connection.refused' : 'poll.failed', at })
-    }
-    this.probed(nodeId)
-  }
-
-  private probed(nodeId: NodeId): void {
-    if (this.unprobed.delete(nodeId)) this.actor.send({ type: 'node.probed' })
   }
 
   /** The chart has moved. The table follows in the same tick, before any listener is called. */
@@ -302,11 +266,6 @@ export class PoolRouter implements Router {
     if (node.state === 'offline') this.placed.forget(node.profileIds())
     if (snapshot.hasTag('callsLost') || (before === 'draining' && node.state === 'live')) node.loseCalls()
     if (before !== 'draining') node.endDrainIfIdle(Date.now())
-  }
-
-  private view(node: PoolNode): NodeView {
-    const { catalogue, caches, options } = this
-    return viewOf(node, { catalogue, caches, way: wayTo(node, options) })
   }
 
   /** By the last table: with each poll of a large pool that changes, a new one would be made for this alone. */

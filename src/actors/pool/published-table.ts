@@ -1,6 +1,6 @@
 import { Alarm, type Clock, systemClock } from '../../clock.ts'
 import type { RoutingTable } from '../../machines/rules/routing.ts'
-import type { Catalogue, RoutedNode } from './routing-table.ts'
+import type { Catalogue, RoutedNode } from './nodes/routing-table.ts'
 import { TableBuilder } from './table-builder.ts'
 
 /** While all nodes answer for the first time, or many of a large pool change, their changes make one table in this time and not one each, ms. */

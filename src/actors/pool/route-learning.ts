@@ -1,10 +1,10 @@
 import type { MeasuredCalls } from '../../db/queries/pool/pool.ts'
 import type { Work } from '../../machines/placement/reading.ts'
 import { afterFailure, afterSuccess, type RouteFailure } from '../../machines/rules/ejection.ts'
-import type { PoolNode } from './pool-node.ts'
-import type { CallOutcome, FailedCall } from './router.ts'
+import type { CallOutcome, FailedCall } from './nodes/in-flight-call.ts'
+import type { PoolNode } from './nodes/pool-node.ts'
+import type { Profile } from './nodes/routing-table.ts'
 import type { RouterOptions } from './router-options.ts'
-import type { Profile } from './routing-table.ts'
 
 /** Weight of the newest call in the moving means. */
 const ewmaWeight = 0.2

@@ -1,7 +1,7 @@
 import type { CustomerId } from '../../ids.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import { withoutLatest } from '../../protocol/dialects/ollama/model-tags.ts'
-import { type Catalogue, type RoutedNode, routesOf } from './routing-table.ts'
+import { type Catalogue, type RoutedNode, routesOf } from './nodes/routing-table.ts'
 
 /** A node's routes, and all that they were made of. */
 interface Kept {

@@ -8,7 +8,8 @@ import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import { retrySeconds, secondMs } from '../../time.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
 import { TransportError, type TransportFailure } from '../../transport/transport.ts'
-import type { CallOutcome, FailedCall, InFlightCall, Router } from '../pool/router.ts'
+import type { CallOutcome, FailedCall, InFlightCall } from '../pool/nodes/in-flight-call.ts'
+import type { Router } from '../pool/router.ts'
 import type { Span } from '../telemetry/tracing.ts'
 
 /** Why this side ended a call. */

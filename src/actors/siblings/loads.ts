@@ -1,7 +1,7 @@
 import type { FirstToken } from '../../protocol/wire/admin/admin.ts'
 import type { LiveNode } from '../../protocol/wire/admin/inspect.ts'
 import type { Loads } from '../../protocol/wire/admin/processes.ts'
-import { liveClaims } from '../pool/live-node.ts'
+import { liveClaims } from '../pool/views/live-node.ts'
 
 type Loaded = Pick<LiveNode, 'node_id' | 'in_flight' | 'runtimes' | 'usage_claims'>
 

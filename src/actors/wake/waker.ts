@@ -10,7 +10,7 @@ import { nodeWakePath } from '../../protocol/wire/nodes/agent.ts'
 import { macsMax, type WakeOrder } from '../../protocol/wire/nodes/power.ts'
 import { isoTime, secondMs } from '../../time.ts'
 import type { Sealing } from '../accounts/sealing.ts'
-import type { PoolNode } from '../pool/pool-node.ts'
+import type { PoolNode } from '../pool/nodes/pool-node.ts'
 import type { PoolRouter } from '../pool/pool-router.ts'
 
 export interface WakerOptions {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { type PlanFacts, problemOf } from '../../../src/actors/planning/plan-facts.ts'
-import type { ModelView, NodeView, RuntimeView } from '../../../src/actors/pool/node-view.ts'
+import type { ModelView, NodeView, RuntimeView } from '../../../src/actors/pool/views/node-view.ts'
 import type { CustomerId } from '../../../src/ids.ts'
 import { planMemory } from '../../../src/machines/plan/memory-plan.ts'
 import type { Demands } from '../../../src/protocol/wire/admin/memory-plan.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { PoolRuntime } from '../../../src/actors/pool/pool-runtime.ts'
+import { PoolRuntime } from '../../../src/actors/pool/nodes/pool-runtime.ts'
 import { newId } from '../../../src/ids.ts'
 import { noMatches } from '../../../src/machines/placement/cache-view.ts'
 import { cheapest } from '../../../src/machines/placement/cost.ts'

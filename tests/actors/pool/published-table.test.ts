@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
+import type { RoutedNode } from '../../../src/actors/pool/nodes/routing-table.ts'
 import { PublishedTable } from '../../../src/actors/pool/published-table.ts'
-import type { RoutedNode } from '../../../src/actors/pool/routing-table.ts'
 import { VirtualClock } from '../../support/run/virtual-clock.ts'
 
 function poolOf(nodes: number) {

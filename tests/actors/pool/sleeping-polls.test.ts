@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { createActor } from 'xstate'
-import { PoolNode, sleepersPollMs } from '../../../src/actors/pool/pool-node.ts'
+import { PoolNode, sleepersPollMs } from '../../../src/actors/pool/nodes/pool-node.ts'
 import type { NodeRow } from '../../../src/db/queries/pool/pool.ts'
 import { nodeMachine } from '../../../src/machines/charts/node.ts'
 import { LoadTimes } from '../../../src/machines/placement/loads.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { Catalogue, RoutedNode } from '../../../src/actors/pool/routing-table.ts'
+import type { Catalogue, RoutedNode } from '../../../src/actors/pool/nodes/routing-table.ts'
 import { TableBuilder } from '../../../src/actors/pool/table-builder.ts'
 
 type Changing = { -readonly [K in keyof RoutedNode]: RoutedNode[K] }

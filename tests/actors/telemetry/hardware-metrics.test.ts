@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { hardwareOf } from '../../../src/actors/pool/pool-counts.ts'
+import { hardwareOf } from '../../../src/actors/pool/views/pool-counts.ts'
 import { createMetrics } from '../../../src/actors/telemetry/metrics.ts'
 
 test('§39: computers that share a host name have samples of their own, and one whose name is its own has that name', async () => {

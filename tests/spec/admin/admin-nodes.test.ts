@@ -1,5 +1,5 @@
 import { expect, setSystemTime, test } from 'bun:test'
-import { errorKeptMs } from '../../../src/actors/pool/pool-node.ts'
+import { errorKeptMs } from '../../../src/actors/pool/nodes/pool-node.ts'
 import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { newId } from '../../../src/ids.ts'
 import { newAccount, newKey } from '../../support/gateways/accounts.ts'

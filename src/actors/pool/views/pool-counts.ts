@@ -1,10 +1,10 @@
-import type { NodeId } from '../../ids.ts'
-import type { NodeState } from '../../machines/rules/routing.ts'
-import type { NodeHardware } from '../telemetry/hardware-metrics.ts'
-import type { ModelPlace } from '../telemetry/placement-metrics.ts'
+import type { NodeId } from '../../../ids.ts'
+import type { NodeState } from '../../../machines/rules/routing.ts'
+import type { NodeHardware } from '../../telemetry/hardware-metrics.ts'
+import type { ModelPlace } from '../../telemetry/placement-metrics.ts'
+import type { PoolNode } from '../nodes/pool-node.ts'
+import { nameOf } from '../nodes/routing-table.ts'
 import type { NodeView } from './node-view.ts'
-import type { PoolNode } from './pool-node.ts'
-import { nameOf } from './routing-table.ts'
 
 /** The pool in numbers, for metrics. */
 export interface PoolCounts {

@@ -1,9 +1,9 @@
-import type { ModelEntryRow } from '../../db/queries/pool/model-entries.ts'
-import type { FirstToken, NodeRow } from '../../db/queries/pool/pool.ts'
-import type { NodeId, ProfileId, RuntimeId } from '../../ids.ts'
-import type { EjectionState } from '../../machines/rules/ejection.ts'
-import { policyNames } from '../../machines/rules/model-policy.ts'
-import { type ModelWork, type WorkEvidence, workOf } from '../../machines/rules/model-work.ts'
+import type { ModelEntryRow } from '../../../db/queries/pool/model-entries.ts'
+import type { FirstToken, NodeRow } from '../../../db/queries/pool/pool.ts'
+import type { NodeId, ProfileId, RuntimeId } from '../../../ids.ts'
+import type { EjectionState } from '../../../machines/rules/ejection.ts'
+import { policyNames } from '../../../machines/rules/model-policy.ts'
+import { type ModelWork, type WorkEvidence, workOf } from '../../../machines/rules/model-work.ts'
 import type {
   CacheOwner,
   NodeState,
@@ -11,14 +11,14 @@ import type {
   RouteLoad,
   RoutingTable,
   SleepingNode,
-} from '../../machines/rules/routing.ts'
-import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
-import { declaredWork, type Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
-import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
-import { usualRanking } from '../../runtimes/rerank.ts'
-import type { RuntimeModel } from '../../runtimes/runtime.ts'
-import { secondMs } from '../../time.ts'
-import type { NodeRest } from '../sleep/node-sleep.ts'
+} from '../../../machines/rules/routing.ts'
+import type { VerifyKey } from '../../../protocol/signing/ed25519.ts'
+import { declaredWork, type Modality } from '../../../protocol/wire/nodes/kinds-of-work.ts'
+import type { RuntimeKind } from '../../../protocol/wire/nodes/node.ts'
+import { usualRanking } from '../../../runtimes/rerank.ts'
+import type { RuntimeModel } from '../../../runtimes/runtime.ts'
+import { secondMs } from '../../../time.ts'
+import type { NodeRest } from '../../sleep/node-sleep.ts'
 
 /** One model of one runtime, for as long as the process knows it. */
 export interface Profile {

@@ -1,4 +1,4 @@
-import { loadMsOf } from '../../machines/placement/loads.ts'
+import { loadMsOf } from '../../../machines/placement/loads.ts'
 import type { Profile } from './routing-table.ts'
 
 /** What the plan of the memory reads of a runtime. */

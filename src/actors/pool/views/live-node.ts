@@ -1,8 +1,8 @@
-import { needsReview, type UsageClaims } from '../../machines/rules/pricing.ts'
-import type { FirstToken } from '../../protocol/wire/admin/admin.ts'
-import type { LiveNode } from '../../protocol/wire/admin/inspect.ts'
-import { stateWords } from '../../protocol/wire/nodes/state-words.ts'
-import { isoTime } from '../../time.ts'
+import { needsReview, type UsageClaims } from '../../../machines/rules/pricing.ts'
+import type { FirstToken } from '../../../protocol/wire/admin/admin.ts'
+import type { LiveNode } from '../../../protocol/wire/admin/inspect.ts'
+import { stateWords } from '../../../protocol/wire/nodes/state-words.ts'
+import { isoTime } from '../../../time.ts'
 import type { ModelView, NodeView, RuntimeView } from './node-view.ts'
 
 const momentMs = (ms: number): string | null => (ms === 0 ? null : isoTime(ms))
