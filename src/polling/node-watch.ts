@@ -1,6 +1,9 @@
 import { type Clock, systemClock } from '../clock.ts'
 import { loop } from '../host/loop.ts'
+import type { TransportKey } from '../protocol/wire/nodes/agent.ts'
+import type { Hardware } from '../protocol/wire/nodes/hardware.ts'
 import type { NodePower } from '../protocol/wire/nodes/power.ts'
+import type { SealedKey } from '../protocol/wire/nodes/sealed-key.ts'
 import type { RuntimeStatus } from '../runtimes/runtime.ts'
 import { TransportError, type TransportFailure } from '../transport/transport.ts'
 
@@ -10,9 +13,25 @@ export interface RuntimeReport {
   readonly status: RuntimeStatus
 }
 
+/** What an agent says beside its runtimes. Nobody has looked yet whether the node itself signed the keys. */
+export interface AgentFacts {
+  /** To which private jobs are sealed. */
+  readonly transportKeys: readonly TransportKey[]
+  /** To which sealed inference is. */
+  readonly sealedKeys: readonly SealedKey[]
+  /** null: the agent tells nothing usable of its computer. */
+  readonly hardware: Hardware | null
+}
+
 /** The result of a poll. It has a code and no message, because messages can name the node's address. */
 export type PollResult =
-  | { readonly kind: 'answered'; readonly reports: readonly RuntimeReport[]; readonly power?: NodePower }
+  | {
+      readonly kind: 'answered'
+      readonly reports: readonly RuntimeReport[]
+      readonly power?: NodePower
+      /** Absent: the node has no agent. */
+      readonly agent?: AgentFacts
+    }
   /**
    * `unknown_runtime`: it answers, but as no kind of server that is known; `unauthorized`: the agent does not know this
    * gateway; `signature_invalid`: the status is not the agent's own, or not the answer to this question.

@@ -20,24 +20,12 @@ import { Hardware } from '../../protocol/wire/nodes/hardware.ts'
 import { SealedKey } from '../../protocol/wire/nodes/sealed-key.ts'
 import type { RuntimeModel } from '../../runtimes/runtime.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
-import { isOwnSealedKey, isOwnTransportKey } from './transport-keys.ts'
 
 export interface AgentProbeOptions {
   /** The transport that signs requests. */
   readonly transport: NodeTransport
   readonly nodeId: NodeId
   readonly identity: VerifyKey
-  /** Hears the keys of each good status that the node itself has signed, and what its computer is like. */
-  readonly published: (keys: PublishedKeys) => void
-}
-
-export interface PublishedKeys {
-  /** To which private jobs are sealed. */
-  readonly transport: readonly TransportKey[]
-  /** To which sealed inference is. */
-  readonly sealed: readonly SealedKey[]
-  /** null: the agent tells nothing usable of its computer. */
-  readonly hardware: Hardware | null
 }
 
 const checkStatus = TypeCompiler.Compile(NodeStatus)
@@ -133,7 +121,7 @@ function isSigned(value: unknown, nonce: string, { nodeId, identity }: AgentProb
  * nothing unsigned (§22).
  */
 export function createAgentProbe(options: AgentProbeOptions): Probe {
-  const { transport, identity, published } = options
+  const { transport } = options
   return (bounded) =>
     bounded(async (signal) => {
       const nonce = newNonce()
@@ -146,12 +134,12 @@ export function createAgentProbe(options: AgentProbeOptions): Probe {
       if (!isSigned(value, nonce, options)) return { kind: 'failed', code: 'signature_invalid' }
       const status = knownStatus(value)
       if (status === null) return { kind: 'failed', code: 'malformed' }
-      published({
-        transport: status.transport_keys.filter((key) => isOwnTransportKey(key, identity)),
+      const agent = {
+        transportKeys: status.transport_keys,
+        sealedKeys: status.sealed_keys ?? [],
         hardware: status.hardware ?? null,
-        sealed: (status.sealed_keys ?? []).filter((key) => isOwnSealedKey(key, identity)),
-      })
+      }
       const reports = status.runtimes.map((runtime) => reportOf(runtime, status))
-      return { kind: 'answered', reports, ...(status.power === undefined ? {} : { power: status.power }) }
+      return { kind: 'answered', reports, agent, ...(status.power === undefined ? {} : { power: status.power }) }
     })
 }

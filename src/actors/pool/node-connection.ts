@@ -1,15 +1,13 @@
-import { type NodeRow, saveSealedKeys, saveTransportKeys } from '../../db/queries/pool/pool.ts'
 import { failureName } from '../../log.ts'
 import { createNodeWatch, type NodeWatch, type PollResult, type Probe } from '../../polling/node-watch.ts'
 import { rankReports } from '../../polling/rank-reports.ts'
 import { createRuntimeProbe } from '../../polling/runtime-probe.ts'
-import { canonicalJson } from '../../protocol/json/canonical-json.ts'
 import { toBase64url } from '../../protocol/signing/base64url.ts'
-import { type VerifyKey, verifyKey } from '../../protocol/signing/ed25519.ts'
+import { verifyKey } from '../../protocol/signing/ed25519.ts'
 import { runtimeModules } from '../../runtimes/registry.ts'
 import { createDirectTransport, nodeBaseUrl } from '../../transport/http1/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
-import { createAgentProbe, type PublishedKeys } from '../agents/agent-probe.ts'
+import { createAgentProbe } from '../agents/agent-probe.ts'
 import { createSignedTransport } from '../agents/signed-transport.ts'
 import type { PoolNode } from './nodes/pool-node.ts'
 import type { RouterOptions } from './router-options.ts'
@@ -81,35 +79,5 @@ function toAgent(node: PoolNode, options: RouterOptions): NodeConnection | null 
   const way =
     url === null ? agents.dialled(nodeId) : createDirectTransport({ url, apiKey: null, connectTimeoutMs, resolve })
   const transport = createSignedTransport(way, nodeId, agents.identity)
-  return { transport, probe: agentProbe(node, transport, identity, options) }
-}
-
-function agentProbe(node: PoolNode, transport: NodeTransport, identity: VerifyKey, options: RouterOptions): Probe {
-  const { nodeId } = node.row
-  const stored = (saving: Promise<void>, keys: Pick<NodeRow, 'transportKeys'> | Pick<NodeRow, 'sealedKeys'>) => {
-    saving.then(
-      () => {
-        node.row = { ...node.row, ...keys }
-      },
-      (error: unknown) => {
-        options.log.warn('transport_keys_not_stored', { node_id: nodeId, failure: failureName(error) })
-      },
-    )
-  }
-  const published = ({ transport: transportKeys, sealed: sealedKeys, hardware }: PublishedKeys) => {
-    const { row } = node
-    node.hardware = hardware
-    if (canonicalJson(transportKeys) !== canonicalJson(row.transportKeys ?? [])) {
-      stored(saveTransportKeys(options.db, nodeId, transportKeys), { transportKeys })
-    }
-    if (canonicalJson(sealedKeys) !== canonicalJson(row.sealedKeys ?? [])) {
-      stored(saveSealedKeys(options.db, nodeId, sealedKeys), { sealedKeys })
-    }
-  }
-  const probe = createAgentProbe({ transport, nodeId, identity, published })
-  return async (bounded) => {
-    const result = await probe(bounded)
-    if (result.kind === 'answered') options.serverStates?.onReports(nodeId, result.reports)
-    return result
-  }
+  return { transport, probe: createAgentProbe({ transport, nodeId, identity }) }
 }

@@ -1,5 +1,6 @@
 import type { PollResult } from '../../polling/node-watch.ts'
 import { nodeAnswered } from '../sleep/sleep-changes.ts'
+import { takeAgentFacts } from './agent-facts.ts'
 import { introduce } from './introduce.ts'
 import type { Members } from './members.ts'
 import type { PoolNode } from './nodes/pool-node.ts'
@@ -23,7 +24,7 @@ export interface PollListener {
 /** Takes the results of polls over into the nodes and their charts. */
 export class TakenPolls {
   constructor(
-    private readonly options: Pick<RouterOptions, 'db' | 'log' | 'sleepBook'>,
+    private readonly options: Pick<RouterOptions, 'db' | 'log' | 'sleepBook' | 'serverStates'>,
     private readonly members: Pick<Members, 'nodes' | 'introduced'>,
     private readonly listener: PollListener,
   ) {}
@@ -39,9 +40,13 @@ export class TakenPolls {
     this.listener.probed(node)
   }
 
-  private answered(node: PoolNode, { reports, power }: Answered, at: number): void {
-    const { sleepBook } = this.options
+  private answered(node: PoolNode, { reports, power, agent }: Answered, at: number): void {
+    const { sleepBook, serverStates } = this.options
     const { rest } = node
+    if (agent !== undefined) {
+      takeAgentFacts(node, agent, this.options)
+      serverStates?.onReports(node.row.nodeId, reports)
+    }
     node.power = power ?? null
     if (power !== undefined) sleepBook?.onPower(node.row, power)
     const { changed, modelsReady, emptied } = node.onReports(reports, at)

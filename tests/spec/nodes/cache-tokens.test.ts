@@ -38,7 +38,7 @@ async function statusesHeard(runtimes: readonly AgentRuntime[]) {
   cleanups.push(() => transport.close())
   const key = verifyKey(identity.publicKey)
   if (key === null) throw new Error('its own key')
-  const result = await createAgentProbe({ transport, nodeId, identity: key, published: () => {} })(bounded)
+  const result = await createAgentProbe({ transport, nodeId, identity: key })(bounded)
   return result.kind === 'answered' ? result.reports.map(({ status }) => status) : result.code
 }
 
