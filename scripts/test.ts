@@ -2,8 +2,10 @@ import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import { startEmbedded } from '../src/db/embedded/embedded.ts'
 import { testLimitMs } from '../tests/support/run/limits.ts'
+import { files as longestTests } from '../tests/support/run/longest-tests.json'
 import { nameHooks } from './named-failures.ts'
 import { makeTestFolder } from './test-folder.ts'
+import { writeOrder } from './test-order.ts'
 
 /**
  * Runs the tests: all of `tests/` but `tests/heavy`, with `--heavy` those, or the files and folders named as arguments, on
@@ -15,10 +17,8 @@ const heavyFolder = 'tests/heavy/'
 const heavyTestTimeoutMs = 600_000
 /** A test waits for half of its time: five at once keep two cores busy. */
 const testProcesses = 5
-/** The files that take longest begin first, so that none of them runs alone at the end. Names and ms, as Bun writes them. */
-const longestTests = 'tests/support/run/longest-tests.json'
 /** A process imports the gateway once for all of its files: imported for each file, it takes a fifth of the processor time. */
-const paced = [`--parallel=${testProcesses}`, '--no-isolate', `--timings=${longestTests}`]
+const paced = [`--parallel=${testProcesses}`, '--no-isolate']
 const tailCharsMax = 64 * 1024
 
 function testFiles(paths: readonly string[]): string[] {
@@ -52,7 +52,9 @@ function count(output: string, word: string): number | null {
 async function runTests(files: readonly string[], databaseUrl: string, folder: string): Promise<number> {
   const heavy = files.some((file) => file.startsWith(heavyFolder))
   // The folders that bunfig.toml leaves out are left out even when they are named.
-  const pace = heavy ? ['--path-ignore-patterns=none', '--isolate'] : paced
+  const pace = heavy
+    ? ['--path-ignore-patterns=none', '--isolate']
+    : [...paced, `--timings=${writeOrder(folder, files, longestTests)}`]
   const timeoutMs = heavy ? heavyTestTimeoutMs : testLimitMs
   const child = Bun.spawn([process.execPath, 'test', ...pace, ...files.map((file) => `./${file}`)], {
     cwd: root,
