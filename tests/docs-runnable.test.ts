@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../src/fake-node/fake-node.ts'
 import type { EnrollmentTokenIssued } from '../src/protocol/wire/nodes/enrollment.ts'
 import { waitFor } from './support/gateways/gateway.ts'
-import { startAgent, type TestAgent } from './support/nodes/agents.ts'
-import { type RecipeNode, startRecipeNode } from './support/nodes/recipe-node.ts'
+import { startAgent } from './support/nodes/agents.ts'
+import { startRecipeNode } from './support/nodes/recipe-node.ts'
+import { fixture } from './support/run/fixture.ts'
 import { testLimitMs } from './support/run/limits.ts'
 import { installedByNpm } from './support/run/npm-test.ts'
 import { adminCall, nodeReady, startEmbeddedGateway } from './support/run/offline.ts'
@@ -57,48 +58,41 @@ const models = ['llama-3.1-8b', 'qwen3-8b', 'gemma-3-12b']
 let dir = ''
 /** Where packages are found. */
 const inside = join(root, '.run', `docs-${process.pid}`)
-let gateway: Awaited<ReturnType<typeof startEmbeddedGateway>>
-let node: FakeNode
-let recipes: RecipeNode
-let agent: TestAgent
+
 let token = ''
 
-beforeAll(async () => {
-  dir = openFolder('penstock-docs-')
-  mkdirSync(inside, { recursive: true })
-  symlinkSync(join(root, 'penstock'), join(dir, 'penstock'))
-  gateway = await startEmbeddedGateway(join(dir, '.data'), { SVC_DEMO: 'always' })
-  const { admin_token: admin, customer_id } = gateway.credentials
-  node = startFakeNode({ models, answer: { text: 'Answer: 391' } })
-  const own = { customer_id, visibility: 'private', privacy_class: 'private', node_class: 'gpu' }
-  recipes = startRecipeNode()
-  const made: string[] = []
-  for (const { url } of [node, recipes]) {
-    const { node_id } = await adminCall<{ node_id: string }>(gateway.url, admin, 'POST', '/v1/admin/nodes', {
-      ...own,
-      url,
-    })
-    made.push(node_id)
-  }
-  const issued = await adminCall<EnrollmentTokenIssued>(gateway.url, admin, 'POST', '/v1/admin/enrollment-tokens', {
+dir = openFolder('penstock-docs-')
+mkdirSync(inside, { recursive: true })
+symlinkSync(join(root, 'penstock'), join(dir, 'penstock'))
+const gateway = await fixture(startEmbeddedGateway(join(dir, '.data'), { SVC_DEMO: 'always' }))
+const { admin_token: admin, customer_id } = gateway.credentials
+const node = await fixture(startFakeNode({ models, answer: { text: 'Answer: 391' } }))
+const own = { customer_id, visibility: 'private', privacy_class: 'private', node_class: 'gpu' }
+const recipes = await fixture(startRecipeNode())
+const made: string[] = []
+for (const { url } of [node, recipes]) {
+  const { node_id } = await adminCall<{ node_id: string }>(gateway.url, admin, 'POST', '/v1/admin/nodes', {
     ...own,
-    name: 'docs',
-    endpoint_url_allowed: false,
+    url,
   })
-  const dataDir = join(dir, '.local/share/penstock/node')
-  // It can be asked for private jobs, too: on its own computer is the model server that the gateway asks for chats.
-  agent = await startAgent({ gatewayUrl: gateway.url, token: issued.enrollment_token, runtimes: [node.url], dataDir })
-  token = (JSON.parse(readFileSync(join(dataDir, 'local-token.json'), 'utf8')) as { local_token: string }).local_token
-  for (const nodeId of [...made, agent.nodeId]) await waitFor('the node', () => nodeReady(gateway.url, admin, nodeId))
+  made.push(node_id)
+}
+const issued = await adminCall<EnrollmentTokenIssued>(gateway.url, admin, 'POST', '/v1/admin/enrollment-tokens', {
+  ...own,
+  name: 'docs',
+  endpoint_url_allowed: false,
 })
-afterAll(async () => {
-  await agent.remove()
-  node.stop()
-  await recipes.stop()
-  await gateway.stop()
+const dataDir = join(dir, '.local/share/penstock/node')
+// It can be asked for private jobs, too: on its own computer is the model server that the gateway asks for chats.
+const agent = await fixture(
+  startAgent({ gatewayUrl: gateway.url, token: issued.enrollment_token, runtimes: [node.url], dataDir }),
+)
+afterAll(() => {
   rmSync(dir, { recursive: true, force: true })
   rmSync(inside, { recursive: true, force: true })
 })
+token = (JSON.parse(readFileSync(join(dataDir, 'local-token.json'), 'utf8')) as { local_token: string }).local_token
+for (const nodeId of [...made, agent.nodeId]) await waitFor('the node', () => nodeReady(gateway.url, admin, nodeId))
 
 function command(block: Block, code: string): readonly string[] {
   if (block.language === 'sh') return ['bash', '-euo', 'pipefail', '-c', code]

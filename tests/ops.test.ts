@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import {
   existsSync,
   mkdirSync,
@@ -14,14 +14,15 @@ import { join } from 'node:path'
 import { YAML } from 'bun'
 import { unitFiles } from '../scripts/unit-files.ts'
 import { ollamaOperations, operations, routeOf } from '../src/actors/operations/registry.ts'
-import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../src/fake-node/fake-node.ts'
 import { formBytesMax } from '../src/protocol/media/form-body.ts'
 import type { NodeList } from '../src/protocol/wire/admin/admin.ts'
 import { readConfig, requiredSecrets } from '../src/settings/config.ts'
 import { settings } from '../src/settings/table.ts'
-import { startTestGateway, type TestGateway, waitFor } from './support/gateways/gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent } from './support/nodes/agents.ts'
-import { type FakeHardware, fakeLaptop } from './support/nodes/fake-hardware.ts'
+import { startTestGateway, waitFor } from './support/gateways/gateway.ts'
+import { enrollmentToken, startAgent } from './support/nodes/agents.ts'
+import { fakeLaptop } from './support/nodes/fake-hardware.ts'
+import { fixture } from './support/run/fixture.ts'
 
 /** The files under `ops`, held to what the gateway really says and takes. */
 const root = join(import.meta.dir, '..')
@@ -54,61 +55,49 @@ const expressions = [
   ),
 ]
 
-let gateway: TestGateway
-let node: FakeNode
-let agent: TestAgent
-let laptop: FakeHardware
 /** Sample name → the names of its labels. */
 const samples = new Map<string, Set<string>>()
 const described: string[] = []
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  node = startFakeNode({ models: ['m'] })
-  const { customerId, key } = await gateway.customer()
-  await gateway.node(node.url, { customerId })
-  const ask = async (more: object) =>
-    (await gateway.chat(key, { model: 'm', messages: [{ role: 'user', content: 'hi' }], ...more })).text()
-  await ask({})
-  await ask({ stream: true })
-  await ask({ svc: { mixture: { strategy: 'vote', experts: [{ model: 'm' }] } } })
-  const details = { prompt_tokens_details: { cached_tokens: 6 } }
-  node.setAnswer({ usage: { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12, ...details } })
-  await ask({})
-  node.setFaults({ kind: 'status500' })
-  await ask({})
-  await payOnce()
-  laptop = fakeLaptop()
-  const { enrollment_token: token } = await enrollmentToken(gateway, customerId)
-  const hardware = { path: laptop.path, root: laptop.root, platform: 'linux' } as const
-  agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [node.url], hardware })
-  // The load is that between two looks.
-  laptop.file('proc/stat', 'cpu  150 0 125 820 5 0 0 0 0 0\n')
-  await agent.node.hardware.look()
-  await waitFor('its hardware', async () => {
-    const { nodes } = await gateway.admin<NodeList>('GET', '/v1/admin/nodes')
-    return nodes.some(({ hardware: of }) => of?.load_percent !== undefined)
-  })
-  // The first proof of the books comes ten minutes after the start, unless somebody asks for one.
-  await gateway.admin('GET', '/v1/admin/ledger/proof')
-  const authorization = `Bearer ${gateway.tokens.viewer}`
-  const text = await (await fetch(`${gateway.url}/metrics`, { headers: { authorization } })).text()
-  for (const line of text.split('\n')) {
-    const type = /^# TYPE (\S+)/.exec(line)
-    if (type?.[1] !== undefined) described.push(type[1])
-    const [, name, labels = ''] = /^([a-z_]+)(?:\{(.*)\})? /.exec(line) ?? []
-    if (name === undefined) continue
-    const known = samples.get(name) ?? new Set()
-    for (const [, label = ''] of labels.matchAll(/(?:^|,)([a-z_]+)="/g)) known.add(label)
-    samples.set(name, known)
-  }
+const gateway = await fixture(startTestGateway())
+const node = await fixture(startFakeNode({ models: ['m'] }))
+const { customerId, key } = await gateway.customer()
+await gateway.node(node.url, { customerId })
+const ask = async (more: object) =>
+  (await gateway.chat(key, { model: 'm', messages: [{ role: 'user', content: 'hi' }], ...more })).text()
+await ask({})
+await ask({ stream: true })
+await ask({ svc: { mixture: { strategy: 'vote', experts: [{ model: 'm' }] } } })
+const details = { prompt_tokens_details: { cached_tokens: 6 } }
+node.setAnswer({ usage: { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12, ...details } })
+await ask({})
+node.setFaults({ kind: 'status500' })
+await ask({})
+await payOnce()
+const laptop = await fixture(fakeLaptop())
+const { enrollment_token: token } = await enrollmentToken(gateway, customerId)
+const hardware = { path: laptop.path, root: laptop.root, platform: 'linux' } as const
+const agent = await fixture(startAgent({ gatewayUrl: gateway.url, token, runtimes: [node.url], hardware }))
+// The load is that between two looks.
+laptop.file('proc/stat', 'cpu  150 0 125 820 5 0 0 0 0 0\n')
+await agent.node.hardware.look()
+await waitFor('its hardware', async () => {
+  const { nodes } = await gateway.admin<NodeList>('GET', '/v1/admin/nodes')
+  return nodes.some(({ hardware: of }) => of?.load_percent !== undefined)
 })
-afterAll(async () => {
-  await agent?.remove()
-  laptop?.remove()
-  node.stop()
-  await gateway.stop()
-})
+// The first proof of the books comes ten minutes after the start, unless somebody asks for one.
+await gateway.admin('GET', '/v1/admin/ledger/proof')
+const authorization = `Bearer ${gateway.tokens.viewer}`
+const text = await (await fetch(`${gateway.url}/metrics`, { headers: { authorization } })).text()
+for (const line of text.split('\n')) {
+  const type = /^# TYPE (\S+)/.exec(line)
+  if (type?.[1] !== undefined) described.push(type[1])
+  const [, name, labels = ''] = /^([a-z_]+)(?:\{(.*)\})? /.exec(line) ?? []
+  if (name === undefined) continue
+  const known = samples.get(name) ?? new Set()
+  for (const [, label = ''] of labels.matchAll(/(?:^|,)([a-z_]+)="/g)) known.add(label)
+  samples.set(name, known)
+}
 
 /** What nobody pays for has no series of what was claimed. */
 async function payOnce(): Promise<void> {

@@ -1,22 +1,15 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AuditChain } from '../../src/protocol/wire/admin/audit.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
-import { type CommandLine, commandLine } from './command-line.ts'
+import { commandLine } from './command-line.ts'
 
-let gateway: TestGateway
-let cli: CommandLine
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin })
-  await gateway.customer()
-})
-afterAll(async () => {
-  cli?.close()
-  await gateway?.stop()
-})
+const gateway = await fixture(startTestGateway())
+const cli = await fixture(commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin }))
+await gateway.customer()
 
 const make = (name: string) => gateway.admin('POST', '/v1/admin/customers', { display_name: name, reason: name })
 

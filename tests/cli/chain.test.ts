@@ -1,17 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type Anvil, clients, operatorKey, startAnvil, strangerKey } from '../support/money/anvil.ts'
-import { type CommandLine, commandLine } from './command-line.ts'
+import { expect, test } from 'bun:test'
+import { clients, operatorKey, startAnvil, strangerKey } from '../support/money/anvil.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { commandLine } from './command-line.ts'
 
-let anvil: Anvil
-let cli: CommandLine
-beforeAll(async () => {
-  anvil = await startAnvil()
-  cli = commandLine({ SVC_CHAIN_RPC_URL: anvil.url, SVC_CHAIN_ID: '31337', SVC_CHAIN_KEY: operatorKey })
-})
-afterAll(async () => {
-  cli?.close()
-  await anvil?.stop()
-})
+const anvil = await fixture(startAnvil())
+const cli = await fixture(
+  commandLine({ SVC_CHAIN_RPC_URL: anvil.url, SVC_CHAIN_ID: '31337', SVC_CHAIN_KEY: operatorKey }),
+)
 
 interface Told {
   readonly contract: `0x${string}`

@@ -1,27 +1,17 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { example, filled, guides } from '../../src/guides/pages.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
-import { type CommandLine, commandLine, root } from './command-line.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { commandLine, root } from './command-line.ts'
 
-let gateway: TestGateway
-let node: FakeNode
-let customer: TestCustomer
-let cli: CommandLine
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  node = startFakeNode({ models: ['coder'] })
-  customer = await gateway.customer()
-  await gateway.node(node.url, { customerId: customer.customerId })
-  cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_GATEWAY_KEY: customer.key })
-})
-afterAll(async () => {
-  cli?.close()
-  node?.stop()
-  await gateway?.stop()
-})
+const gateway = await fixture(startTestGateway())
+const node = await fixture(startFakeNode({ models: ['coder'] }))
+const customer = await gateway.customer()
+await gateway.node(node.url, { customerId: customer.customerId })
+const cli = await fixture(commandLine({ SVC_BASE_URL: gateway.url, SVC_GATEWAY_KEY: customer.key }))
 
 test('§28: connect alone lists the clients, each a page of the documents', async () => {
   const { clients } = await cli.json<{ clients: { client: string; title: string }[] }>('connect')

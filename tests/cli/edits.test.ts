@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import type { Customer } from '../../src/protocol/wire/admin/accounts.ts'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
 import type { AdminModelList } from '../../src/protocol/wire/admin/catalogue.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
-import { type CommandLine, commandLine } from './command-line.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { commandLine } from './command-line.ts'
 
-let gateway: TestGateway
-let cli: CommandLine
-let customer: string
-let node: string
 /** What another admin does while a command is between its look and its change. */
 let meanwhile: () => Promise<unknown> = async () => {}
 const sent: { readonly match: string | null; readonly none: string | null; readonly body: unknown }[] = []
@@ -31,19 +28,15 @@ const between = Bun.serve({
   },
 })
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  cli = commandLine({ SVC_BASE_URL: between.url.origin, SVC_ADMIN_TOKEN: gateway.tokens.admin })
-  customer = (await gateway.admin<Customer>('POST', '/v1/admin/customers', { display_name: 'first' })).customer_id
-  const server = { url: 'http://127.0.0.1:9', visibility: 'private', node_class: 'c', privacy_class: 'private' }
-  const body = { customer_id: customer, ...server }
-  node = (await gateway.admin<Node>('POST', '/v1/admin/nodes', body)).node_id
-})
-afterAll(async () => {
-  cli?.close()
+afterAll(() => {
   between.stop(true)
-  await gateway?.stop()
 })
+const gateway = await fixture(startTestGateway())
+const cli = await fixture(commandLine({ SVC_BASE_URL: between.url.origin, SVC_ADMIN_TOKEN: gateway.tokens.admin }))
+const customer = (await gateway.admin<Customer>('POST', '/v1/admin/customers', { display_name: 'first' })).customer_id
+const server = { url: 'http://127.0.0.1:9', visibility: 'private', node_class: 'c', privacy_class: 'private' }
+const body = { customer_id: customer, ...server }
+const node = (await gateway.admin<Node>('POST', '/v1/admin/nodes', body)).node_id
 
 const entry = async (id: string) =>
   (await gateway.admin<AdminModelList>('GET', '/v1/admin/models')).models.find((model) => model.id === id)

@@ -1,36 +1,25 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fingerprint, signingKey } from '../../src/protocol/signing/ed25519.ts'
 import { type ResponseKeys, sealResponse } from '../../src/protocol/signing/envelope-sealing.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
-import type { JobNode } from '../support/nodes/job-node.ts'
-import { type JobCustomer, jobCustomer, jobNode } from '../support/pools/job-pool.ts'
-import { type CommandLine, commandLine } from './command-line.ts'
+import { startTestGateway } from '../support/gateways/http-gateway.ts'
+import { jobCustomer, jobNode } from '../support/pools/job-pool.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { commandLine } from './command-line.ts'
 
-let gateway: TestGateway
-let customer: JobCustomer
-let node: JobNode
-let line: CommandLine
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' })
-  customer = await jobCustomer(gateway)
-  node = await jobNode(gateway, customer)
-  line = commandLine()
-  mkdirSync(join(line.home, 'data'))
-  const credentials = {
-    base_url: gateway.url,
-    admin_token: gateway.tokens.admin,
-    customer_id: customer.customerId,
-    customer_token: customer.customerToken,
-  }
-  writeFileSync(join(line.home, 'data/credentials.json'), JSON.stringify(credentials))
-})
-afterAll(async () => {
-  line.close()
-  await gateway.stop()
-  await node.stop()
-})
+const gateway = await fixture(startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }))
+const customer = await jobCustomer(gateway)
+const node = await fixture(jobNode(gateway, customer))
+const line = await fixture(commandLine())
+mkdirSync(join(line.home, 'data'))
+const credentials = {
+  base_url: gateway.url,
+  admin_token: gateway.tokens.admin,
+  customer_id: customer.customerId,
+  customer_token: customer.customerToken,
+}
+writeFileSync(join(line.home, 'data/credentials.json'), JSON.stringify(credentials))
 
 const book = () => join(line.home, '.config/penstock/private-jobs.json')
 

@@ -1,25 +1,15 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
 import type { AdminModelList } from '../../src/protocol/wire/admin/catalogue.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
-import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
-import { type CommandLine, commandLine } from './command-line.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { commandLine } from './command-line.ts'
 
-let gateway: TestGateway
-let cli: CommandLine
-let customer: string
-let node: ScriptedNode
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin })
-  customer = (await gateway.customer()).customerId
-  node = startScriptedNode('foo')
-})
-afterAll(async () => {
-  cli?.close()
-  node?.stop()
-  await gateway?.stop()
-})
+const gateway = await fixture(startTestGateway())
+const cli = await fixture(commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin }))
+const customer = (await gateway.customer()).customerId
+const node = await fixture(startScriptedNode('foo'))
 
 const shown = (id: string) => gateway.admin<Node>('GET', `/v1/admin/nodes/${id}`)
 const kindsOf = ({ runtimes }: Node) => runtimes.flatMap(({ models }) => models.map(({ serves }) => serves))

@@ -1,25 +1,19 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { AdminRequest } from '../../src/protocol/wire/admin/requests.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
-import { type CommandLine, commandLine } from './command-line.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { commandLine } from './command-line.ts'
 
-let gateway: TestGateway
-let cli: CommandLine
-let key: string
 const node = startFakeNode({ models: ['llama'] })
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const customer = await gateway.customer()
-  key = customer.key
-  cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.viewer })
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  cli?.close()
-  await gateway?.stop()
+afterAll(() => {
   node.stop()
 })
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const key = customer.key
+const cli = await fixture(commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.viewer }))
+await gateway.node(node.url, { customerId: customer.customerId })
 
 const chat = async (model: string) => {
   const answer = await gateway.chat(key, { model, messages: [{ role: 'user', content: 'kept secret' }] })

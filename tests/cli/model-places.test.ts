@@ -1,37 +1,31 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { describe, expect, test } from 'bun:test'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { metricSum } from '../support/gateways/metric.ts'
-import { type OllamaNode, startOllamaNode } from '../support/nodes/ollama-node.ts'
+import { startOllamaNode } from '../support/nodes/ollama-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { commandLine } from './command-line.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
-let ollama: OllamaNode
-let silent: FakeNode
 let nodeId = ''
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_METRICS_PUBLIC: 'true', SVC_ADMIN_RPM_PER_TOKEN: '1000000' } })
-  customer = await gateway.customer()
-  ollama = startOllamaNode({ models: ['big', 'small'], holdLoads: true, memoryBytes: 3 * 2 ** 30, cachedTokens: 500 })
-  silent = startFakeNode({ models: ['big'] })
-  for (const [url, name] of [
-    [ollama.url, 'attic'],
-    [silent.url, 'cellar'],
-  ] as const) {
-    nodeId = await gateway.node(url, { customerId: customer.customerId })
-    await gateway.admin('PATCH', `/v1/admin/nodes/${nodeId}`, { name })
-  }
-  const { nodes } = await gateway.admin<{ nodes: readonly Node[] }>('GET', '/v1/admin/nodes')
-  nodeId = nodes.find(({ name }) => name === 'attic')?.node_id ?? ''
-})
-afterAll(async () => {
-  ollama.stop()
-  silent.stop()
-  await gateway.stop()
-})
+const gateway = await fixture(
+  startTestGateway({ env: { SVC_METRICS_PUBLIC: 'true', SVC_ADMIN_RPM_PER_TOKEN: '1000000' } }),
+)
+const customer = await gateway.customer()
+const ollama = await fixture(
+  startOllamaNode({ models: ['big', 'small'], holdLoads: true, memoryBytes: 3 * 2 ** 30, cachedTokens: 500 }),
+)
+const silent = await fixture(startFakeNode({ models: ['big'] }))
+for (const [url, name] of [
+  [ollama.url, 'attic'],
+  [silent.url, 'cellar'],
+] as const) {
+  nodeId = await gateway.node(url, { customerId: customer.customerId })
+  await gateway.admin('PATCH', `/v1/admin/nodes/${nodeId}`, { name })
+}
+const { nodes } = await gateway.admin<{ nodes: readonly Node[] }>('GET', '/v1/admin/nodes')
+nodeId = nodes.find(({ name }) => name === 'attic')?.node_id ?? ''
 
 async function modelOf(name: string) {
   const { runtimes } = await gateway.admin<Node>('GET', `/v1/admin/nodes/${nodeId}`)

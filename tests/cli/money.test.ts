@@ -1,23 +1,15 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fromHex, verifyProof } from '../../src/protocol/receipts/merkle.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { payFor } from '../support/money/money.ts'
-import { type CommandLine, commandLine } from './command-line.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { commandLine } from './command-line.ts'
 
-let gateway: TestGateway
-let cli: CommandLine
-let customerId: string
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_LOG_INTERVAL_MS: '5000' } })
-  cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin })
-  customerId = (await gateway.customer()).customerId
-})
-afterAll(async () => {
-  cli.close()
-  await gateway.stop()
-})
+const gateway = await fixture(startTestGateway({ env: { SVC_LOG_INTERVAL_MS: '5000' } }))
+const cli = await fixture(commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin }))
+const customerId = (await gateway.customer()).customerId
 
 const file = (name: string, content: unknown) => {
   const at = join(cli.home, name)

@@ -1,37 +1,29 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { EnrollmentTokenIssued } from '../../src/protocol/wire/nodes/enrollment.ts'
 import { sha256Hex } from '../../src/secrets.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
 import { nodeOf, untilState } from '../support/nodes/agents.ts'
 import { modelFolder, scriptModel } from '../support/nodes/model-files.ts'
-import { type CommandLine, commandLine } from './command-line.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { commandLine } from './command-line.ts'
 
-let gateway: TestGateway
-let server: FakeNode
-let customer: TestCustomer
-let cli: CommandLine
 /** The other machine: a home of its own, and Bun under its name. */
 let home = ''
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  server = startFakeNode({ models: ['far'] })
-  customer = await gateway.customer()
-  cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin })
-  home = mkdtempSync(join(tmpdir(), 'penstock-far-'))
-  symlinkSync(process.execPath, join(home, 'bun'))
-})
-afterAll(async () => {
-  cli?.close()
-  server?.stop()
+afterAll(() => {
   rmSync(home, { recursive: true, force: true })
-  await gateway?.stop()
 })
+const gateway = await fixture(startTestGateway())
+const server = await fixture(startFakeNode({ models: ['far'] }))
+const customer = await gateway.customer()
+const cli = await fixture(commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin }))
+home = mkdtempSync(join(tmpdir(), 'penstock-far-'))
+symlinkSync(process.execPath, join(home, 'bun'))
 
 type Issued = EnrollmentTokenIssued & { readonly line: string }
 const enroll = (...more: string[]) =>

@@ -1,31 +1,25 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { isOpen } from '../../src/cli/commands/nodes/node-join.ts'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { WaitingJoinList } from '../../src/protocol/wire/nodes/join.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { untilState } from '../support/nodes/agents.ts'
-import { type CommandLine, commandLine, type TerminalRun } from './command-line.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { commandLine, type TerminalRun } from './command-line.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
 /** The operator's. */
-let cli: CommandLine
+
 /** The other computer. */
-let far: CommandLine
+
 const server = startFakeNode({ models: ['far'] })
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_PUBLIC_RPM_PER_IP: '100000' } })
-  customer = await gateway.customer()
-  cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.operator })
-  far = commandLine()
-})
-afterAll(async () => {
-  cli?.close()
-  far?.close()
+afterAll(() => {
   server.stop()
-  await gateway?.stop()
 })
+const gateway = await fixture(startTestGateway({ env: { SVC_PUBLIC_RPM_PER_IP: '100000' } }))
+const customer = await gateway.customer()
+const cli = await fixture(commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.operator }))
+const far = await fixture(commandLine())
 
 const agent = ['node', '--no-discover', '--listen', '127.0.0.1:0', '--runtime', server.url]
 const wordsOf = (run: TerminalRun) =>

@@ -1,27 +1,21 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { newToken } from '../../src/secrets.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
-import { type CommandLine, commandLine } from './command-line.ts'
+import { startTestGateway } from '../support/gateways/http-gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { commandLine } from './command-line.ts'
 
 const tokens = { first: newToken('admin'), second: newToken('admin') }
 const approving = { env: { SVC_APPROVER_TOKEN: tokens.second } }
 
-let gateway: TestGateway
-let cli: CommandLine
-let customerId: string
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     SVC_ADMIN_TOKENS: `${tokens.first},${tokens.second}`,
     SVC_REQUIRE_SECOND_APPROVER: 'true',
-  })
-  cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: tokens.first })
-  // No second person for this one.
-  customerId = (await cli.json<{ customer_id: string }>('customers', 'create', 'A')).customer_id
-})
-afterAll(async () => {
-  cli.close()
-  await gateway.stop()
-})
+  }),
+)
+const cli = await fixture(commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: tokens.first }))
+// No second person for this one.
+const customerId = (await cli.json<{ customer_id: string }>('customers', 'create', 'A')).customer_id
 
 /** The second admin of each event, oldest first. */
 const approvers = async (action: string) =>

@@ -1,25 +1,18 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
-import { type CommandLine, commandLine } from './command-line.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { commandLine } from './command-line.ts'
 
 const auditKey = 'the-key-of-the-audit-of-these-tests'
-let gateway: TestGateway
-let cli: CommandLine
-let logKey: string
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_LOG_INTERVAL_MS: '5000', SVC_AUDIT_KEY: auditKey } })
-  cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin })
-  for (const name of ['Ada', 'Grace', 'Hedy'])
-    await gateway.admin('POST', '/v1/admin/customers', { display_name: name, reason: name })
-  const { keys } = (await (await fetch(`${gateway.url}/v1/public/log/keys`)).json()) as { keys: string[] }
-  logKey = keys[0] ?? ''
-})
-afterAll(async () => {
-  cli?.close()
-  await gateway?.stop()
-})
+
+const gateway = await fixture(startTestGateway({ env: { SVC_LOG_INTERVAL_MS: '5000', SVC_AUDIT_KEY: auditKey } }))
+const cli = await fixture(commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin }))
+for (const name of ['Ada', 'Grace', 'Hedy'])
+  await gateway.admin('POST', '/v1/admin/customers', { display_name: name, reason: name })
+const { keys } = (await (await fetch(`${gateway.url}/v1/public/log/keys`)).json()) as { keys: string[] }
+const logKey = keys[0] ?? ''
 
 interface Chain {
   readonly writer_id: string

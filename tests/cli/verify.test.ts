@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { checkpointText, logProofText, parseCheckpoint, parseLogProof } from '../../src/protocol/log/checkpoint.ts'
@@ -7,33 +7,26 @@ import { nodeHash } from '../../src/protocol/log/merkle-log.ts'
 import { noteKeyText, noteText, parseNote } from '../../src/protocol/log/note.ts'
 import { logSigner } from '../../src/protocol/log/note-signing.ts'
 import { signingKey } from '../../src/protocol/signing/ed25519.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { payFor } from '../support/money/money.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
-import { type CommandLine, commandLine } from './command-line.ts'
+import { commandLine } from './command-line.ts'
 
-let gateway: TestGateway
-let cli: CommandLine
-let customerId: string
-let logKey: string
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_LOG_INTERVAL_MS: '50' } })
-  const { customerId: id, customerToken } = await gateway.customer()
-  customerId = id
-  cli = commandLine({
+const gateway = await fixture(startTestGateway({ env: { SVC_LOG_INTERVAL_MS: '50' } }))
+const { customerId: id, customerToken } = await gateway.customer()
+const customerId = id
+const cli = await fixture(
+  commandLine({
     SVC_BASE_URL: gateway.url,
     SVC_ADMIN_TOKEN: gateway.tokens.admin,
     SVC_CUSTOMER_ID: id,
     SVC_CUSTOMER_TOKEN: customerToken,
-  })
-  await cli.json('credits', 'add', customerId, '100000')
-  const { keys } = (await (await fetch(`${gateway.url}/v1/public/log/keys`)).json()) as { keys: string[] }
-  logKey = keys[0] ?? ''
-})
-afterAll(async () => {
-  cli.close()
-  await gateway.stop()
-})
+  }),
+)
+await cli.json('credits', 'add', customerId, '100000')
+const { keys } = (await (await fetch(`${gateway.url}/v1/public/log/keys`)).json()) as { keys: string[] }
+const logKey = keys[0] ?? ''
 
 interface Exported {
   readonly receipt: Record<string, unknown>

@@ -1,20 +1,17 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import type { Browser } from 'playwright-core'
 import { hasBrowser, launchBrowser } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitLimitMs } from '../support/run/limits.ts'
 import { mutations, rememberedIn } from '../support/verdicts/mutations.ts'
 
-let gateway: TestGateway
 let browser: Browser
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  if (hasBrowser) browser = await launchBrowser()
-})
 afterAll(async () => {
   await browser?.close()
-  await gateway?.stop()
 })
+const gateway = await fixture(startTestGateway())
+if (hasBrowser) browser = await launchBrowser()
 
 /** What the page takes, by the ids of its fields. */
 const fieldsOf = ({ known }: ReturnType<typeof mutations>[number]) => ({

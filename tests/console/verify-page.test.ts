@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { hasBrowser, launchBrowser } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitLimitMs } from '../support/run/limits.ts'
 
 interface Vectors {
@@ -13,16 +14,12 @@ interface Vectors {
 }
 const vectors = JSON.parse(readFileSync(join(import.meta.dir, '../../docs/vectors.json'), 'utf8')) as Vectors
 
-let gateway: TestGateway
 let browser: Browser
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  if (hasBrowser) browser = await launchBrowser()
-})
 afterAll(async () => {
   await browser?.close()
-  await gateway?.stop()
 })
+const gateway = await fixture(startTestGateway())
+if (hasBrowser) browser = await launchBrowser()
 
 interface Opened {
   readonly page: Page

@@ -1,21 +1,18 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { BaseError, ContractFunctionRevertedError, type Hex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { MerkleTree, payoutLeafOf } from '../../src/protocol/receipts/merkle.ts'
-import { type Anvil, clients, operatorKey, startAnvil, strangerKey } from '../support/money/anvil.ts'
+import { clients, operatorKey, startAnvil, strangerKey } from '../support/money/anvil.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const { abi, bytecode } = JSON.parse(
   readFileSync(join(import.meta.dir, '../../contracts/PayoutSettlementV2.json'), 'utf8'),
 ) as { readonly abi: never; readonly bytecode: Hex }
 
-let anvil: Anvil
-beforeAll(async () => {
-  anvil = await startAnvil()
-})
-afterAll(() => anvil.stop())
+const anvil = await fixture(startAnvil())
 
 const keys = [operatorKey, strangerKey] as const
 const accounts = keys.map((key) => privateKeyToAccount(key).address)

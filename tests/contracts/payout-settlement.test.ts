@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { StandardMerkleTree } from '@openzeppelin/merkle-tree'
@@ -6,15 +6,11 @@ import { BaseError, ContractFunctionRevertedError, type Hex, parseEventLogs, toE
 import { compiledContract } from '../../scripts/compile-contract.ts'
 import { idHash, MerkleTree, payoutLeaf, toHex } from '../../src/protocol/receipts/merkle.ts'
 import { settledEventSignature, settledEventTopic } from '../../src/protocol/receipts/settlement-contract.ts'
-import { type Anvil, clients, compiled, contractAbi, deploy, startAnvil, strangerKey } from '../support/money/anvil.ts'
+import { clients, compiled, contractAbi, deploy, startAnvil, strangerKey } from '../support/money/anvil.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let anvil: Anvil
-let address: Hex
-beforeAll(async () => {
-  anvil = await startAnvil()
-  address = await deploy(anvil)
-})
-afterAll(() => anvil.stop())
+const anvil = await fixture(startAnvil())
+const address = await deploy(anvil)
 
 const payees = ['0x00000000000000000000000000000000000a0001', '0x00000000000000000000000000000000000a0002'] as const
 const rows = [

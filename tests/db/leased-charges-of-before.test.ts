@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import type { LeasedCharge } from '../../src/db/queries/money/leased-charges.ts'
 import { endStaleLeases, takeLease } from '../../src/db/queries/money/leases.ts'
 import { receiptColumns } from '../../src/db/queries/money/receipts.ts'
@@ -6,20 +6,17 @@ import { newId } from '../../src/ids.ts'
 import { entriesOf, expectSound } from '../support/money/groups.ts'
 import { LeasedCalls, leaseOf as takenLease, leasedWork as work } from '../support/money/leased.ts'
 import { fundedCustomer } from '../support/money/ledger.ts'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 
 const credit = 10_000n
 const ttlMs = 60_000
-let database: TestDatabase
-let today: LeasedCalls
-beforeAll(async () => {
-  database = await testDatabase({ connectionsMax: 6 })
-  today = new LeasedCalls(database)
-})
+
 afterAll(async () => {
   await expectSound(database)
-  await database.drop()
 })
+const database = await fixture(testDatabase({ connectionsMax: 6 }))
+const today = new LeasedCalls(database)
 
 const leaseOf = (customerId: string, wei: bigint) => takenLease(database, customerId, wei)
 

@@ -1,18 +1,16 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { ServerLooks } from '../../src/discovery/server-looks.ts'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Discovered } from '../../src/protocol/wire/nodes/discovery.ts'
 import { commandLine } from '../cli/command-line.ts'
 import { freePort } from '../support/gateways/free-port.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { settled, waitUntil } from '../support/run/wait-until.ts'
 
 const port = freePort()
 const place = '/v1/admin/nodes/discover'
 const undo: (() => unknown)[] = []
-let gateway: TestGateway
-let customer: TestCustomer
-let node: FakeNode
 
 /** A server of the local network: all of 127.0.0.0/8 is this computer. */
 function serverAt(hostname: string, fetch: (request: Request) => Response | Promise<Response>): void {
@@ -20,22 +18,19 @@ function serverAt(hostname: string, fetch: (request: Request) => Response | Prom
   undo.push(() => server.stop(true))
 }
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  node = startFakeNode({ models: ['phi-4', 'qwen3'] })
-  undo.push(() => node.stop())
-  serverAt('127.77.0.3', (request) => {
-    const { pathname, search } = new URL(request.url)
-    return fetch(node.url + pathname + search, { method: request.method })
-  })
-  serverAt('127.77.0.5', () => new Response('<html>a printer</html>', { headers: { 'content-type': 'text/html' } }))
-  serverAt('127.77.0.6', () => Response.redirect('http://127.77.0.3/'))
-})
 afterAll(async () => {
   for (const step of undo.reverse()) await step()
-  await gateway.stop()
 })
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const node = startFakeNode({ models: ['phi-4', 'qwen3'] })
+undo.push(() => node.stop())
+serverAt('127.77.0.3', (request) => {
+  const { pathname, search } = new URL(request.url)
+  return fetch(node.url + pathname + search, { method: request.method })
+})
+serverAt('127.77.0.5', () => new Response('<html>a printer</html>', { headers: { 'content-type': 'text/html' } }))
+serverAt('127.77.0.6', () => Response.redirect('http://127.77.0.3/'))
 
 const look = (body: object, token = gateway.tokens.operator, signal?: AbortSignal) =>
   fetch(gateway.url + place, {

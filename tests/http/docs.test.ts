@@ -1,33 +1,28 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import type { Browser } from 'playwright-core'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { hasBrowser, launchBrowser } from '../support/console/console.ts'
-import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { testLimitMs, waitLimitMs } from '../support/run/limits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const withBrowser = test.skipIf(!hasBrowser)
 
-let gateway: TestGateway
-let node: FakeNode
 let browser: Browser | null = null
 let key = ''
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' })
-  node = startFakeNode({ models: ['m-1'], name: 'fake-' })
-  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } })
-  const { customer_id } = await json(made)
-  const path = `/v1/admin/customers/${customer_id}/keys`
-  key = String((await json(await gateway.ask('POST', path, { as: 'admin', json: { name: 'k' } }))).gateway_key)
-  const row = { customer_id, url: node.url, visibility: 'private', node_class: 'gpu', privacy_class: 'private' }
-  await gateway.ask('POST', '/v1/admin/nodes', { as: 'operator', json: row })
-  await waitUntil('the node is ready', () => gateway.gateway.router.counts().nodes.ready === 1)
-})
 afterAll(async () => {
   await browser?.close()
-  node.stop()
-  await gateway.stop()
 })
+const gateway = await fixture(startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }))
+const node = await fixture(startFakeNode({ models: ['m-1'], name: 'fake-' }))
+const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } })
+const { customer_id } = await json(made)
+const path = `/v1/admin/customers/${customer_id}/keys`
+key = String((await json(await gateway.ask('POST', path, { as: 'admin', json: { name: 'k' } }))).gateway_key)
+const row = { customer_id, url: node.url, visibility: 'private', node_class: 'gpu', privacy_class: 'private' }
+await gateway.ask('POST', '/v1/admin/nodes', { as: 'operator', json: row })
+await waitUntil('the node is ready', () => gateway.gateway.router.counts().nodes.ready === 1)
 
 test('the page brings its own policy and files; no other file is served', async () => {
   const page = await gateway.ask('GET', '/docs/api')

@@ -4,17 +4,14 @@ import type { Browser } from 'playwright-core'
 import { addressOf } from '../../src/manual/contents.ts'
 import { manualPaths } from '../../src/manual/make.ts'
 import { hasBrowser, launchBrowser, openPage } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../support/gateways/http-gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { testLimitMs } from '../support/run/limits.ts'
 
 const root = join(import.meta.dir, '..', '..')
 const addresses = manualPaths().map(addressOf)
 
-let gateway: TestGateway
-beforeAll(async () => {
-  gateway = await startTestGateway()
-})
-afterAll(() => gateway.stop())
+const gateway = await fixture(startTestGateway())
 
 const pageAt = async (path: string) => {
   const response = await gateway.ask('GET', path)

@@ -1,15 +1,12 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { afterAll, beforeEach, expect, test } from 'bun:test'
 import OpenAI from 'openai'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { createLog } from '../../src/log.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { enrollmentToken, nodeOf, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
-let server: FakeNode
 let agent: TestAgent
-let customer: TestCustomer
-let client: OpenAI
 
 const enrolled = async (runtimes: readonly string[]) => {
   const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
@@ -18,19 +15,15 @@ const enrolled = async (runtimes: readonly string[]) => {
   return made
 }
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  server = startFakeNode({ models: ['m-1'], answer: { chunks: 5 } })
-  customer = await gateway.customer()
-  agent = await enrolled([server.url])
-  client = new OpenAI({ baseURL: `${gateway.url}/v1/api`, apiKey: customer.key, maxRetries: 0 })
-})
-beforeEach(() => server.clearFaults())
 afterAll(async () => {
   await agent?.remove()
-  server?.stop()
-  await gateway?.stop()
 })
+const gateway = await fixture(startTestGateway())
+const server = await fixture(startFakeNode({ models: ['m-1'], answer: { chunks: 5 } }))
+const customer = await gateway.customer()
+agent = await enrolled([server.url])
+const client = new OpenAI({ baseURL: `${gateway.url}/v1/api`, apiKey: customer.key, maxRetries: 0 })
+beforeEach(() => server.clearFaults())
 
 const model = 'm-1'
 const messages = [{ role: 'user' as const, content: 'hello' }]

@@ -1,36 +1,30 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { afterAll, beforeEach, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { createPrivateJobs, type PrivateJobsClient } from '../../src/client/private-jobs.ts'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { createPrivateJobs } from '../../src/client/private-jobs.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { createLog } from '../../src/log.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
+import { fixture } from '../support/run/fixture.ts'
 
-let gateway: TestGateway
-let server: FakeNode
 let agent: TestAgent
-let customer: TestCustomer
-let client: PrivateJobsClient
+
 let logged = ''
 const log = createLog('debug', (text) => {
   logged += text
 })
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  server = startFakeNode({ models: ['m-1'], answer: { chunks: 3 } })
-  customer = await gateway.customer()
-  const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
-  agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [server.url], log })
-  await untilState(gateway, agent.nodeId, 'ready')
-  client = createPrivateJobs({ baseUrl: gateway.url, ...customer })
-})
-beforeEach(() => server.clearFaults())
 afterAll(async () => {
   await agent?.remove()
-  server?.stop()
-  await gateway?.stop()
 })
+const gateway = await fixture(startTestGateway())
+const server = await fixture(startFakeNode({ models: ['m-1'], answer: { chunks: 3 } }))
+const customer = await gateway.customer()
+const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
+agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [server.url], log })
+await untilState(gateway, agent.nodeId, 'ready')
+const client = createPrivateJobs({ baseUrl: gateway.url, ...customer })
+beforeEach(() => server.clearFaults())
 
 const request = (more: object = {}) => ({
   nodeId: agent.nodeId,

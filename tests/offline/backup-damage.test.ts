@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -7,13 +7,12 @@ import { loadBackup } from '../../src/db/backup/restore.ts'
 import { writeBackup } from '../../src/offline/backup.ts'
 import { openBackup } from '../../src/offline/backup-file.ts'
 import { everyRow } from '../support/leaks/every-row.ts'
-import { type Bench, openBench } from '../support/run/offline.ts'
-import { emptyDatabase, type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { openBench } from '../support/run/offline.ts'
+import { emptyDatabase, testDatabase } from '../support/run/postgres.ts'
 
-let bench: Bench
-let database: TestDatabase
 let file = ''
-let whole: Buffer
+
 const secrets = {
   SVC_TOKEN_PEPPER: 'pepper',
   SVC_SECRETS_KEY: 'secrets',
@@ -23,20 +22,14 @@ const secrets = {
 /** As the release before signatures wrote it. */
 const older = join(import.meta.dir, '../heavy/releases/aa044207/backup.sql.gz')
 
-beforeAll(async () => {
-  bench = openBench()
-  database = await testDatabase()
-  const { sql } = database
-  await sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed)
+const bench = await fixture(openBench())
+const database = await fixture(testDatabase())
+const { sql } = database
+await sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed)
     select 'c' || i, md5(i::text), decode(md5(i::text), 'hex'), '\\x02' from generate_series(1, 500) i`
-  file = bench.path('whole.sql.gz')
-  await writeBackup({ env: { DATABASE_URL: database.url, ...secrets }, target: file, overwrite: false })
-  whole = readFileSync(file)
-})
-afterAll(async () => {
-  await database.drop()
-  bench.close()
-})
+file = bench.path('whole.sql.gz')
+await writeBackup({ env: { DATABASE_URL: database.url, ...secrets }, target: file, overwrite: false })
+const whole = readFileSync(file)
 
 function changed(bytes: Uint8Array): string {
   const at = bench.path('changed.sql.gz')

@@ -1,33 +1,26 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { connect } from '../../src/db/client.ts'
 import { writeBackup } from '../../src/offline/backup.ts'
 import { restoreBackup } from '../../src/offline/restore.ts'
-import { type Bench, openBench } from '../support/run/offline.ts'
-import { emptyDatabase, type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { openBench } from '../support/run/offline.ts'
+import { emptyDatabase, testDatabase } from '../support/run/postgres.ts'
 
-let bench: Bench
-let database: TestDatabase
 const receiptsMade = 20_000
 const nodesMade = 3_000
 
-beforeAll(async () => {
-  bench = openBench()
-  database = await testDatabase()
-  const { sql } = database
-  await sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed) values ('c', 'c', '\\x01', '\\x02')`
-  await sql`insert into receipt_rows (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id,
+const bench = await fixture(openBench())
+const database = await fixture(testDatabase())
+const { sql } = database
+await sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed) values ('c', 'c', '\\x01', '\\x02')`
+await sql`insert into receipt_rows (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id,
       prompt_tokens, completion_tokens, started_at, completed_at, customer_id)
     select md5(i::text), 'gateway', 'r' || i, 'hosted_chat', 'n', 'gpu', 'rt', 'vllm', 'm', 1, 2, now(), now(), 'c'
     from generate_series(1, ${receiptsMade}::int) i`
-  // Rows of several hundred kilobytes, such as a long list of keys would be.
-  await sql`insert into nodes (node_id, customer_id, kind, name, visibility, privacy_class, node_class, transport_keys)
+// Rows of several hundred kilobytes, such as a long list of keys would be.
+await sql`insert into nodes (node_id, customer_id, kind, name, visibility, privacy_class, node_class, transport_keys)
     select 'n' || i, 'c', 'agent', repeat(E'ab\\t\\\\.\\n', case when i < 4 then 60000 else 1 end), 'private', 'private', 'gpu',
       jsonb_build_array(repeat('k', 100)) from generate_series(1, ${nodesMade}::int) i`
-})
-afterAll(async () => {
-  await database.drop()
-  bench.close()
-})
 
 const digest = `select (select md5(string_agg(r::text, '' order by receipt_hash)) from receipts r) as receipts,
   (select md5(string_agg(n::text, '' order by node_id)) from nodes n) as nodes`

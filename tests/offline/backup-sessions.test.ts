@@ -1,13 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { startTestGateway } from '../support/gateways/gateway.ts'
-import { type Bench, openBench } from '../support/run/offline.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { openBench } from '../support/run/offline.ts'
 import { emptyDatabase } from '../support/run/postgres.ts'
 
-let bench: Bench
-beforeAll(() => {
-  bench = openBench()
-})
-afterAll(() => bench.close())
+const bench = await fixture(openBench())
 
 test('§24: a restore ends all sessions of the console, which may have been revoked since, and keeps named tokens', async () => {
   const gateway = await startTestGateway()

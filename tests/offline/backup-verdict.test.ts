@@ -1,21 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect } from '../../src/db/client.ts'
-import { type BackedUp, backedUpGateway, restoredFrom, richer } from '../support/run/backed-up.ts'
+import { backedUpGateway, restoredFrom, richer } from '../support/run/backed-up.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { emptyDatabase } from '../support/run/postgres.ts'
 
-let backedUp: BackedUp
-let bench: BackedUp['bench']
-let dataDir: BackedUp['dataDir']
-let file: BackedUp['file']
-let key: BackedUp['key']
-let seed: BackedUp['seed']
-beforeAll(async () => {
-  backedUp = await backedUpGateway()
-  ;({ bench, dataDir, file, key, seed } = backedUp)
-})
-afterAll(() => backedUp.close())
+const backedUp = await fixture(backedUpGateway())
+const { bench, dataDir, file, key, seed } = backedUp
 
 const restored = (args: readonly string[]) => restoredFrom(bench, args)
 const inCustomers = (text: string, change: (table: string) => string) =>

@@ -1,17 +1,17 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { migrations } from '../../src/db/migrate.ts'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { start } from '../../src/main.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
 import { everyRow } from '../support/leaks/every-row.ts'
-import { adminCall, type Bench, chatWith, nodeReady, openBench, startEmbeddedGateway } from '../support/run/offline.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { adminCall, chatWith, nodeReady, openBench, startEmbeddedGateway } from '../support/run/offline.ts'
 import { emptyDatabase, testDatabase } from '../support/run/postgres.ts'
 
 /** One gateway is filled and backed up while it works; the tests restore that file in each way. */
-let bench: Bench
-let node: FakeNode
+
 let file = ''
 let gatewayKey = ''
 let heldKey = ''
@@ -22,30 +22,24 @@ let key = ''
 const apiKey = 'node-secret'
 const receiptsWithin = 5_000
 
-beforeAll(async () => {
-  bench = openBench()
-  node = startFakeNode({ models: ['m', 'other'], apiKey })
-  const dataDir = bench.path('first')
-  const gateway = await startEmbeddedGateway(dataDir)
-  try {
-    await fill(gateway.url, gateway.credentials.admin_token, gateway.credentials.customer_id)
-    gatewayKey = gateway.credentials.gateway_key
-    await waitFor(
-      'the receipts',
-      async () => (await receiptsWritten(gateway.url, gateway.credentials)) >= 3,
-      receiptsWithin,
-    )
-    file = await backupUnderWrites(dataDir, gateway.url, gateway.credentials)
-    key = bench.keyOf(file)
-    credentials = readFileSync(join(dataDir, 'credentials.json'), 'utf8')
-  } finally {
-    await gateway.stop()
-  }
-})
-afterAll(() => {
-  node.stop()
-  bench.close()
-})
+const bench = await fixture(openBench())
+const node = await fixture(startFakeNode({ models: ['m', 'other'], apiKey }))
+const dataDir = bench.path('first')
+const gateway = await startEmbeddedGateway(dataDir)
+try {
+  await fill(gateway.url, gateway.credentials.admin_token, gateway.credentials.customer_id)
+  gatewayKey = gateway.credentials.gateway_key
+  await waitFor(
+    'the receipts',
+    async () => (await receiptsWritten(gateway.url, gateway.credentials)) >= 3,
+    receiptsWithin,
+  )
+  file = await backupUnderWrites(dataDir, gateway.url, gateway.credentials)
+  key = bench.keyOf(file)
+  credentials = readFileSync(join(dataDir, 'credentials.json'), 'utf8')
+} finally {
+  await gateway.stop()
+}
 
 async function fill(url: string, admin: string, customerId: string): Promise<void> {
   const made = await adminCall<{ node_id: string }>(url, admin, 'POST', '/v1/admin/nodes', {

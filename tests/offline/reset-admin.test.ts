@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
-import { adminCall, type Bench, openBench, startEmbeddedGateway } from '../support/run/offline.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { adminCall, openBench, startEmbeddedGateway } from '../support/run/offline.ts'
 
-let bench: Bench
-beforeAll(() => {
-  bench = openBench()
-})
-afterAll(() => bench.close())
+const bench = await fixture(openBench())
 
 async function status(url: string, token: string): Promise<number> {
   return (await fetch(`${url}/v1/admin/nodes`, { headers: { 'x-svc-admin-token': token } })).status

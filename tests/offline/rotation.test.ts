@@ -1,26 +1,20 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { checkNote, parseNote, parseNoteKey } from '../../src/protocol/log/note.ts'
 import { verifyEd25519 } from '../../src/protocol/signing/ed25519.ts'
 import { newToken, sha256Hex } from '../../src/secrets.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { type Bench, chatWith, openBench, startEmbeddedGateway } from '../support/run/offline.ts'
 
 /** Each key list of the environment is changed as docs/operations/secure.md says: new in front, then the old one away. */
-let first: TestGateway
-let node: FakeNode
+
 const apiKey = 'node-secret'
 
-beforeAll(async () => {
-  first = await startTestGateway()
-  node = startFakeNode({ models: ['m'], apiKey })
-})
-afterAll(async () => {
-  node.stop()
-  await first.stop()
-})
+const first = await fixture(startTestGateway())
+const node = await fixture(startFakeNode({ models: ['m'], apiKey }))
 
 /** Another gateway on the same database, as after a restart with other settings. */
 async function restarted<T>(

@@ -2,26 +2,23 @@
 // person at a provider could call herself what a token is called, or by a hash prefix. The audit showed the two as one.
 // Cause: names were compared in any case of letters alone, and those of a provider with nothing.
 // Fix: names that look alike are refused; a name of a provider that looks like a token's says where it comes from.
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import type { AdminCreated } from '../../src/protocol/wire/admin/operators.ts'
 import { newToken } from '../../src/secrets.ts'
-import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const robot = newToken('viewer')
-let gateway: TestGateway
-beforeAll(async () => {
-  const digest = createHash('sha256').update(robot).digest('hex')
-  gateway = await startTestGateway({ SVC_VIEWER_TOKENS: robot, SVC_TOKEN_NAMES: `Robot=sha256:${digest}` })
-  expect((await create('Ada Lovelace')).status).toBe(201)
-})
-afterAll(() => gateway.stop())
 
 const create = async (name: string) => {
   const answer = await gateway.ask('POST', '/v1/admin/admins', { as: 'admin', json: { name, role: 'viewer' } })
   const body = (await json(answer)) as unknown as AdminCreated & { readonly code?: string }
   return { status: answer.status, code: body.code, body }
 }
+const digest = createHash('sha256').update(robot).digest('hex')
+const gateway = await fixture(startTestGateway({ SVC_VIEWER_TOKENS: robot, SVC_TOKEN_NAMES: `Robot=sha256:${digest}` }))
+expect((await create('Ada Lovelace')).status).toBe(201)
 
 test('a name that looks like the name of a token that works is refused, and its own name is free again afterwards', async () => {
   const lookAlikes = [

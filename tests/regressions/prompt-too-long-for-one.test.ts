@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { nodeChunk, nodeUsage } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /** A node with a context that counts a token for every two letters, as no estimate can know. */
 interface Counting {
@@ -44,8 +45,6 @@ function startCounting(model: string, context: number, told: boolean): Counting 
   return Object.assign(node, { url: `http://127.0.0.1:${server.port}`, context, stop: () => server.stop(true) })
 }
 
-let gateway: TestGateway
-let customer: TestCustomer
 const nodes: Counting[] = []
 async function pool(model: string, contexts: readonly number[], told = true): Promise<Counting[]> {
   const made = contexts.map((context) => startCounting(model, context, told))
@@ -53,14 +52,11 @@ async function pool(model: string, contexts: readonly number[], told = true): Pr
   for (const { url } of made) await gateway.node(url, { customerId: customer.customerId })
   return made
 }
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-})
 afterAll(async () => {
   await Promise.all(nodes.map((node) => node.stop()))
-  await gateway.stop()
 })
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
 
 const ask = (model: string, letters: number, stream = false) =>
   gateway.chat(customer.key, { model, stream, messages: [{ role: 'user', content: 'x'.repeat(letters) }] })

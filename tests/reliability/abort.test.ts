@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { describe, expect, test } from 'bun:test'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
-import { several, startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { several, startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { type GatewayProcess, spawnGateway } from '../support/gateways/gateway-process.ts'
 import { shownMetric } from '../support/gateways/metric.ts'
 import { abortMany, abortModel, abortWindows, quantile } from '../support/pools/abort-trial.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /** Short form; `tests/heavy/aborts.test.ts` does 500, and holds how soon the node hears of them. */
 const abortsPerWindow = 20
@@ -14,27 +15,19 @@ const growthBytesMax = 48 * 1024 * 1024
 const descriptorsMax = 6
 
 let running: GatewayProcess
-let gateway: TestGateway
-let node: FakeNode
-let customer: TestCustomer
-let nodeId: string
 
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_METRICS_PUBLIC: 'true' },
     launch: async (env) => {
       running = await spawnGateway(env)
       return running
     },
-  })
-  node = startFakeNode({ models: [abortModel] })
-  customer = await gateway.customer()
-  nodeId = await gateway.node(node.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
+  }),
+)
+const node = await fixture(startFakeNode({ models: [abortModel] }))
+const customer = await gateway.customer()
+const nodeId = await gateway.node(node.url, { customerId: customer.customerId })
 
 async function idle(): Promise<boolean> {
   const { in_flight: inFlight } = await gateway.admin<Node>('GET', `/v1/admin/nodes/${nodeId}`)

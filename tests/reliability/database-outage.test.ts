@@ -1,36 +1,32 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { afterAll, expect, test } from 'bun:test'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { start } from '../../src/main.ts'
 import { newToken } from '../../src/secrets.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { type SeverableDatabase, severable } from '../support/gateways/severed-database.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
 
 /** SVC_KEY_OUTAGE_MS, scaled. */
 const outageMs = 12_000
 
-let gateway: TestGateway
 let database: SeverableDatabase
-let node: FakeNode
-let customer: TestCustomer
 
-beforeAll(async () => {
-  gateway = await startTestGateway({
+const gateway = await fixture(
+  startTestGateway({
     env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_KEY_OUTAGE_MS: String(outageMs), SVC_METRICS_PUBLIC: 'true' },
     launch: async (env) => {
       database = await severable(env.DATABASE_URL ?? '')
       return start({ ...env, DATABASE_URL: database.url }, { quiet: true })
     },
-  })
-  node = startFakeNode({ models: ['m'] })
-  customer = await gateway.customer()
-  await gateway.node(node.url, { customerId: customer.customerId })
-})
+  }),
+)
+const node = await fixture(startFakeNode({ models: ['m'] }))
 afterAll(async () => {
-  node.stop()
-  await gateway.stop()
   await database.close()
 })
+const customer = await gateway.customer()
+await gateway.node(node.url, { customerId: customer.customerId })
 
 const ask = (key: string, stream = false) =>
   gateway.chat(key, { model: 'm', stream, messages: [{ role: 'user', content: 'hi' }] })

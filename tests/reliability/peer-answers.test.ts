@@ -1,42 +1,35 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { AskingLane } from '../hostile/world/asking-lane.ts'
-import { type FrameLane, openFrameNode } from '../hostile/world/frame-lane.ts'
-import type { FrameNode } from '../hostile/world/frame-node.ts'
+import { openFrameNode } from '../hostile/world/frame-lane.ts'
 import { type FrameTwist, frameOrders, frameTwists, lateFrames } from '../hostile/world/frame-twists.ts'
 import { impatient } from '../hostile/world/hostile-gateway.ts'
 import { abroad } from '../hostile/world/node-lane.ts'
-import type { TestGateway } from '../support/gateways/gateway.ts'
 import { nodeOf, untilState } from '../support/nodes/agents.ts'
 import { startPeerGateway } from '../support/peer-gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /** Has the node's tunnel. */
-let holder: TestGateway
+
 /** Reaches the node through the holder. */
-let asked: TestGateway
-let node: FrameNode
-let lanes: readonly FrameLane[]
-beforeAll(async () => {
-  holder = await startPeerGateway({ env: impatient })
-  asked = await startPeerGateway({ env: impatient, beside: holder })
-  const policies = { policy: abroad, keyPolicy: abroad }
-  const customers = [await holder.customer(policies), await holder.customer(policies)]
-  const owner = await holder.customer(policies)
-  const model = 'frames'
-  const opened = await openFrameNode(holder, { owner: owner.customerId, visibility: 'public', model })
-  node = opened.node
-  await untilState(asked, opened.nodeId, 'ready')
-  expect((await nodeOf(holder, opened.nodeId)).transport).toBe('tunnel')
-  expect((await nodeOf(asked, opened.nodeId)).transport).toBe('peer')
-  lanes = [holder, asked].map(({ url }) => {
-    const { hostname, port } = new URL(url)
-    const gateway = { hostname, port: Number(port) }
-    return new AskingLane({ name: url, gateway, node, twists: frameTwists, model, customers })
-  })
-})
-afterAll(async () => {
+
+afterAll(() => {
   node.stop()
-  await asked.stop()
-  await holder.stop()
+})
+const holder = await fixture(startPeerGateway({ env: impatient }))
+const asked = await fixture(startPeerGateway({ env: impatient, beside: holder }))
+const policies = { policy: abroad, keyPolicy: abroad }
+const customers = [await holder.customer(policies), await holder.customer(policies)]
+const owner = await holder.customer(policies)
+const model = 'frames'
+const opened = await openFrameNode(holder, { owner: owner.customerId, visibility: 'public', model })
+const node = opened.node
+await untilState(asked, opened.nodeId, 'ready')
+expect((await nodeOf(holder, opened.nodeId)).transport).toBe('tunnel')
+expect((await nodeOf(asked, opened.nodeId)).transport).toBe('peer')
+const lanes = [holder, asked].map(({ url }) => {
+  const { hostname, port } = new URL(url)
+  const gateway = { hostname, port: Number(port) }
+  return new AskingLane({ name: url, gateway, node, twists: frameTwists, model, customers })
 })
 
 const plain = { mistaken: false, promptBytes: 0, leaveAfterMs: null, deafMs: null }

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { allLines, changedLines } from '../../scripts/mutants/changed-lines.ts'
 import { chooseMutants } from '../../scripts/mutants/choose.ts'
 import { Compiler } from '../../scripts/mutants/compiler.ts'
@@ -6,7 +6,8 @@ import { readLcov, runsEdit } from '../../scripts/mutants/coverage.ts'
 import { shownMutant } from '../../scripts/mutants/edit.ts'
 import { editsOf } from '../../scripts/mutants/edit-maker.ts'
 import { Reach } from '../../scripts/mutants/reach.ts'
-import { createSmallProject, type SmallProject } from '../support/run/small-project.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { createSmallProject } from '../support/run/small-project.ts'
 
 /** What is edited, and what becomes of it. */
 const cases: readonly (readonly [string, readonly string[]])[] = [
@@ -36,12 +37,11 @@ const cases: readonly (readonly [string, readonly string[]])[] = [
   ['const f = () => a', ['a → null', 'a → undefined', 'a → false', 'a → []', 'a → true']],
 ]
 
-let project: SmallProject
-let compiler: Compiler
-beforeAll(async () => {
-  project = createSmallProject(Object.fromEntries(cases.map(([text], at) => [`src/case-${at}.ts`, `${text}\n`])))
-  project.write({
-    'src/bounds.ts': `import type { Kind } from './kinds.ts'
+const project = await fixture(
+  createSmallProject(Object.fromEntries(cases.map(([text], at) => [`src/case-${at}.ts`, `${text}\n`]))),
+)
+project.write({
+  'src/bounds.ts': `import type { Kind } from './kinds.ts'
 import { most } from './most.ts'
 
 export function isWithin(size: number, kind: Kind): boolean {
@@ -49,20 +49,17 @@ export function isWithin(size: number, kind: Kind): boolean {
   return size < most
 }
 `,
-    'src/kinds.ts': "export type Kind = 'free' | 'bound'\n",
-    'src/most.ts': 'export const most = 10\n',
-    'tests/bounds.test.ts': "import { isWithin } from '../src/bounds.ts'\nisWithin(1, 'free')\n",
-    'tests/support/started.ts': "import '../../src/most.ts'\n",
-    'tests/program.test.ts': "Bun.spawn(['bun', 'tests/support/started.ts'])\n",
-    'tests/kinds.test.ts': "import type { Kind } from '../src/kinds.ts'\nexport const kind: Kind = 'free'\n",
-  })
-  project.commit()
-  compiler = await Compiler.open(project.root, [...cases.map((_, at) => `src/case-${at}.ts`), 'src/bounds.ts'])
+  'src/kinds.ts': "export type Kind = 'free' | 'bound'\n",
+  'src/most.ts': 'export const most = 10\n',
+  'tests/bounds.test.ts': "import { isWithin } from '../src/bounds.ts'\nisWithin(1, 'free')\n",
+  'tests/support/started.ts': "import '../../src/most.ts'\n",
+  'tests/program.test.ts': "Bun.spawn(['bun', 'tests/support/started.ts'])\n",
+  'tests/kinds.test.ts': "import type { Kind } from '../src/kinds.ts'\nexport const kind: Kind = 'free'\n",
 })
-afterAll(async () => {
-  await compiler.close()
-  project.remove()
-})
+project.commit()
+const compiler = await fixture(
+  Compiler.open(project.root, [...cases.map((_, at) => `src/case-${at}.ts`), 'src/bounds.ts']),
+)
 
 describe('the edits of a source file', () => {
   test.each(cases.map(([text, edits], at) => [text, edits, at] as const))('%s', async (_text, edits, at) => {

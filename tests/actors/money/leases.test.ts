@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { Ledger, type LedgerOptions } from '../../../src/actors/money/ledger.ts'
 import type { Reservation } from '../../../src/actors/money/reservation.ts'
 import { openDatabase } from '../../../src/db/client.ts'
@@ -7,20 +7,18 @@ import { createLog } from '../../../src/log.ts'
 import { entriesOf, expectSound, groupsOf } from '../../support/money/groups.ts'
 import { chargeFor, fundedCustomer } from '../../support/money/ledger.ts'
 import { testMacs } from '../../support/money/receipt-macs.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const credit = 1_000_000n
 const quote = 100n
-let database: TestDatabase
+
 const opened: ReturnType<typeof openDatabase>[] = []
 const ledgers: Ledger[] = []
 let said = ''
 const log = createLog('warn', (text) => {
   said += text
-})
-beforeAll(async () => {
-  database = await testDatabase({ connectionsMax: 6 })
 })
 afterAll(async () => {
   await Promise.all(ledgers.map((ledger) => ledger.stop()))
@@ -29,8 +27,8 @@ afterAll(async () => {
   log.flush()
   // SQLSTATE of a deadlock.
   expect(said).not.toContain('40P01')
-  await database.drop()
 })
+const database = await fixture(testDatabase({ connectionsMax: 6 }))
 
 /** A gateway with connections of its own. */
 async function gateway(options: Partial<LedgerOptions> = {}): Promise<Ledger> {

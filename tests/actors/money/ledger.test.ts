@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Charge } from '../../../src/actors/money/charge.ts'
 import { Ledger } from '../../../src/actors/money/ledger.ts'
@@ -11,22 +11,18 @@ import { createLog } from '../../../src/log.ts'
 import { severable } from '../../support/gateways/severed-database.ts'
 import { chargeFor, expectBooksBalance, fundedCustomer } from '../../support/money/ledger.ts'
 import { testMacs } from '../../support/money/receipt-macs.ts'
-import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { fixture } from '../../support/run/fixture.ts'
+import { testDatabase } from '../../support/run/postgres.ts'
 import { turn } from '../../support/run/turn.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const log = createLog('silent', () => {})
-let database: TestDatabase
-let ledger: Ledger
-beforeAll(async () => {
-  database = await testDatabase({ connectionsMax: 8 })
-  ledger = new Ledger({ macs: testMacs, ...database, log })
-})
+
 afterAll(async () => {
-  await ledger.stop()
   await expectBooksBalance(database.db)
-  await database.drop()
 })
+const database = await fixture(testDatabase({ connectionsMax: 8 }))
+const ledger = await fixture(new Ledger({ macs: testMacs, ...database, log }))
 
 const customer = (wei: bigint) => fundedCustomer(database, wei)
 const reserve = async (customerId: string, amountWei: bigint, id: string = newId('req')) =>

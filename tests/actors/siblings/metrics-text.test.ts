@@ -1,33 +1,31 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { joinedMetrics } from '../../../src/actors/siblings/metrics-text.ts'
-import { createSiblings, type Siblings } from '../../../src/actors/siblings/siblings.ts'
+import { createSiblings } from '../../../src/actors/siblings/siblings.ts'
 import { MetricsText } from '../../../src/protocol/wire/admin/processes.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let folder: string
-let asking: Siblings
 const doors: ReturnType<typeof Bun.serve>[] = []
 const openDoor = (name: string, answer: () => Response | Promise<Response>) =>
   doors.push(Bun.serve({ unix: join(folder, name), fetch: answer }))
 
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'siblings-'))
-  asking = createSiblings({
+afterAll(async () => {
+  await Promise.all(doors.map((door) => door.stop(true)))
+  rmSync(folder, { recursive: true, force: true })
+})
+const folder = mkdtempSync(join(tmpdir(), 'siblings-'))
+const asking = await fixture(
+  createSiblings({
     index: 0,
     socketFolder: folder,
     socketName: '0.sock',
     secret: 'a',
     doors: [],
     leads: true,
-  })
-})
-afterAll(async () => {
-  asking.close()
-  await Promise.all(doors.map((door) => door.stop(true)))
-  rmSync(folder, { recursive: true, force: true })
-})
+  }),
+)
 
 test('§33: the metrics say how many processes are missing from them', async () => {
   openDoor('1.sock', () => Response.json({ index: 1, text: '# TYPE a counter\na{b="c"} 2\n' }))

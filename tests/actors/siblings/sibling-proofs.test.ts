@@ -1,43 +1,36 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Type } from '@sinclair/typebox'
-import { createSiblings, ownPartPath, type Siblings } from '../../../src/actors/siblings/siblings.ts'
+import { createSiblings, ownPartPath } from '../../../src/actors/siblings/siblings.ts'
 import { type PeerRequest, peerProof } from '../../../src/actors/tunnels/peer-proof.ts'
 import { headers } from '../../../src/brand.ts'
 import { sha256Hex } from '../../../src/secrets.ts'
 import { secondMs } from '../../../src/time.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const secret = 'of-this-gateway'
 const answer = { index: 1 }
-let folder: string
-let asked: Siblings
-let asking: Siblings
-let door: ReturnType<typeof Bun.serve>
 
 /** One process of a gateway, whose door is a socket of this name. */
 const processOf = (index: number, socketName: string, known = secret) =>
   createSiblings({ index, socketFolder: folder, socketName, secret: known, doors: [], leads: index === 0 })
 
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'siblings-'))
-  asked = processOf(1, '1-1.sock')
-  asking = processOf(0, '0-1.sock')
-  door = Bun.serve({
-    unix: join(folder, '1-1.sock'),
-    fetch: (request) => {
-      const { pathname, search } = new URL(request.url)
-      const admitted = asked.admits(request.headers.get(headers.peerProof), pathname + search)
-      return admitted ? Response.json(answer) : new Response(null, { status: 401 })
-    },
-  })
-})
 afterAll(async () => {
-  asked.close()
-  asking.close()
   await door.stop(true)
   rmSync(folder, { recursive: true, force: true })
+})
+const folder = mkdtempSync(join(tmpdir(), 'siblings-'))
+const asked = await fixture(processOf(1, '1-1.sock'))
+const asking = await fixture(processOf(0, '0-1.sock'))
+const door = Bun.serve({
+  unix: join(folder, '1-1.sock'),
+  fetch: (request) => {
+    const { pathname, search } = new URL(request.url)
+    const admitted = asked.admits(request.headers.get(headers.peerProof), pathname + search)
+    return admitted ? Response.json(answer) : new Response(null, { status: 401 })
+  },
 })
 
 const Answer = Type.Object({ index: Type.Integer() })

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { afterAll, beforeEach, expect, test } from 'bun:test'
 import { generateKeyPairSync } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { openSessionsMax } from '../../../src/actors/operators/sessions.ts'
@@ -14,7 +14,8 @@ import {
   type TestProvider,
 } from '../../support/console/oidc-provider.ts'
 import { freePort } from '../../support/gateways/free-port.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const minuteMs = 60_000
@@ -30,8 +31,7 @@ let offsetMs = 0
 /** What the provider does instead of answering. */
 let instead: NonNullable<ProviderOptions['instead']> = () => false
 let provider: TestProvider
-let gateway: TestGateway
-let callback: string
+
 const start = (port = 0) =>
   startProvider({ people, redirectUri: callback, port, instead: (request, response) => instead(request, response) })
 const oidcOf = (issuer: string) => ({
@@ -42,33 +42,32 @@ const oidcOf = (issuer: string) => ({
   SVC_OIDC_ROLES: 'viewer=watchers,admin=penstock-admins,operator=staff',
   SVC_OIDC_LABEL: 'Example Login',
 })
-/** The gateway is reached by this address alone: it is what the provider knows. */
-let base: string
-let doorman: ReturnType<typeof Bun.serve>
-beforeAll(async () => {
-  const port = freePort()
-  base = `http://127.0.0.1:${port}`
-  callback = `${base}/v1/console/oidc/callback`
-  provider = await start()
-  gateway = await startTestGateway({ ...oidcOf(provider.issuer), SVC_PUBLIC_URL: base }, undefined, {
-    world: { now: () => Date.now() + offsetMs },
-  })
-  // The test gateway takes a port of its own; this stands before it, as a proxy does.
-  doorman = Bun.serve({
-    port,
-    hostname: '127.0.0.1',
-    fetch: async (request) => {
-      const { pathname, search } = new URL(request.url)
-      const init = { method: request.method, headers: request.headers, body: request.body, redirect: 'manual' } as const
-      return fetch(`${gateway.url}${pathname}${search}`, init)
-    },
-  })
-})
+
 afterAll(async () => {
   await doorman.stop(true)
-  await gateway.stop()
   await provider.stop()
 })
+const port = freePort()
+/** The gateway is reached by this address alone: it is what the provider knows. */
+const base = `http://127.0.0.1:${port}`
+const callback = `${base}/v1/console/oidc/callback`
+provider = await start()
+const gateway = await fixture(
+  startTestGateway({ ...oidcOf(provider.issuer), SVC_PUBLIC_URL: base }, undefined, {
+    world: { now: () => Date.now() + offsetMs },
+  }),
+)
+// The test gateway takes a port of its own; this stands before it, as a proxy does.
+const doorman = Bun.serve({
+  port,
+  hostname: '127.0.0.1',
+  fetch: async (request) => {
+    const { pathname, search } = new URL(request.url)
+    const init = { method: request.method, headers: request.headers, body: request.body, redirect: 'manual' } as const
+    return fetch(`${gateway.url}${pathname}${search}`, init)
+  },
+})
+
 beforeEach(() => {
   offsetMs = 0
   instead = () => false

@@ -1,12 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { newId } from '../../../src/ids.ts'
 import { newToken } from '../../../src/secrets.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { everyRow } from '../../support/leaks/every-row.ts'
 import { findAll } from '../../support/leaks/leak-markers.ts'
-import { type Anvil, chainId, deploy, operatorKey, startAnvil } from '../../support/money/anvil.ts'
+import { chainId, deploy, operatorKey, startAnvil } from '../../support/money/anvil.ts'
 import { fundedCustomer } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 /**
@@ -16,26 +17,6 @@ import { waitUntil } from '../../support/run/wait-until.ts'
 const tokens = { first: newToken('admin'), second: newToken('admin') }
 const rpcKey = `mk-rpc-${crypto.randomUUID()}`
 const attemptsMax = 3
-
-let anvil: Anvil
-let gateway: TestGateway
-let batchId: string
-beforeAll(async () => {
-  anvil = await startAnvil()
-  gateway = await startTestGateway({
-    SVC_ADMIN_TOKENS: `${tokens.first},${tokens.second}`,
-    SVC_REQUIRE_SECOND_APPROVER: 'true',
-    SVC_CHAIN_RPC_URL: `${anvil.url}/?key=${rpcKey}`,
-    SVC_CHAIN_ID: String(chainId),
-    SVC_CHAIN_KEY: operatorKey,
-    SVC_CHAIN_CONTRACT: await deploy(anvil, `0x${'7'.repeat(40)}`),
-    SVC_PAYOUT_ANNOUNCE_MS: '0',
-    SVC_SETTLEMENT_POLL_MS: '600000',
-  })
-  batchId = await madeBatch()
-})
-afterAll(() => gateway.stop())
-afterAll(() => anvil.stop())
 
 interface Told {
   readonly status: number
@@ -70,6 +51,21 @@ async function madeBatch(): Promise<string> {
 }
 
 const path = (verb: 'submit' | 'retry') => `/v1/admin/payout-batches/${batchId}/${verb}`
+const anvil = await fixture(startAnvil())
+const gateway = await fixture(
+  startTestGateway({
+    SVC_ADMIN_TOKENS: `${tokens.first},${tokens.second}`,
+    SVC_REQUIRE_SECOND_APPROVER: 'true',
+    SVC_CHAIN_RPC_URL: `${anvil.url}/?key=${rpcKey}`,
+    SVC_CHAIN_ID: String(chainId),
+    SVC_CHAIN_KEY: operatorKey,
+    SVC_CHAIN_CONTRACT: await deploy(anvil, `0x${'7'.repeat(40)}`),
+    SVC_PAYOUT_ANNOUNCE_MS: '0',
+    SVC_SETTLEMENT_POLL_MS: '600000',
+  }),
+)
+const batchId = await madeBatch()
+
 const events = async ({ requestId }: Told) => [
   ...(await gateway.database.sql`
     select action, category, target_type, target_id, actor_type, actor_role, actor_hash_prefix, approver_hash_prefix,

@@ -1,22 +1,17 @@
-import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test'
-import { several, startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
-import { type OwnedPool, startOwnedPool } from '../../support/pools/owned-pool.ts'
+import { expect, spyOn, test } from 'bun:test'
+import { several, startTestGateway } from '../../support/gateways/gateway.ts'
+import { startOwnedPool } from '../../support/pools/owned-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const own = { owner: 'A', visibility: 'private', privacyClass: 'private' } as const
 
-let gateway: TestGateway
-let pool: OwnedPool
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  pool = await startOwnedPool(gateway, ['A'], {
+const gateway = await fixture(startTestGateway())
+const pool = await fixture(
+  startOwnedPool(gateway, ['A'], {
     one: { ...own, fake: { models: ['single', 'pooled'] } },
     two: { ...own, fake: { models: ['pooled'] } },
-  })
-})
-afterAll(async () => {
-  pool.stop()
-  await gateway.stop()
-})
+  }),
+)
 
 // Another process's hashes cannot be counted here.
 test.skipIf(several)(

@@ -1,32 +1,30 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { afterEach, expect, test } from 'bun:test'
 import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { newAccount } from '../../support/gateways/accounts.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { LeasedCalls, leasedWork, leaseOf } from '../../support/money/leased.ts'
 import { receiptFacts } from '../../support/money/receipt-facts.ts'
 import { tamper } from '../../support/money/tampering.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const kept = ['customers', 'receipt_groups', 'receipt_rows', 'charge_groups', 'payout_rows', 'log_receipts'] as const
 const count = 5
 const prices = { promptTokenWei: 2n, completionTokenWei: 6n }
 
-let gateway: TestGateway
 let customerId = ''
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' })
-  const { database, ask } = gateway
-  customerId = (await newAccount(gateway, '100000')).id
-  const priced = { id: 'm', prompt_token_price_wei: '2', completion_token_price_wei: '6' }
-  await ask('PUT', '/v1/admin/models', { as: 'admin', json: priced })
-  for (const id of ['node_0', 'node_1'])
-    await database.sql`insert into nodes (node_id, customer_id, name, kind, payout_address, visibility, privacy_class, node_class)
+const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const { database, ask } = gateway
+customerId = (await newAccount(gateway, '100000')).id
+const priced = { id: 'm', prompt_token_price_wei: '2', completion_token_price_wei: '6' }
+await ask('PUT', '/v1/admin/models', { as: 'admin', json: priced })
+for (const id of ['node_0', 'node_1'])
+  await database.sql`insert into nodes (node_id, customer_id, name, kind, payout_address, visibility, privacy_class, node_class)
       values (${id}, ${customerId}, ${id}, 'agent', '0x00000000000000000000000000000000000a0001', 'public', 'public', 'gpu')`
-  const lease = await leaseOf(database, customerId, 1_000n)
-  const charges = Array.from({ length: count }, (_, at) => work(lease, `node_${at % 2}`))
-  await new LeasedCalls(database).send(charges)
-  await gateway.gateway.sequencer.catchUp({ heads: true })
-  for (const table of kept) await database.sql.unsafe(`create table kept_${table} as table ${table}`)
-})
+const lease = await leaseOf(database, customerId, 1_000n)
+const charges = Array.from({ length: count }, (_, at) => work(lease, `node_${at % 2}`))
+await new LeasedCalls(database).send(charges)
+await gateway.gateway.sequencer.catchUp({ heads: true })
+for (const table of kept) await database.sql.unsafe(`create table kept_${table} as table ${table}`)
 afterEach(() =>
   tamper(
     gateway,
@@ -36,7 +34,6 @@ afterEach(() =>
     ]),
   ),
 )
-afterAll(() => gateway.stop())
 
 /** A charge of 60 wei by its price, whose receipt says when it was issued. */
 function work(lease: string, nodeId: string) {

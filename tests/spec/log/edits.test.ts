@@ -1,28 +1,24 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { readBooks } from '../../../src/db/queries/money/ledger-proof.ts'
 import { brokenRules } from '../../../src/machines/rules/books.ts'
 import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { isoTime } from '../../../src/time.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { type Books, tamper, undo, writtenBooks } from '../../support/money/tampering.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let books: Books
 /** No gateway goes on with the log between an edit and the look at it. */
-let holder: Awaited<ReturnType<TestGateway['database']['sql']['reserve']>>
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' })
-  books = await writtenBooks(gateway, { settled: true })
-  holder = await gateway.database.sql.reserve()
-  await holder`select pg_advisory_lock(7413, 80)`
-})
-afterEach(() => undo(gateway))
+
 afterAll(async () => {
   await holder`select pg_advisory_unlock(7413, 80)`
   holder.release()
-  await gateway.stop()
 })
+const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const books = await writtenBooks(gateway, { settled: true })
+const holder = await gateway.database.sql.reserve()
+await holder`select pg_advisory_lock(7413, 80)`
+afterEach(() => undo(gateway))
 
 /** The rules that are broken, without saved heads and without a witness. */
 async function broken(): Promise<readonly string[]> {

@@ -1,35 +1,33 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { afterEach, expect, test } from 'bun:test'
 import { readBooks } from '../../../src/db/queries/money/ledger-proof.ts'
 import { brokenRules } from '../../../src/machines/rules/books.ts'
 import { newAccount } from '../../support/gateways/accounts.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { charges, commit, groupsOf, reserved } from '../../support/money/groups.ts'
 import { tamper } from '../../support/money/tampering.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 const kept = ['customers', 'charge_groups', 'payout_rows', 'ledger_rows', 'reservations', 'receipt_rows'] as const
 const identity = new Set(['ledger_rows', 'receipt_rows'])
 
-let gateway: TestGateway
 let customerId = ''
 /** The last numbers of the two groups; of the second the shares are rows. */
 let [open, moved] = ['', '']
-beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' })
-  const { database } = gateway
-  customerId = (await newAccount(gateway, '100000')).id
-  for (const id of ['node_0', 'node_1']) {
-    await database.sql`insert into nodes (node_id, customer_id, name, kind, payout_address, visibility, privacy_class, node_class)
+const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const { database } = gateway
+customerId = (await newAccount(gateway, '100000')).id
+for (const id of ['node_0', 'node_1']) {
+  await database.sql`insert into nodes (node_id, customer_id, name, kind, payout_address, visibility, privacy_class, node_class)
       values (${id}, ${customerId}, ${id}, 'agent', '0x00000000000000000000000000000000000a0001', 'public', 'public', 'gpu')`
-  }
-  for (const count of [6, 5]) await commit(database, await reserved(database, charges(customerId, count)))
-  ;[open = '', moved = ''] = (await groupsOf(database, customerId)).map(({ seq }) => seq)
-  await database.sql`select charge_shares_move(array[${moved}::bigint])`
-  await gateway.gateway.sequencer.catchUp({ heads: true })
-  for (const table of kept) await database.sql.unsafe(`create table kept_${table} as table ${table}`)
-  // Whoever owns the database drops what is in the way.
-  for (const name of ['charge_groups_whole', 'charge_groups_split'])
-    await database.sql.unsafe(`alter table charge_groups drop constraint ${name}`)
-})
+}
+for (const count of [6, 5]) await commit(database, await reserved(database, charges(customerId, count)))
+;[open = '', moved = ''] = (await groupsOf(database, customerId)).map(({ seq }) => seq)
+await database.sql`select charge_shares_move(array[${moved}::bigint])`
+await gateway.gateway.sequencer.catchUp({ heads: true })
+for (const table of kept) await database.sql.unsafe(`create table kept_${table} as table ${table}`)
+// Whoever owns the database drops what is in the way.
+for (const name of ['charge_groups_whole', 'charge_groups_split'])
+  await database.sql.unsafe(`alter table charge_groups drop constraint ${name}`)
 afterEach(() =>
   tamper(
     gateway,
@@ -39,7 +37,6 @@ afterEach(() =>
     ]),
   ),
 )
-afterAll(() => gateway.stop())
 
 const broken = async () => {
   const { faults } = await gateway.gateway.checkBooks()

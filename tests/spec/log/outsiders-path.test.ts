@@ -1,15 +1,16 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { createHash, createHmac } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { StandardMerkleTree } from '@openzeppelin/merkle-tree'
 import type { Hex } from 'viem'
-import { type CommandLine, commandLine, root } from '../../cli/command-line.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { type Anvil, chainId, clients, operatorKey, startAnvil, strangerKey } from '../../support/money/anvil.ts'
+import { commandLine, root } from '../../cli/command-line.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { chainId, clients, operatorKey, startAnvil, strangerKey } from '../../support/money/anvil.ts'
 import { payFor } from '../../support/money/money.ts'
-import { enrollmentToken, startAgent, type TestAgent } from '../../support/nodes/agents.ts'
+import { enrollmentToken, startAgent } from '../../support/nodes/agents.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { testLimitMs } from '../../support/run/limits.ts'
 
 /**
@@ -22,21 +23,19 @@ const program = join(root, 'docs/verify/verify.py')
 const auditKey = 'the-key-that-the-auditor-was-given'
 const payee = '0x00000000000000000000000000000000000a0001' as const
 
-let anvil: Anvil
-let gateway: TestGateway
-let cli: CommandLine
-let agents: readonly TestAgent[]
-let customer: Awaited<ReturnType<TestGateway['customer']>>
-let contract: Hex
 const folder = mkdtempSync(join(tmpdir(), 'penstock-outsider-'))
 
-beforeAll(async () => {
-  anvil = await startAnvil()
-  const chain = { SVC_CHAIN_RPC_URL: anvil.url, SVC_CHAIN_ID: String(chainId), SVC_CHAIN_KEY: operatorKey }
-  const deployer = commandLine(chain)
-  contract = (await deployer.json<{ contract: Hex } & Record<string, unknown>>('chain', 'deploy', '--yes')).contract
-  deployer.close()
-  gateway = await startTestGateway({
+afterAll(async () => {
+  for (const one of agents ?? []) await one.remove()
+  rmSync(folder, { recursive: true })
+})
+const anvil = await fixture(startAnvil())
+const chain = { SVC_CHAIN_RPC_URL: anvil.url, SVC_CHAIN_ID: String(chainId), SVC_CHAIN_KEY: operatorKey }
+const deployer = commandLine(chain)
+const contract = (await deployer.json<{ contract: Hex } & Record<string, unknown>>('chain', 'deploy', '--yes')).contract
+deployer.close()
+const gateway = await fixture(
+  startTestGateway({
     env: {
       ...chain,
       SVC_CHAIN_CONTRACT: contract,
@@ -46,32 +45,27 @@ beforeAll(async () => {
       SVC_LOG_COSIGN_MS: '1000',
       SVC_AUDIT_KEY: auditKey,
     },
-  })
-  customer = await gateway.customer()
-  const tokens = [
-    await enrollmentToken(gateway, customer.customerId),
-    await enrollmentToken(gateway, customer.customerId),
-  ]
-  agents = await Promise.all(
-    tokens.map(({ enrollment_token: token }) => startAgent({ gatewayUrl: gateway.url, token, runtimes: [] })),
-  )
-  cli = commandLine({
+  }),
+)
+const customer = await gateway.customer()
+const tokens = [
+  await enrollmentToken(gateway, customer.customerId),
+  await enrollmentToken(gateway, customer.customerId),
+]
+const agents = await Promise.all(
+  tokens.map(({ enrollment_token: token }) => startAgent({ gatewayUrl: gateway.url, token, runtimes: [] })),
+)
+const cli = await fixture(
+  commandLine({
     SVC_BASE_URL: gateway.url,
     SVC_ADMIN_TOKEN: gateway.tokens.admin,
     SVC_CUSTOMER_ID: customer.customerId,
     SVC_CUSTOMER_TOKEN: customer.customerToken,
-  })
-  await cli.json('credits', 'add', customer.customerId, '1000000')
-  await gateway.database.sql`insert into nodes (node_id, customer_id, kind, name, visibility, privacy_class, node_class,
+  }),
+)
+await cli.json('credits', 'add', customer.customerId, '1000000')
+await gateway.database.sql`insert into nodes (node_id, customer_id, kind, name, visibility, privacy_class, node_class,
     payout_address) values ('node_paid', ${customer.customerId}, 'runtime', 'n', 'public', 'public', 'gpu', ${payee})`
-})
-afterAll(async () => {
-  cli?.close()
-  for (const one of agents ?? []) await one.remove()
-  await gateway?.stop()
-  await anvil?.stop()
-  rmSync(folder, { recursive: true })
-})
 
 const file = (name: string, content: unknown) => {
   const at = join(folder, name)

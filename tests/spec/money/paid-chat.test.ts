@@ -1,10 +1,10 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import type { FakeNode } from '../../../src/fake-node/fake-node.ts'
+import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import { promptTokens } from '../../../src/protocol/chat/token-estimate.ts'
 import { readStream } from '../../support/clients/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway, type TestCustomer } from '../../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const open = { min_privacy_class: 'public' as const }
@@ -13,43 +13,35 @@ const estimate = promptTokens({ messages })
 const promptPrice = 10n
 const outputPrice = 1_000n
 
-let gateway: TestGateway
-let payer: TestCustomer
-let owner: TestCustomer
-let nodes: readonly FakeNode[]
-let publicNode: FakeNode
-let nodeId: string
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  owner = await gateway.customer({ policy: open, keyPolicy: open })
-  payer = await gateway.customer({ policy: open, keyPolicy: open })
-  nodes = startFakeNodes(1, { models: ['paid', 'free'] })
-  publicNode = nodeAt(nodes, 0)
-  nodeId = await gateway.node(publicNode.url, {
-    customerId: owner.customerId,
-    visibility: 'public',
-    privacyClass: 'public',
-  })
-  await gateway.admin('PUT', '/v1/admin/models', {
-    id: 'paid',
-    prompt_token_price_wei: promptPrice.toString(),
-    completion_token_price_wei: outputPrice.toString(),
-  })
-  await credit('10000000')
-})
 afterEach(async () => {
   publicNode.clearFaults()
   publicNode.setAnswer({ usage: null, chunks: 3, firstTokenMs: 0, intervalMs: 0 })
   await waitUntil('nothing is reserved', async () => (await account()).reserved === 0n)
   await expectBooksBalance(gateway.database.db)
 })
-afterAll(async () => {
-  await gateway.stop()
-  for (const node of nodes) node.stop()
-})
 
 const credit = (wei: string) =>
   gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: wei })
+afterAll(() => {
+  for (const node of nodes) node.stop()
+})
+const gateway = await fixture(startTestGateway())
+const owner = await gateway.customer({ policy: open, keyPolicy: open })
+const payer = await gateway.customer({ policy: open, keyPolicy: open })
+const nodes = startFakeNodes(1, { models: ['paid', 'free'] })
+const publicNode = nodeAt(nodes, 0)
+const nodeId = await gateway.node(publicNode.url, {
+  customerId: owner.customerId,
+  visibility: 'public',
+  privacyClass: 'public',
+})
+await gateway.admin('PUT', '/v1/admin/models', {
+  id: 'paid',
+  prompt_token_price_wei: promptPrice.toString(),
+  completion_token_price_wei: outputPrice.toString(),
+})
+await credit('10000000')
+
 async function account(of: TestCustomer = payer) {
   const seen = await gateway.admin<Record<string, string>>('GET', `/v1/admin/customers/${of.customerId}`)
   return { balance: BigInt(seen.balance_wei ?? 0), reserved: BigInt(seen.reserved_wei ?? 0) }

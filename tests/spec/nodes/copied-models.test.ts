@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { afterAll, beforeEach, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,31 +13,27 @@ import {
   type Pull,
   type PullList,
 } from '../../../src/protocol/wire/nodes/pulls.ts'
-import { type CommandLine, commandLine } from '../../cli/command-line.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { commandLine } from '../../cli/command-line.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
 import { ggufFile } from '../../support/nodes/gguf-file.ts'
-import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
+import { modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
 import { sha256 } from '../../support/nodes/model-hub.ts'
-import { agentRuntime, type ScriptedAgent, startScriptedAgent } from '../../support/nodes/scripted-agent.ts'
-import { scoped } from '../../support/run/fixture.ts'
+import { agentRuntime, startScriptedAgent } from '../../support/nodes/scripted-agent.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 import { testLimitMs } from '../../support/run/limits.ts'
 
 const whole = ggufFile(3_000_000)
 const script = join(import.meta.dir, '../../support/nodes/model-server-script.ts')
 
-let gateway: TestGateway
-let customer: TestCustomer
 /** Has the model. */
-let attic: TestAgent
-let atticFolder: ModelFolder
+
 /** Gets it. */
 let den: TestAgent
-let denFolder: ModelFolder
+
 /** Has it, by its own word. */
-let liar: ScriptedAgent
+
 let weights = ''
-let cli: CommandLine
 
 const served = (more: object = {}) => scriptModel('tiny', {}, { files: [{ path: weights }], ...more })
 const dens = () => ({
@@ -49,46 +45,6 @@ const dens = () => ({
   times: { backoff: { firstMs: 1, maxMs: 5 }, failuresMax: 4 },
 })
 
-beforeAll(async () => {
-  const dir = mkdtempSync(join(tmpdir(), 'penstock-weights-'))
-  weights = join(dir, 'tiny-Q4_0.gguf')
-  writeFileSync(weights, whole)
-  atticFolder = modelFolder({ memory_mb: 20_000, models: [served(), scriptModel('kept')] })
-  denFolder = modelFolder({ memory_mb: 20_000, models: [] })
-  gateway = await startTestGateway({
-    env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_COPY_BYTES_PER_SECOND: '131072' },
-  })
-  customer = await gateway.customer()
-  const token = async (endpointUrlAllowed = false) =>
-    (await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed })).enrollment_token
-  const agent = async (dataDir: string, more: object) =>
-    startAgent({
-      ...{ gatewayUrl: gateway.url, token: await token(), runtimes: [], dataDir },
-      serverTimes: { healthMs: 10, fileMs: 20 },
-      ...more,
-    })
-  attic = await agent(atticFolder.path, { givesModels: true })
-  den = await agent(denFolder.path, { pulls: dens() })
-  liar = await startScriptedAgent(gateway.url, await token(true), [agentRuntime(newId('rt'), ['tiny'])])
-  for (const [id, name] of [
-    [attic.nodeId, 'Attic'],
-    [den.nodeId, 'Den'],
-    [liar.nodeId, 'Liar'],
-  ]) {
-    await gateway.admin('PATCH', `/v1/admin/nodes/${id}`, { name })
-  }
-  await untilState(gateway, attic.nodeId, 'ready')
-  await waitFor('the den', async () => (await pulls()) !== null)
-  cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin })
-}, testLimitMs)
-afterAll(async () => {
-  cli?.close()
-  await attic?.remove()
-  await den?.remove()
-  await liar?.stop()
-  await gateway?.stop()
-  rmSync(join(weights, '..'), { recursive: true, force: true })
-})
 beforeEach(() => {
   liar?.respond(() => null)
 })
@@ -98,6 +54,43 @@ const pulls = async () =>
     .admin<PullList>('GET', `/v1/admin/nodes/${den.nodeId}/pulls`)
     .then(({ pulls: all }) => all)
     .catch(() => null)
+afterAll(async () => {
+  await den?.remove()
+  rmSync(join(weights, '..'), { recursive: true, force: true })
+})
+const dir = mkdtempSync(join(tmpdir(), 'penstock-weights-'))
+weights = join(dir, 'tiny-Q4_0.gguf')
+writeFileSync(weights, whole)
+const atticFolder = modelFolder({ memory_mb: 20_000, models: [served(), scriptModel('kept')] })
+const denFolder = modelFolder({ memory_mb: 20_000, models: [] })
+const gateway = await fixture(
+  startTestGateway({
+    env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_COPY_BYTES_PER_SECOND: '131072' },
+  }),
+)
+const customer = await gateway.customer()
+const token = async (endpointUrlAllowed = false) =>
+  (await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed })).enrollment_token
+const agent = async (dataDir: string, more: object) =>
+  startAgent({
+    ...{ gatewayUrl: gateway.url, token: await token(), runtimes: [], dataDir },
+    serverTimes: { healthMs: 10, fileMs: 20 },
+    ...more,
+  })
+const attic = await fixture(agent(atticFolder.path, { givesModels: true }))
+den = await agent(denFolder.path, { pulls: dens() })
+const liar = await fixture(startScriptedAgent(gateway.url, await token(true), [agentRuntime(newId('rt'), ['tiny'])]))
+for (const [id, name] of [
+  [attic.nodeId, 'Attic'],
+  [den.nodeId, 'Den'],
+  [liar.nodeId, 'Liar'],
+]) {
+  await gateway.admin('PATCH', `/v1/admin/nodes/${id}`, { name })
+}
+await untilState(gateway, attic.nodeId, 'ready')
+await waitFor('the den', async () => (await pulls()) !== null)
+const cli = await fixture(commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin }))
+
 const pullOf = async (id: string) => (await pulls())?.find(({ pull_id }) => pull_id === id) ?? null
 const ended = (id: string) =>
   waitFor('the end', async () => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { headers } from '../../../src/brand.ts'
 import { newId } from '../../../src/ids.ts'
 import type { SigningKey } from '../../../src/protocol/signing/ed25519.ts'
@@ -11,17 +11,15 @@ import {
 } from '../../../src/protocol/wire/nodes/pulls.ts'
 import { isoTime } from '../../../src/time.ts'
 import { pausedAnswer } from '../../support/clients/paused-client.ts'
-import { several, startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { several, startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, untilState } from '../../support/nodes/agents.ts'
-import { agentRuntime, type ScriptedAgent, startScriptedAgent } from '../../support/nodes/scripted-agent.ts'
+import { agentRuntime, startScriptedAgent } from '../../support/nodes/scripted-agent.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { testLimitMs } from '../../support/run/limits.ts'
 
 const fileBytes = 512 * 1024 * 1024
 const place = '/v1/node-agent/copies/files'
 
-let gateway: TestGateway
-let source: ScriptedAgent
-let target: ScriptedAgent
 /** Of the order that the target got. */
 let ticket = ''
 /** What the source has handed out of its file, bytes. */
@@ -48,36 +46,29 @@ function file({ from, to }: FileBytesAsked): Response {
   return new Response(body, { status: 206, headers: { 'content-range': `bytes ${from}-${last}/${fileBytes}` } })
 }
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8' } })
-  const { customerId } = await gateway.customer()
-  const agent = async (model: string) => {
-    const { enrollment_token: token } = await enrollmentToken(gateway, customerId, { endpointUrlAllowed: true })
-    return startScriptedAgent(gateway.url, token, [agentRuntime(newId('rt'), [model])])
-  }
-  source = await agent('tiny')
-  target = await agent('other')
-  await Promise.all([source, target].map(({ nodeId }) => untilState(gateway, nodeId, 'ready')))
-  source.respond(({ path, body }) => {
-    if (path === nodeFilesPath)
-      return Response.json({ files: [{ name: 'tiny.gguf', bytes: fileBytes, sha256: 'a'.repeat(64) }] })
-    return path === nodeFileBytesPath ? file(JSON.parse(body) as FileBytesAsked) : null
-  })
-  target.respond(({ path, body }) => {
-    if (path !== nodePullsPath) return null
-    const { ticket: given, ref, model } = JSON.parse(body) as { ticket: string; ref: string; model: string }
-    ticket = given
-    const pull = { pull_id: newId('pull'), ref, model, state: 'waiting', failure: null, bytes_done: 0 }
-    const unknown = { bytes_total: null, memory_mb: null, context_length: null, ended_at: null }
-    return Response.json({ ...pull, ...unknown, begun_at: isoTime(Date.now()) }, { status: 202 })
-  })
-  await gateway.admin('POST', `/v1/admin/nodes/${source.nodeId}/models/copy`, { model: 'tiny', to: target.nodeId })
-}, testLimitMs)
-afterAll(async () => {
-  await source?.stop()
-  await target?.stop()
-  await gateway?.stop()
+const gateway = await fixture(startTestGateway({ env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8' } }))
+const { customerId } = await gateway.customer()
+const agent = async (model: string) => {
+  const { enrollment_token: token } = await enrollmentToken(gateway, customerId, { endpointUrlAllowed: true })
+  return startScriptedAgent(gateway.url, token, [agentRuntime(newId('rt'), [model])])
+}
+const source = await fixture(agent('tiny'))
+const target = await fixture(agent('other'))
+await Promise.all([source, target].map(({ nodeId }) => untilState(gateway, nodeId, 'ready')))
+source.respond(({ path, body }) => {
+  if (path === nodeFilesPath)
+    return Response.json({ files: [{ name: 'tiny.gguf', bytes: fileBytes, sha256: 'a'.repeat(64) }] })
+  return path === nodeFileBytesPath ? file(JSON.parse(body) as FileBytesAsked) : null
 })
+target.respond(({ path, body }) => {
+  if (path !== nodePullsPath) return null
+  const { ticket: given, ref, model } = JSON.parse(body) as { ticket: string; ref: string; model: string }
+  ticket = given
+  const pull = { pull_id: newId('pull'), ref, model, state: 'waiting', failure: null, bytes_done: 0 }
+  const unknown = { bytes_total: null, memory_mb: null, context_length: null, ended_at: null }
+  return Response.json({ ...pull, ...unknown, begun_at: isoTime(Date.now()) }, { status: 202 })
+})
+await gateway.admin('POST', `/v1/admin/nodes/${source.nodeId}/models/copy`, { model: 'tiny', to: target.nodeId })
 
 interface Shown {
   readonly nodeId?: string

@@ -1,49 +1,39 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { afterAll, expect, test } from 'bun:test'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { lastLines } from '../../../src/node/servers/last-lines.ts'
 import { commandLine } from '../../cli/command-line.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
-import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
+import { modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
-let plain: FakeNode
-let plainId: string
-let folder: ModelFolder
-let agent: TestAgent
 const secret = 'sk-of-nobody-else'
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  plain = startFakeNode({ models: ['plain'] })
-  folder = modelFolder({
-    memory_mb: 80,
-    models: [
-      scriptModel('org/open:q4', {}, { logs: true, profiles: [{ id: 'org/open:warm' }] }),
-      scriptModel('closed'),
-      scriptModel('dies', { 'die-with': '300', 'api-key': secret }, { logs: true }),
-    ],
-  })
-  const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
-  agent = await startAgent({
+afterAll(() => void folder.running())
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const plain = await fixture(startFakeNode({ models: ['plain'] }))
+const folder = modelFolder({
+  memory_mb: 80,
+  models: [
+    scriptModel('org/open:q4', {}, { logs: true, profiles: [{ id: 'org/open:warm' }] }),
+    scriptModel('closed'),
+    scriptModel('dies', { 'die-with': '300', 'api-key': secret }, { logs: true }),
+  ],
+})
+const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
+const agent = await fixture(
+  startAgent({
     gatewayUrl: gateway.url,
     token,
     runtimes: [],
     dataDir: folder.path,
     serverTimes: { healthMs: 10, stopGraceMs: 1_000 },
-  })
-  await untilState(gateway, agent.nodeId, 'ready')
-  plainId = await gateway.node(plain.url, { customerId: customer.customerId })
-})
-afterAll(async () => {
-  folder?.running()
-  await agent?.remove()
-  expect(folder?.running().size).toBe(0)
-  plain?.stop()
-  await gateway?.stop()
-})
+  }),
+)
+afterAll(() => expect(folder.running().size).toBe(0))
+await untilState(gateway, agent.nodeId, 'ready')
+const plainId = await gateway.node(plain.url, { customerId: customer.customerId })
 
 const logs = (nodeId: string, model: string, token = gateway.tokens.operator) =>
   gateway.admin<{ lines: string[] }>('POST', `/v1/admin/nodes/${nodeId}/models/logs`, { model }, token)

@@ -1,38 +1,29 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { Browser } from 'playwright-core'
-import { openPrivateFolder, type PrivateFolder } from '../../../src/host/private-files.ts'
+import { openPrivateFolder } from '../../../src/host/private-files.ts'
 import { createLog } from '../../../src/log.ts'
 import { tellAlarms } from '../../../src/node/membership/alarm-report.ts'
 import { createAlarmWatch } from '../../../src/node/membership/alarm-watch.ts'
 import { createAlarms } from '../../../src/node/membership/alarms.ts'
 import { loadIdentity } from '../../../src/node/membership/identity.ts'
-import { type SigningKey, signingKey } from '../../../src/protocol/signing/ed25519.ts'
+import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { nodeAlarmsMessage } from '../../../src/protocol/signing/signatures.ts'
 import type { Node } from '../../../src/protocol/wire/admin/admin.ts'
 import { isoTime } from '../../../src/time.ts'
 import { commandLine } from '../../cli/command-line.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../../support/console/console.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent } from '../../support/nodes/agents.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent } from '../../support/nodes/agents.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { testLimitMs } from '../../support/run/limits.ts'
 
-let gateway: TestGateway
-let agent: TestAgent
-let folder: PrivateFolder
-let own: SigningKey
 const log = createLog('silent', () => {})
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const { customerId } = await gateway.customer()
-  const token = await enrollmentToken(gateway, customerId)
-  agent = await startAgent({ gatewayUrl: gateway.url, token: token.enrollment_token, runtimes: [] })
-  folder = openPrivateFolder(agent.node.folder)
-  own = loadIdentity(folder).key
-})
-afterAll(async () => {
-  await agent?.remove()
-  await gateway?.stop()
-})
+const gateway = await fixture(startTestGateway())
+const { customerId } = await gateway.customer()
+const token = await enrollmentToken(gateway, customerId)
+const agent = await fixture(startAgent({ gatewayUrl: gateway.url, token: token.enrollment_token, runtimes: [] }))
+const folder = openPrivateFolder(agent.node.folder)
+const own = loadIdentity(folder).key
 
 const shown = async (token?: string) =>
   (await gateway.admin<Node>('GET', `/v1/admin/nodes/${agent.nodeId}`, undefined, token)).alarms

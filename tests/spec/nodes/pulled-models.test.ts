@@ -1,35 +1,35 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { beforeEach, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { pullSource } from '../../../src/node/pulls/pull-sources.ts'
 import type { Pull, PullList } from '../../../src/protocol/wire/nodes/pulls.ts'
-import { type CommandLine, commandLine } from '../../cli/command-line.ts'
+import { commandLine } from '../../cli/command-line.ts'
 import { parseCsv } from '../../support/clients/csv.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { ggufFile } from '../../support/nodes/gguf-file.ts'
-import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
-import { type ModelHub, startModelHub } from '../../support/nodes/model-hub.ts'
+import { modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
+import { startModelHub } from '../../support/nodes/model-hub.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { testLimitMs } from '../../support/run/limits.ts'
 
-let gateway: TestGateway
-let customer: TestCustomer
-let hub: ModelHub
 /** A model server without an agent. */
-let bare: FakeNode
-let agent: TestAgent
-let folder: ModelFolder
-let cli: CommandLine
+
 const script = join(import.meta.dir, '../../support/nodes/model-server-script.ts')
 
-beforeAll(async () => {
-  bare = startFakeNode({ models: ['bare'] })
-  hub = startModelHub({ 'tiny-Q4_0.gguf': ggufFile(50_000), 'tiny-Q8_0.gguf': ggufFile(90_000) })
-  folder = modelFolder({ memory_mb: 20_000, models: [scriptModel('here')] })
-  gateway = await startTestGateway()
-  customer = await gateway.customer()
-  const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
-  agent = await startAgent({
+beforeEach(() => {
+  hub.fault = {}
+})
+
+const place = (more = '') => `/v1/admin/nodes/${agent.nodeId}${more}`
+const bare = await fixture(startFakeNode({ models: ['bare'] }))
+const hub = await fixture(startModelHub({ 'tiny-Q4_0.gguf': ggufFile(50_000), 'tiny-Q8_0.gguf': ggufFile(90_000) }))
+const folder = await fixture(modelFolder({ memory_mb: 20_000, models: [scriptModel('here')] }))
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
+const agent = await fixture(
+  startAgent({
     gatewayUrl: gateway.url,
     token,
     runtimes: [],
@@ -40,24 +40,12 @@ beforeAll(async () => {
       root: join(folder.path, 'models'),
       command: [process.execPath, script, '--model', '{model}', '--port', '{port}'],
     },
-  })
-  await untilState(gateway, agent.nodeId, 'ready')
-  await gateway.admin('PATCH', place(), { name: 'Den' })
-  cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin })
-})
-afterAll(async () => {
-  cli?.close()
-  await agent?.remove()
-  await gateway?.stop()
-  hub?.stop()
-  bare?.stop()
-  folder?.remove()
-})
-beforeEach(() => {
-  hub.fault = {}
-})
+  }),
+)
+await untilState(gateway, agent.nodeId, 'ready')
+await gateway.admin('PATCH', place(), { name: 'Den' })
+const cli = await fixture(commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin }))
 
-const place = (more = '') => `/v1/admin/nodes/${agent.nodeId}${more}`
 const pulls = async () => (await gateway.admin<PullList>('GET', place('/pulls'))).pulls
 
 test(

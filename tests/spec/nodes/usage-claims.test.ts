@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { Browser } from 'playwright-core'
 import type { Node } from '../../../src/protocol/wire/admin/admin.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../../support/console/console.ts'
 import { seriesOf } from '../../support/gateways/metric.ts'
-import { type PaidGateway, startPaidGateway } from '../../support/money/paid-gateway.ts'
+import { startPaidGateway } from '../../support/money/paid-gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { testLimitMs } from '../../support/run/limits.ts'
 
-let paid: PaidGateway
-beforeAll(async () => {
-  paid = await startPaidGateway({ promptPrice: 10n, outputPrice: 1_000n, creditWei: 10n ** 12n })
-  await paid.gateway.admin('PATCH', `/v1/admin/nodes/${paid.nodeId}`, { name: 'greedy' })
-})
-afterAll(() => paid.stop())
+const paid = await fixture(startPaidGateway({ promptPrice: 10n, outputPrice: 1_000n, creditWei: 10n ** 12n }))
+await paid.gateway.admin('PATCH', `/v1/admin/nodes/${paid.nodeId}`, { name: 'greedy' })
 
 const claim = (completion: number) =>
   paid.node.setAnswer({

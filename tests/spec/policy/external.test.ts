@@ -1,36 +1,32 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { stopwatch } from '../../support/run/stopwatch.ts'
 
 const model = 'm'
 const queueWaitMs = 3_000
 
-let gateway: TestGateway
-let home: FakeNode
-let hosted: FakeNode
-let open: TestCustomer
 let shut = ''
-beforeAll(async () => {
-  gateway = await startTestGateway({
-    env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_QUEUE_WAIT_MS: String(queueWaitMs) },
-  })
-  open = await gateway.customer({ policy: { allow_external: true }, keyPolicy: { allow_external: true } })
-  const made = await gateway.admin<{ gateway_key: string }>('POST', `/v1/admin/customers/${open.customerId}/keys`, {
-    name: 'shut',
-  })
-  shut = made.gateway_key
-  home = startFakeNode({ models: [model], name: 'home-', speaks: 'llama.cpp', slots: 1 })
-  hosted = startFakeNode({ models: [model], name: 'hosted-' })
-  await gateway.node(home.url, { customerId: open.customerId })
-  const hostedId = await gateway.node(hosted.url, { customerId: open.customerId })
-  const changed = await gateway.admin('PATCH', `/v1/admin/nodes/${hostedId}`, { rank: 5, external: true })
-  expect(changed).toMatchObject({ rank: 5, external: true })
-})
-afterAll(async () => {
+afterAll(() => {
   for (const node of [home, hosted]) node.stop()
-  await gateway.stop()
 })
+const gateway = await fixture(
+  startTestGateway({
+    env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_QUEUE_WAIT_MS: String(queueWaitMs) },
+  }),
+)
+const open = await gateway.customer({ policy: { allow_external: true }, keyPolicy: { allow_external: true } })
+const made = await gateway.admin<{ gateway_key: string }>('POST', `/v1/admin/customers/${open.customerId}/keys`, {
+  name: 'shut',
+})
+shut = made.gateway_key
+const home = startFakeNode({ models: [model], name: 'home-', speaks: 'llama.cpp', slots: 1 })
+const hosted = startFakeNode({ models: [model], name: 'hosted-' })
+await gateway.node(home.url, { customerId: open.customerId })
+const hostedId = await gateway.node(hosted.url, { customerId: open.customerId })
+const changed = await gateway.admin('PATCH', `/v1/admin/nodes/${hostedId}`, { rank: 5, external: true })
+expect(changed).toMatchObject({ rank: 5, external: true })
 
 const ask = (key: string, more: object = {}, init: RequestInit = {}) =>
   gateway.chat(key, { model, messages: [{ role: 'user', content: 'hi' }], ...more }, init)

@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { medianOf } from '../../../src/console/parts/median.ts'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import type { Fault } from '../../../src/fake-node/faults.ts'
 import type { TrafficPoint } from '../../../src/protocol/wire/admin/inspect.ts'
 import type { AdminRequest, AdminRequestList } from '../../../src/protocol/wire/admin/requests.ts'
@@ -9,8 +9,9 @@ import type { AdminTraffic } from '../../../src/protocol/wire/admin/traffic.ts'
 import { hourMs } from '../../../src/time.ts'
 import { parseCsv } from '../../support/clients/csv.ts'
 import { InspectReader } from '../../support/console/inspect-reader.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { metricSum, seriesOf } from '../../support/gateways/metric.ts'
+import { fixture } from '../../support/run/fixture.ts'
 
 /** How a request ends: what its node does, and whether it is a stream. */
 const ways = {
@@ -32,26 +33,14 @@ const models = Array.from({ length: runs }, (_, at) => `model-${at}`)
 const certain: readonly (readonly Way[])[] = [[], ['streamed'], ['failed', 'cut before its first token', 'cut']]
 const traffic = fc.array(fc.oneof(fc.constantFrom(...all), fc.constantFrom(...failing)), { maxLength: 6 })
 
-let gateway: TestGateway
-let customer: TestCustomer
-let node: FakeNode
-let feed: InspectReader
-
-beforeAll(async () => {
-  const env = { SVC_METRICS_PUBLIC: 'true', SVC_ADMIN_RPM_PER_TOKEN: '1000000' }
-  gateway = await startTestGateway({ env })
-  customer = await gateway.customer()
-  node = startFakeNode({ models, answer: { chunks: 4, intervalMs: 1 } })
-  await gateway.node(node.url, { customerId: customer.customerId })
-  const headers = { 'x-svc-admin-token': gateway.tokens.viewer }
-  feed = new InspectReader(await fetch(`${gateway.url}/v1/admin/inspect`, { headers }))
-  await feed.next('snapshot')
-})
-afterAll(async () => {
-  await feed.close()
-  node.stop()
-  await gateway.stop()
-})
+const env = { SVC_METRICS_PUBLIC: 'true', SVC_ADMIN_RPM_PER_TOKEN: '1000000' }
+const gateway = await fixture(startTestGateway({ env }))
+const customer = await gateway.customer()
+const node = await fixture(startFakeNode({ models, answer: { chunks: 4, intervalMs: 1 } }))
+await gateway.node(node.url, { customerId: customer.customerId })
+const headers = { 'x-svc-admin-token': gateway.tokens.viewer }
+const feed = await fixture(new InspectReader(await fetch(`${gateway.url}/v1/admin/inspect`, { headers })))
+await feed.next('snapshot')
 
 const sum = (values: readonly (number | null)[]) => values.reduce<number>((total, value) => total + (value ?? 0), 0)
 const known = (values: readonly (number | null)[]) => values.filter((value) => value !== null)

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,9 +9,10 @@ import { SealedError, sealedFetch } from '../../../src/client/sealed/sealed-fetc
 import type { Attestation } from '../../../src/protocol/attestation/evidence.ts'
 import { encodeBase64 } from '../../../src/protocol/signing/base64.ts'
 import type { SealedNode, SealedNodeList } from '../../../src/protocol/wire/inference/sealed.ts'
-import { type AmdMaker, hostTable, makeAmd, snpMeasurement } from '../../support/confidential/amd.ts'
-import { entryOf, startTsmFolder, type TsmFolder } from '../../support/confidential/tsm-folder.ts'
-import { type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { hostTable, makeAmd, snpMeasurement } from '../../support/confidential/amd.ts'
+import { entryOf, startTsmFolder } from '../../support/confidential/tsm-folder.ts'
+import { startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const messages = [{ role: 'user' as const, content: 'hello there' }]
@@ -23,32 +24,28 @@ const measurements = {
 const policy = parseMeasurementPolicy(JSON.stringify(measurements))
 const nonce = 'ab'.repeat(32)
 
-let amd: AmdMaker
-let tsm: TsmFolder
-let pool: SealedPool
-let dir: string
 /** What runs on the machines; another test's image is not allowed. */
 let measurement: Uint8Array
-beforeAll(async () => {
-  dir = mkdtempSync(join(tmpdir(), 'penstock-attested-'))
-  amd = await makeAmd(Date.now())
-  tsm = startTsmFolder('sev_guest', async (reportData) => ({
+const dir = mkdtempSync(join(tmpdir(), 'penstock-attested-'))
+const amd = await makeAmd(Date.now())
+const tsm = await fixture(
+  startTsmFolder('sev_guest', async (reportData) => ({
     report: amd.report({ reportData, measurement }),
     certificates: hostTable(amd.vcek),
-  }))
-  const collateral = join(dir, 'collateral.json')
-  writeFileSync(collateral, JSON.stringify({ snp: { crl: encodeBase64(await amd.list(false)) } }))
-  pool = await startSealedPool({ answer: { chunks: 3 }, agent: { attest: { folder: tsm.path, collateral } } })
-  for (const { node } of [pool.tunnelled, pool.direct]) tsm.serve(entryOf(node.fingerprint))
+  })),
+)
+const collateral = join(dir, 'collateral.json')
+writeFileSync(collateral, JSON.stringify({ snp: { crl: encodeBase64(await amd.list(false)) } }))
+const pool = await fixture(
+  startSealedPool({ answer: { chunks: 3 }, agent: { attest: { folder: tsm.path, collateral } } }),
+)
+afterAll(() => {
+  rmSync(dir, { recursive: true })
 })
+for (const { node } of [pool.tunnelled, pool.direct]) tsm.serve(entryOf(node.fingerprint))
 beforeEach(() => {
   measurement = snpMeasurement
   tsm.asked.splice(0)
-})
-afterAll(async () => {
-  await pool.stop()
-  await tsm.stop()
-  rmSync(dir, { recursive: true })
 })
 
 const bearer = () => ({ authorization: `Bearer ${pool.customer.key}` })

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
@@ -6,52 +6,47 @@ import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../../support/console/console.ts'
 import { ageSealedKeys } from '../../support/nodes/aged-keys.ts'
 import { enrollmentToken, startAgent } from '../../support/nodes/agents.ts'
-import { patientTimes, type SealedPool, startSealedPool } from '../../support/pools/sealed-pool.ts'
-import { scoped } from '../../support/run/fixture.ts'
+import { patientTimes, startSealedPool } from '../../support/pools/sealed-pool.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 import { waitFor, waitUntil } from '../../support/run/wait-until.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 const text = 'fake-0 fake-1 fake-2 '
-let pool: SealedPool
-let folder: string
-let page: ReturnType<typeof Bun.serve>
-let env: Record<string, string>
 
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'penstock-programs-'))
-  for (const [source, file] of [
-    ['src/client/private-jobs.ts', 'client.js'],
-    ['node_modules/ehbp/dist/esm/index.js', 'ehbp.js'],
-  ] as const) {
-    const build = [process.execPath, 'build', source, '--target', 'browser', '--outfile', join(folder, file)]
-    expect(await Bun.spawn(build, { cwd: root, stdout: 'ignore' }).exited).toBe(0)
-  }
-  page = Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    fetch: (request) =>
-      request.url.endsWith('.js')
-        ? new Response(Bun.file(join(folder, basename(request.url))))
-        : new Response('<!doctype html><title>page</title>', { headers: { 'content-type': 'text/html' } }),
-  })
-  pool = await startSealedPool({
-    answer: { chunks: 3 },
-    env: { SVC_CORS_ORIGINS: `http://127.0.0.1:${page.port}` },
-  })
-  env = {
-    PATH: process.env.PATH ?? '',
-    GATEWAY: pool.second.url,
-    KEY: pool.customer.key,
-    NODE_ID: pool.tunnelled.nodeId,
-    OTHER_ID: pool.direct.nodeId,
-    TRUST: [pool.tunnelled.node.fingerprint, pool.direct.node.fingerprint].join(),
-  }
-})
 afterAll(async () => {
-  await pool.stop()
   await page.stop(true)
   rmSync(folder, { recursive: true })
 })
+const folder = mkdtempSync(join(tmpdir(), 'penstock-programs-'))
+for (const [source, file] of [
+  ['src/client/private-jobs.ts', 'client.js'],
+  ['node_modules/ehbp/dist/esm/index.js', 'ehbp.js'],
+] as const) {
+  const build = [process.execPath, 'build', source, '--target', 'browser', '--outfile', join(folder, file)]
+  expect(await Bun.spawn(build, { cwd: root, stdout: 'ignore' }).exited).toBe(0)
+}
+const page = Bun.serve({
+  hostname: '127.0.0.1',
+  port: 0,
+  fetch: (request) =>
+    request.url.endsWith('.js')
+      ? new Response(Bun.file(join(folder, basename(request.url))))
+      : new Response('<!doctype html><title>page</title>', { headers: { 'content-type': 'text/html' } }),
+})
+const pool = await fixture(
+  startSealedPool({
+    answer: { chunks: 3 },
+    env: { SVC_CORS_ORIGINS: `http://127.0.0.1:${page.port}` },
+  }),
+)
+const env = {
+  PATH: process.env.PATH ?? '',
+  GATEWAY: pool.second.url,
+  KEY: pool.customer.key,
+  NODE_ID: pool.tunnelled.nodeId,
+  OTHER_ID: pool.direct.nodeId,
+  TRUST: [pool.tunnelled.node.fingerprint, pool.direct.node.fingerprint].join(),
+}
 
 /** Resolves with what it has printed. `between`: what happens once it has printed that, before it gets a line to read. */
 async function run(
