@@ -1,14 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { newId } from '../../../src/ids.ts'
 import type { Node } from '../../../src/protocol/wire/admin/admin.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { startTestGateway, type TestCustomer } from '../../support/gateways/gateway.ts'
 import { payFor } from '../../support/money/money.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-let gateway: TestGateway
-let former: TestCustomer
-let next: TestCustomer
 const apiKey = 'the-former-owners-key'
 const [sold, spare, drained, busy, paid] = ['sold', 'spare', 'drained', 'busy', 'paid'].map(() =>
   startFakeNode({ models: ['m'], answer: { chunks: 2 } }),
@@ -17,15 +15,13 @@ const [slow, cut] = ['slow', 'cut'].map(() =>
   startFakeNode({ models: ['n'], answer: { chunks: 20, intervalMs: 60_000 } }),
 ) as [FakeNode, FakeNode]
 
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  former = await gateway.customer()
-  next = await gateway.customer()
-})
-afterAll(async () => {
+afterAll(() => {
   for (const server of [sold, spare, drained, busy, paid, slow, cut]) server.stop()
-  await gateway.stop()
 })
+// A drain of 300 ms is over before a busy machine has asked.
+const gateway = await fixture(startTestGateway({ env: { SVC_DRAIN_MS: '60000' } }))
+const former = await gateway.customer()
+const next = await gateway.customer()
 
 const path = (nodeId: string) => `/v1/admin/nodes/${nodeId}`
 const reason = 'the computer was sold'

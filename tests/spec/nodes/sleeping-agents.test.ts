@@ -1,94 +1,79 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
-import { type AgentProcess, startAgentProcess } from '../../support/nodes/agent-process.ts'
-import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
-import {
-  type NetworkCard,
-  networkCard,
-  type SleepingComputer,
-  sleepingComputer,
-} from '../../support/nodes/sleeping-computer.ts'
-import { scoped } from '../../support/run/fixture.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { startAgentProcess } from '../../support/nodes/agent-process.ts'
+import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
+import { networkCard, type SleepingComputer, sleepingComputer } from '../../support/nodes/sleeping-computer.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 import { lasts } from '../../support/run/lasts.ts'
 
 const mac = '3c:7c:3f:00:01:01'
-let gateway: TestGateway
-let beside: TestGateway
-let customer: TestCustomer
-let model: FakeNode
+
 /** Of the agent's computer. */
-let card: NetworkCard
-let agent: AgentProcess
-let agentId: string
+
 /** Heard by no gateway's packets, only by those of the helper. */
-let far: SleepingComputer
-let near: SleepingComputer
-let helper: TestAgent
+
 const dataDir = mkdtempSync(join(tmpdir(), 'penstock-asleep-'))
 
-beforeAll(async () => {
-  model = startFakeNode({ models: ['den'] })
-  // A process that is stopped sleeps as a computer does: its timers stand still, and the time of day does not.
-  card = await networkCard({ mac, wakes: () => agent.child.kill('SIGCONT') })
-  near = await sleepingComputer({ mac: '3c:7c:3f:00:01:02', server: { models: ['near'] } })
-  far = await sleepingComputer({ mac: '3c:7c:3f:00:01:03', server: { models: ['far'] } })
-  gateway = await startTestGateway({
-    env: {
-      SVC_WAKE_ADDRESSES: `${card.address},${near.card.address}`,
-      SVC_WAKE_WAIT_MS: '20000',
-      SVC_ADMIN_RPM_PER_TOKEN: '100000',
-    },
-  })
-  beside = await startTestGateway({ beside: gateway, env: { ...gateway.env, SVC_PROCESSES: '1' } })
-  customer = await gateway.customer()
-  const [own, other] = await Promise.all([1, 2].map(() => enrollmentToken(gateway, customer.customerId)))
-  agent = await startAgentProcess(
-    dataDir,
-    ...['--gateway', gateway.url, '--token', own?.enrollment_token ?? '', '--runtime', model.url],
-    ...['--suspend-command', 'kill -STOP $PPID', '--wake-mac', mac],
-  )
-  agentId = agent.nodeId ?? ''
-  await untilState(gateway, agentId, 'ready')
-  const interfaces = () => ({
-    lan: [
-      {
-        ...{ address: '127.0.0.9', netmask: '255.0.0.0', family: 'IPv4' as const, internal: false },
-        ...{ mac: '3c:7c:3f:00:01:09', cidr: '127.0.0.9/8' },
-      },
-    ],
-  })
-  helper = await startAgent({
-    gatewayUrl: gateway.url,
-    token: other?.enrollment_token ?? '',
-    runtimes: [],
-    power: { wakesOthers: true, packetTargets: [far.card.address], interfaces },
-  })
-  for (const each of [near, far]) {
-    const id = await gateway.node(each.url, { customerId: customer.customerId })
-    ids.set(each, id)
-    await gateway.admin('PATCH', `/v1/admin/nodes/${id}`, { mac: each.card.mac })
-  }
-})
+const ids = new Map<SleepingComputer, string>()
 afterAll(async () => {
   if (agent !== undefined) {
     agent.child.kill('SIGCONT')
     agent.child.kill()
     await agent.child.exited
   }
-  await helper?.remove()
-  await beside?.stop()
-  await gateway?.stop()
-  model?.stop()
   for (const each of [near, far]) each?.stop()
-  card?.stop()
   rmSync(dataDir, { recursive: true, force: true })
 })
+const model = await fixture(startFakeNode({ models: ['den'] }))
+// A process that is stopped sleeps as a computer does: its timers stand still, and the time of day does not.
+const card = await fixture(networkCard({ mac, wakes: () => agent.child.kill('SIGCONT') }))
+const near = await sleepingComputer({ mac: '3c:7c:3f:00:01:02', server: { models: ['near'] } })
+const far = await sleepingComputer({ mac: '3c:7c:3f:00:01:03', server: { models: ['far'] } })
+const gateway = await fixture(
+  startTestGateway({
+    env: {
+      SVC_WAKE_ADDRESSES: `${card.address},${near.card.address}`,
+      SVC_WAKE_WAIT_MS: '20000',
+      SVC_ADMIN_RPM_PER_TOKEN: '100000',
+    },
+  }),
+)
+const beside = await fixture(startTestGateway({ beside: gateway, env: { ...gateway.env, SVC_PROCESSES: '1' } }))
+const customer = await gateway.customer()
+const [own, other] = await Promise.all([1, 2].map(() => enrollmentToken(gateway, customer.customerId)))
+const agent = await startAgentProcess(
+  dataDir,
+  ...['--gateway', gateway.url, '--token', own?.enrollment_token ?? '', '--runtime', model.url],
+  ...['--suspend-command', 'kill -STOP $PPID', '--wake-mac', mac],
+)
+const agentId = agent.nodeId ?? ''
+await untilState(gateway, agentId, 'ready')
+const interfaces = () => ({
+  lan: [
+    {
+      ...{ address: '127.0.0.9', netmask: '255.0.0.0', family: 'IPv4' as const, internal: false },
+      ...{ mac: '3c:7c:3f:00:01:09', cidr: '127.0.0.9/8' },
+    },
+  ],
+})
+await fixture(
+  startAgent({
+    gatewayUrl: gateway.url,
+    token: other?.enrollment_token ?? '',
+    runtimes: [],
+    power: { wakesOthers: true, packetTargets: [far.card.address], interfaces },
+  }),
+)
+for (const each of [near, far]) {
+  const id = await gateway.node(each.url, { customerId: customer.customerId })
+  ids.set(each, id)
+  await gateway.admin('PATCH', `/v1/admin/nodes/${id}`, { mac: each.card.mac })
+}
 
-const ids = new Map<SleepingComputer, string>()
 const idOf = (each: SleepingComputer) => ids.get(each) ?? ''
 const messages = [{ role: 'user', content: 'Hello' }]
 const ask = (name: string, more: object = {}, at = gateway) => at.chat(customer.key, { model: name, messages, ...more })
@@ -119,7 +104,7 @@ test('§39: an agent suspends its computer by the command of its owner, and a re
 const isStopped = async (pid: number) => /^State:\s+T/m.test(await Bun.file(`/proc/${pid}/status`).text())
 
 test('§39: it does not while anything runs, and the answer goes on', async () => {
-  model.setFaults({ kind: 'usageLate', ms: 700 })
+  model.setFaults({ kind: 'usageLate', ms: 1_500 })
   const answer = await ask('den', { stream: true })
   expect(answer.status).toBe(200)
   await expect(sleeps(agentId)).rejects.toThrow(/409.*invalid_state/s)
