@@ -7,7 +7,6 @@ import { waitFor } from './support/gateways/gateway.ts'
 import { startAgent } from './support/nodes/agents.ts'
 import { startRecipeNode } from './support/nodes/recipe-node.ts'
 import { fixture } from './support/run/fixture.ts'
-import { testLimitMs } from './support/run/limits.ts'
 import { installedByNpm } from './support/run/npm-test.ts'
 import { adminCall, nodeReady, startEmbeddedGateway } from './support/run/offline.ts'
 import { openFolder } from './support/run/open-folder.ts'
@@ -156,13 +155,9 @@ test('every recipe has examples in all languages', () => {
 for (const block of blocks) {
   const absent = block.language === 'python' && python === null && !standsAlone(block)
   const name = `${block.place} (${block.language}) runs${absent ? ' (skipped: no python3 with openai and langchain-openai)' : ''}`
-  test.skipIf(absent || (block.language === 'sh' && !installedByNpm))(
-    name,
-    async () => {
-      const output = await run(block)
-      expect(output.trim()).not.toBe('')
-      expect({ output, says: says(output, block.output) }).toEqual({ output, says: true })
-    },
-    testLimitMs,
-  )
+  test.skipIf(absent || (block.language === 'sh' && !installedByNpm))(name, async () => {
+    const output = await run(block)
+    expect(output.trim()).not.toBe('')
+    expect({ output, says: says(output, block.output) }).toEqual({ output, says: true })
+  })
 }

@@ -11,7 +11,6 @@ import {
 } from '../support/console/console-batches.ts'
 import { type ConsolePool, startConsolePool } from '../support/console/console-pool.ts'
 import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
-import { testLimitMs } from '../support/run/limits.ts'
 
 const clockTime = /^\d\d:\d\d:\d\d\.\d{3}$/
 
@@ -28,7 +27,7 @@ describe.skipIf(!hasBrowser)('payout batches on a chain', () => {
     if (work.batches === null) throw new Error('no batches')
     batches = work.batches
     browser = await launchBrowser()
-  }, testLimitMs)
+  })
   afterAll(async () => {
     await browser?.close()
     await work?.stop()
@@ -56,81 +55,65 @@ describe.skipIf(!hasBrowser)('payout batches on a chain', () => {
       .getByRole('link', { name: /in the explorer/ })
       .evaluateAll((links) => links.map((link) => link.getAttribute('href')))
 
-  test(
-    '§14: each batch says in the money view where it stands, and where its transaction can be seen',
-    () =>
-      as('operator', async ({ page, show }) => {
-        await show('Money')
-        const stands: readonly (readonly [string, PayoutBatch['status'], readonly string[]])[] = [
-          [batches.completed, 'completed', []],
-          [batches.submitted, 'submitted', []],
-          [batches.held, 'created', ['held', 'would_revert']],
-          [batches.waiting, 'created', ['insufficient_funds']],
-        ]
-        for (const [batchId, status, troubles] of stands) {
-          const row = rowOf(page, batchId)
-          await row.getByText(status, { exact: true }).waitFor()
-          for (const trouble of troubles) await row.getByText(trouble).waitFor()
-          const sent = troubles.length === 0
-          // The explorer's address comes with another read than the rows.
-          if (sent) await row.getByRole('link', { name: /in the explorer/ }).waitFor()
-          expect(await linksTo(row)).toEqual(sent ? [`${explorer}/tx/${await hashOf(batchId)}`] : [])
-        }
-        expect(await page.getByText(/^No blockchain is configured/).count()).toBe(0)
-      }),
-    testLimitMs,
-  )
+  test('§14: each batch says in the money view where it stands, and where its transaction can be seen', () =>
+    as('operator', async ({ page, show }) => {
+      await show('Money')
+      const stands: readonly (readonly [string, PayoutBatch['status'], readonly string[]])[] = [
+        [batches.completed, 'completed', []],
+        [batches.submitted, 'submitted', []],
+        [batches.held, 'created', ['held', 'would_revert']],
+        [batches.waiting, 'created', ['insufficient_funds']],
+      ]
+      for (const [batchId, status, troubles] of stands) {
+        const row = rowOf(page, batchId)
+        await row.getByText(status, { exact: true }).waitFor()
+        for (const trouble of troubles) await row.getByText(trouble).waitFor()
+        const sent = troubles.length === 0
+        // The explorer's address comes with another read than the rows.
+        if (sent) await row.getByRole('link', { name: /in the explorer/ }).waitFor()
+        expect(await linksTo(row)).toEqual(sent ? [`${explorer}/tx/${await hashOf(batchId)}`] : [])
+      }
+      expect(await page.getByText(/^No blockchain is configured/).count()).toBe(0)
+    }))
 
-  test(
-    '§23: a completed batch is lit in the chart, with the times of all it went through and its transaction',
-    () =>
-      as('viewer', async ({ page, show }) => {
-        await show('Money')
-        await rowOf(page, batches.completed).getByRole('link').first().click()
-        await page.locator('[data-state=completed].lit').waitFor()
-        const history = page.locator('.history li')
-        const states = await history.locator('.history-state').allTextContents()
-        expect([states[0], states.at(-1)]).toEqual(['completed', 'created'])
-        for (const state of ['signing', 'submitting', 'sending', 'submitted', 'looking', 'recording'])
-          expect(states).toContain(state)
-        for (const time of await history.locator('time').allTextContents()) expect(time).toMatch(clockTime)
-        const facts = page.locator('.chosen')
-        await facts.getByRole('link', { name: /in the explorer/ }).waitFor()
-        expect(await linksTo(facts)).toEqual([`${explorer}/tx/${await hashOf(batches.completed)}`])
-      }),
-    testLimitMs,
-  )
+  test('§23: a completed batch is lit in the chart, with the times of all it went through and its transaction', () =>
+    as('viewer', async ({ page, show }) => {
+      await show('Money')
+      await rowOf(page, batches.completed).getByRole('link').first().click()
+      await page.locator('[data-state=completed].lit').waitFor()
+      const history = page.locator('.history li')
+      const states = await history.locator('.history-state').allTextContents()
+      expect([states[0], states.at(-1)]).toEqual(['completed', 'created'])
+      for (const state of ['signing', 'submitting', 'sending', 'submitted', 'looking', 'recording'])
+        expect(states).toContain(state)
+      for (const time of await history.locator('time').allTextContents()) expect(time).toMatch(clockTime)
+      const facts = page.locator('.chosen')
+      await facts.getByRole('link', { name: /in the explorer/ }).waitFor()
+      expect(await linksTo(facts)).toEqual([`${explorer}/tx/${await hashOf(batches.completed)}`])
+    }))
 
-  test(
-    '§23: one that is held, and one that waits for money, say so beside their chart',
-    () =>
-      as('viewer', async ({ page, show }) => {
-        await show('Statecharts')
-        await page.getByRole('link', { name: /^Payout batch/ }).click()
-        for (const [batchId, trouble] of [
-          [batches.held, 'would_revert'],
-          [batches.waiting, 'insufficient_funds'],
-        ] as const) {
-          await page.locator(`a[href$="${batchId}"]`).click()
-          await page.locator('.chosen').getByText(trouble).waitFor()
-          expect(await page.locator('.chosen').getByRole('link').count()).toBe(0)
-        }
-      }),
-    testLimitMs,
-  )
+  test('§23: one that is held, and one that waits for money, say so beside their chart', () =>
+    as('viewer', async ({ page, show }) => {
+      await show('Statecharts')
+      await page.getByRole('link', { name: /^Payout batch/ }).click()
+      for (const [batchId, trouble] of [
+        [batches.held, 'would_revert'],
+        [batches.waiting, 'insufficient_funds'],
+      ] as const) {
+        await page.locator(`a[href$="${batchId}"]`).click()
+        await page.locator('.chosen').getByText(trouble).waitFor()
+        expect(await page.locator('.chosen').getByRole('link').count()).toBe(0)
+      }
+    }))
 
-  test(
-    '§23: a submitted batch is lit, and completed before the eyes of whoever looks once its block is final',
-    () =>
-      as('viewer', async ({ page, show }) => {
-        await show('Statecharts')
-        await page.getByRole('link', { name: /^Payout batch/ }).click()
-        await page.locator(`a[href$="${batches.submitted}"]`).click()
-        await page.locator('[data-state=submitted].lit').waitFor()
-        await chain.anvil.mine(2)
-        await page.locator('[data-state=completed].lit').waitFor()
-        expect(await page.locator('.history .history-state').first().textContent()).toBe('completed')
-      }),
-    testLimitMs,
-  )
+  test('§23: a submitted batch is lit, and completed before the eyes of whoever looks once its block is final', () =>
+    as('viewer', async ({ page, show }) => {
+      await show('Statecharts')
+      await page.getByRole('link', { name: /^Payout batch/ }).click()
+      await page.locator(`a[href$="${batches.submitted}"]`).click()
+      await page.locator('[data-state=submitted].lit').waitFor()
+      await chain.anvil.mine(2)
+      await page.locator('[data-state=completed].lit').waitFor()
+      expect(await page.locator('.history .history-state').first().textContent()).toBe('completed')
+    }))
 })

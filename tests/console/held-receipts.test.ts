@@ -4,7 +4,6 @@ import type { Customer } from '../../src/protocol/wire/admin/accounts.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { payFor } from '../support/money/money.ts'
-import { testLimitMs } from '../support/run/limits.ts'
 
 describe.skipIf(!hasBrowser)('receipts on hold', () => {
   let gateway: TestGateway
@@ -18,7 +17,7 @@ describe.skipIf(!hasBrowser)('receipts on hold', () => {
     })
     customer = made.customer_id
     await gateway.admin('POST', `/v1/admin/customers/${customer}/credits`, { amount_wei: '1000' })
-  }, testLimitMs)
+  })
   afterAll(async () => {
     await browser.close()
     await gateway.stop()
@@ -31,55 +30,51 @@ describe.skipIf(!hasBrowser)('receipts on hold', () => {
   }
   const balance = async () => (await gateway.admin<Customer>('GET', `/v1/admin/customers/${customer}`)).balance_wei
 
-  test(
-    'an admin releases one and rejects another by a click, from one list; a viewer sees them without a customer or a button',
-    async () => {
-      const [paid, refused] = [await hold(300n), await hold(200n)]
-      expect(await balance()).toBe('500')
-      const console = await openConsole(browser, gateway.url)
-      const { page } = console
-      await console.signIn(gateway.tokens.admin)
-      await console.show('Money')
-      const rows = page.getByRole('region', { name: 'Receipts on hold', exact: true }).getByRole('row')
-      const rowOf = (amount: string) => rows.filter({ has: page.getByTitle(amount, { exact: true }) })
-      await rowOf('300 wei').waitFor()
-      expect(await console.violations()).toEqual([])
+  test('an admin releases one and rejects another by a click, from one list; a viewer sees them without a customer or a button', async () => {
+    const [paid, refused] = [await hold(300n), await hold(200n)]
+    expect(await balance()).toBe('500')
+    const console = await openConsole(browser, gateway.url)
+    const { page } = console
+    await console.signIn(gateway.tokens.admin)
+    await console.show('Money')
+    const rows = page.getByRole('region', { name: 'Receipts on hold', exact: true }).getByRole('row')
+    const rowOf = (amount: string) => rows.filter({ has: page.getByTitle(amount, { exact: true }) })
+    await rowOf('300 wei').waitFor()
+    expect(await console.violations()).toEqual([])
 
-      await rowOf('300 wei')
-        .getByRole('button', { name: /^Release/ })
-        .click()
-      const dialog = page.getByRole('dialog')
-      await dialog.getByLabel(/Type release/).fill('release')
-      await dialog.getByLabel('Reason').fill('it can be')
-      await dialog.getByRole('button', { name: 'Release' }).click()
-      await waitFor('the release', async () => (await statusOf(paid)) === 'accepted')
-      await rowOf('300 wei').waitFor({ state: 'detached' })
+    await rowOf('300 wei')
+      .getByRole('button', { name: /^Release/ })
+      .click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel(/Type release/).fill('release')
+    await dialog.getByLabel('Reason').fill('it can be')
+    await dialog.getByRole('button', { name: 'Release' }).click()
+    await waitFor('the release', async () => (await statusOf(paid)) === 'accepted')
+    await rowOf('300 wei').waitFor({ state: 'detached' })
 
-      await rowOf('200 wei').getByRole('button', { name: /^More/ }).click()
-      await page.getByRole('button', { name: /^Reject and refund/ }).click()
-      await dialog.getByLabel(/Type reject/).fill('reject')
-      await dialog.getByLabel('Reason').fill('it cannot be')
-      await dialog.getByRole('button', { name: 'Reject and refund' }).click()
-      await waitFor('the refund', async () => (await balance()) === '700')
-      expect(await statusOf(refused)).toBe('rejected')
-      await page.getByText('None. A receipt is held when its node claims').waitFor()
-      expect(console.faults).toEqual([])
-      await console.close()
+    await rowOf('200 wei').getByRole('button', { name: /^More/ }).click()
+    await page.getByRole('button', { name: /^Reject and refund/ }).click()
+    await dialog.getByLabel(/Type reject/).fill('reject')
+    await dialog.getByLabel('Reason').fill('it cannot be')
+    await dialog.getByRole('button', { name: 'Reject and refund' }).click()
+    await waitFor('the refund', async () => (await balance()) === '700')
+    expect(await statusOf(refused)).toBe('rejected')
+    await page.getByText('None. A receipt is held when its node claims').waitFor()
+    expect(console.faults).toEqual([])
+    await console.close()
 
-      await hold(100n)
-      const viewer = await openConsole(browser, gateway.url)
-      await viewer.signIn(gateway.tokens.viewer)
-      await viewer.show('Money')
-      const held = viewer.page.getByRole('region', { name: 'Receipts on hold', exact: true })
-      await held
-        .getByRole('row')
-        .filter({ has: viewer.page.getByTitle('100 wei', { exact: true }) })
-        .waitFor()
-      expect(await held.getByRole('button', { name: /Release|More/ }).count()).toBe(0)
-      expect(await held.getByRole('columnheader', { name: 'Customer' }).count()).toBe(0)
-      expect(await viewer.violations()).toEqual([])
-      await viewer.close()
-    },
-    testLimitMs,
-  )
+    await hold(100n)
+    const viewer = await openConsole(browser, gateway.url)
+    await viewer.signIn(gateway.tokens.viewer)
+    await viewer.show('Money')
+    const held = viewer.page.getByRole('region', { name: 'Receipts on hold', exact: true })
+    await held
+      .getByRole('row')
+      .filter({ has: viewer.page.getByTitle('100 wei', { exact: true }) })
+      .waitFor()
+    expect(await held.getByRole('button', { name: /Release|More/ }).count()).toBe(0)
+    expect(await held.getByRole('columnheader', { name: 'Customer' }).count()).toBe(0)
+    expect(await viewer.violations()).toEqual([])
+    await viewer.close()
+  })
 })

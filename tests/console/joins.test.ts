@@ -5,7 +5,6 @@ import type { JoinBegun, JoinRevealed, JoinState } from '../../src/protocol/wire
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
 import { newJoiner } from '../support/nodes/joining.ts'
-import { testLimitMs } from '../support/run/limits.ts'
 
 const path = '/v1/node-agent/join'
 
@@ -16,7 +15,7 @@ describe.skipIf(!hasBrowser)('§39: joins in the console', () => {
     gateway = await startTestGateway()
     await gateway.customer()
     browser = await launchBrowser()
-  }, testLimitMs)
+  })
   afterAll(async () => {
     await browser?.close()
     await gateway?.stop()
@@ -37,64 +36,56 @@ describe.skipIf(!hasBrowser)('§39: joins in the console', () => {
     return { words, state }
   }
 
-  test(
-    'a person compares words, confirms one computer and refuses another; a viewer sees neither',
-    async () => {
-      const [attic, stranger] = [await waiting('attic'), await waiting('<b>not mine</b>')]
-      const console = await openConsole(browser, gateway.url)
-      const { page } = console
-      await console.signIn(gateway.tokens.operator)
-      await page.evaluate("location.hash = '#pool'")
-      const rows = page.getByRole('region', { name: 'Computers that ask to join' }).first()
-      await rows.getByRole('row', { name: attic.words }).waitFor()
-      expect(await rows.textContent()).toContain('<b>not mine</b>')
-      expect(await console.violations()).toEqual([])
-      const dialog = page.getByRole('dialog')
-      await rows.getByRole('button', { name: `Confirm ${attic.words}` }).click()
-      await dialog.getByText(attic.words).first().waitFor()
-      await dialog.getByLabel('Reason').fill('compared')
-      await dialog.getByRole('button', { name: 'Confirm', exact: true }).click()
-      await dialog.waitFor({ state: 'hidden' })
-      await page.getByRole('button', { name: 'attic', exact: true }).waitFor()
-      expect(await attic.state()).toBe('confirmed')
-      await rows.getByRole('button', { name: `Refuse ${stranger.words}` }).click()
-      await dialog.getByLabel('Reason').fill('compared')
-      await dialog.getByRole('button', { name: 'Refuse', exact: true }).click()
-      await dialog.waitFor({ state: 'hidden' })
-      expect(await stranger.state()).toBe('refused')
-      const { nodes } = await gateway.admin<NodeList>('GET', '/v1/admin/nodes')
-      expect(nodes.map(({ name }) => name)).toEqual(['attic'])
-      await console.close()
+  test('a person compares words, confirms one computer and refuses another; a viewer sees neither', async () => {
+    const [attic, stranger] = [await waiting('attic'), await waiting('<b>not mine</b>')]
+    const console = await openConsole(browser, gateway.url)
+    const { page } = console
+    await console.signIn(gateway.tokens.operator)
+    await page.evaluate("location.hash = '#pool'")
+    const rows = page.getByRole('region', { name: 'Computers that ask to join' }).first()
+    await rows.getByRole('row', { name: attic.words }).waitFor()
+    expect(await rows.textContent()).toContain('<b>not mine</b>')
+    expect(await console.violations()).toEqual([])
+    const dialog = page.getByRole('dialog')
+    await rows.getByRole('button', { name: `Confirm ${attic.words}` }).click()
+    await dialog.getByText(attic.words).first().waitFor()
+    await dialog.getByLabel('Reason').fill('compared')
+    await dialog.getByRole('button', { name: 'Confirm', exact: true }).click()
+    await dialog.waitFor({ state: 'hidden' })
+    await page.getByRole('button', { name: 'attic', exact: true }).waitFor()
+    expect(await attic.state()).toBe('confirmed')
+    await rows.getByRole('button', { name: `Refuse ${stranger.words}` }).click()
+    await dialog.getByLabel('Reason').fill('compared')
+    await dialog.getByRole('button', { name: 'Refuse', exact: true }).click()
+    await dialog.waitFor({ state: 'hidden' })
+    expect(await stranger.state()).toBe('refused')
+    const { nodes } = await gateway.admin<NodeList>('GET', '/v1/admin/nodes')
+    expect(nodes.map(({ name }) => name)).toEqual(['attic'])
+    await console.close()
 
-      const next = await waiting('later')
-      const other = await openConsole(browser, gateway.url)
-      await other.signIn(gateway.tokens.viewer)
-      await other.page.evaluate("location.hash = '#pool'")
-      await other.page.getByRole('heading', { level: 1, name: 'Pool' }).waitFor()
-      await other.page.getByRole('button', { name: 'attic', exact: true }).waitFor()
-      expect(await other.page.textContent('main')).not.toContain(next.words)
-      await other.close()
-    },
-    testLimitMs,
-  )
+    const next = await waiting('later')
+    const other = await openConsole(browser, gateway.url)
+    await other.signIn(gateway.tokens.viewer)
+    await other.page.evaluate("location.hash = '#pool'")
+    await other.page.getByRole('heading', { level: 1, name: 'Pool' }).waitFor()
+    await other.page.getByRole('button', { name: 'attic', exact: true }).waitFor()
+    expect(await other.page.textContent('main')).not.toContain(next.words)
+    await other.close()
+  })
 
-  test(
-    'a list that cannot be read is not shown as if no computer asked',
-    async () => {
-      const console = await openConsole(browser, gateway.url)
-      const { page } = console
-      const refusal = { status: 409, contentType: 'application/problem+json', body: '{"detail":"Locked"}' }
-      await page.route('**/v1/admin/joins', (route) => route.fulfill(refusal))
-      await console.signIn(gateway.tokens.operator)
-      await page.evaluate("location.hash = '#pool'")
-      const failed = page.getByRole('alert').filter({ hasText: 'the computers that ask to join' })
-      await failed.waitFor()
-      expect(await failed.textContent()).toContain('Locked')
-      await page.unroute('**/v1/admin/joins')
-      await failed.getByRole('button', { name: 'Try again' }).click()
-      await failed.waitFor({ state: 'detached' })
-      await console.close()
-    },
-    testLimitMs,
-  )
+  test('a list that cannot be read is not shown as if no computer asked', async () => {
+    const console = await openConsole(browser, gateway.url)
+    const { page } = console
+    const refusal = { status: 409, contentType: 'application/problem+json', body: '{"detail":"Locked"}' }
+    await page.route('**/v1/admin/joins', (route) => route.fulfill(refusal))
+    await console.signIn(gateway.tokens.operator)
+    await page.evaluate("location.hash = '#pool'")
+    const failed = page.getByRole('alert').filter({ hasText: 'the computers that ask to join' })
+    await failed.waitFor()
+    expect(await failed.textContent()).toContain('Locked')
+    await page.unroute('**/v1/admin/joins')
+    await failed.getByRole('button', { name: 'Try again' }).click()
+    await failed.waitFor({ state: 'detached' })
+    await console.close()
+  })
 })

@@ -5,7 +5,6 @@ import type { NodeList } from '../../src/protocol/wire/admin/admin.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { payFor } from '../support/money/money.ts'
-import { testLimitMs } from '../support/run/limits.ts'
 
 /** No view has so many places where the keyboard stops. */
 const stopsMax = 150
@@ -65,7 +64,7 @@ describe.skipIf(!hasBrowser)('without a pointer, and without movement', () => {
     const ask = { model: 'nobody-has-it', messages: [{ role: 'user', content: 'hi' }] }
     await (await gateway.chat(customer.key, ask)).text()
     browser = await launchBrowser()
-  }, testLimitMs)
+  })
   afterAll(async () => {
     await browser?.close()
     node?.stop()
@@ -75,65 +74,61 @@ describe.skipIf(!hasBrowser)('without a pointer, and without movement', () => {
   const rack = async () =>
     (await gateway.admin<NodeList>('GET', '/v1/admin/nodes')).nodes.find(({ name }) => name === 'rack-1')
 
-  test(
-    'the keyboard alone signs in, drains a node, finds what failed in the last hour, makes a customer with a key, decides on a receipt, and signs out',
-    async () => {
-      const console = await openConsole(browser, gateway.url)
-      const { page } = console
-      const keyboard = new Keyboard(page)
-      await keyboard.type(/^Role token/, gateway.tokens.admin)
-      await page.keyboard.press('Enter')
-      await page.getByRole('navigation', { name: 'Views' }).waitFor()
+  test('the keyboard alone signs in, drains a node, finds what failed in the last hour, makes a customer with a key, decides on a receipt, and signs out', async () => {
+    const console = await openConsole(browser, gateway.url)
+    const { page } = console
+    const keyboard = new Keyboard(page)
+    await keyboard.type(/^Role token/, gateway.tokens.admin)
+    await page.keyboard.press('Enter')
+    await page.getByRole('navigation', { name: 'Views' }).waitFor()
 
-      await keyboard.press(/^Pool$/)
-      await page.getByRole('heading', { level: 1, name: 'Pool' }).waitFor()
-      await page.getByRole('button', { name: 'Drain rack-1' }).waitFor()
-      await keyboard.press(/^Drain rack-1$/)
-      await page.getByRole('dialog').waitFor()
-      await keyboard.type(/^Reason/, 'new fan')
-      await keyboard.press(/^Drain$/)
-      await waitFor('the drain', async () => (await rack())?.admin_state === 'draining')
-      await page.getByRole('dialog').waitFor({ state: 'hidden' })
+    await keyboard.press(/^Pool$/)
+    await page.getByRole('heading', { level: 1, name: 'Pool' }).waitFor()
+    await page.getByRole('button', { name: 'Drain rack-1' }).waitFor()
+    await keyboard.press(/^Drain rack-1$/)
+    await page.getByRole('dialog').waitFor()
+    await keyboard.type(/^Reason/, 'new fan')
+    await keyboard.press(/^Drain$/)
+    await waitFor('the drain', async () => (await rack())?.admin_state === 'draining')
+    await page.getByRole('dialog').waitFor({ state: 'hidden' })
 
-      await keyboard.press(/^Requests$/)
-      await page.getByRole('heading', { level: 1, name: 'Requests' }).waitFor()
-      await keyboard.press(/^Failed$/)
-      await keyboard.press(/^Last hour$/)
-      await page.waitForFunction('/outcome=failed/.test(location.hash) && /from=/.test(location.hash)')
-      await page
-        .getByRole('row', { name: /model_not_found/ })
-        .first()
-        .waitFor()
+    await keyboard.press(/^Requests$/)
+    await page.getByRole('heading', { level: 1, name: 'Requests' }).waitFor()
+    await keyboard.press(/^Failed$/)
+    await keyboard.press(/^Last hour$/)
+    await page.waitForFunction('/outcome=failed/.test(location.hash) && /from=/.test(location.hash)')
+    await page
+      .getByRole('row', { name: /model_not_found/ })
+      .first()
+      .waitFor()
 
-      await keyboard.press(/^Customers$/)
-      await page.getByRole('button', { name: 'Add a customer' }).waitFor()
-      await keyboard.press(/^Add a customer$/)
-      await keyboard.type(/^Name/, 'Guest')
-      await keyboard.type(/^Reason/, 'a visit')
-      await keyboard.press(/^Create$/)
-      await keyboard.press(/^Copy Gateway key$/, 'Space')
-      await keyboard.press(/^Done$/)
-      await page.getByRole('row', { name: /Guest/ }).waitFor()
+    await keyboard.press(/^Customers$/)
+    await page.getByRole('button', { name: 'Add a customer' }).waitFor()
+    await keyboard.press(/^Add a customer$/)
+    await keyboard.type(/^Name/, 'Guest')
+    await keyboard.type(/^Reason/, 'a visit')
+    await keyboard.press(/^Create$/)
+    await keyboard.press(/^Copy Gateway key$/, 'Space')
+    await keyboard.press(/^Done$/)
+    await page.getByRole('row', { name: /Guest/ }).waitFor()
 
-      await keyboard.press(/^Money$/)
-      await page.getByRole('region', { name: 'Receipts on hold', exact: true }).getByRole('row').nth(1).waitFor()
-      await keyboard.press(/^Release/)
-      await keyboard.type(/^Type release/, 'release')
-      await keyboard.type(/^Reason/, 'it can be')
-      await keyboard.press(/^Release$/)
-      await waitFor('the release', async () => {
-        const [row] = await gateway.database.sql`select status from receipts where receipt_hash = ${held}`
-        return row?.status === 'accepted'
-      })
+    await keyboard.press(/^Money$/)
+    await page.getByRole('region', { name: 'Receipts on hold', exact: true }).getByRole('row').nth(1).waitFor()
+    await keyboard.press(/^Release/)
+    await keyboard.type(/^Type release/, 'release')
+    await keyboard.type(/^Reason/, 'it can be')
+    await keyboard.press(/^Release$/)
+    await waitFor('the release', async () => {
+      const [row] = await gateway.database.sql`select status from receipts where receipt_hash = ${held}`
+      return row?.status === 'accepted'
+    })
 
-      await page.getByRole('dialog').waitFor({ state: 'hidden' })
-      await keyboard.press(/^Sign out$/)
-      await page.getByLabel('Role token').waitFor()
-      expect(console.faults).toEqual([])
-      await console.close()
-    },
-    testLimitMs,
-  )
+    await page.getByRole('dialog').waitFor({ state: 'hidden' })
+    await keyboard.press(/^Sign out$/)
+    await page.getByLabel('Role token').waitFor()
+    expect(console.faults).toEqual([])
+    await console.close()
+  })
 
   /** What moves by itself or takes its time, as the styles have it now. */
   const moving = (page: Page) =>
@@ -144,24 +139,20 @@ describe.skipIf(!hasBrowser)('without a pointer, and without movement', () => {
     })`)
   const views = ['Now', 'Pool', 'Models', 'Customers', 'Statecharts', 'Traffic', 'Requests', 'Money', 'Audit', 'Try it']
 
-  test(
-    'nothing moves for somebody who wants less of it, in any view',
-    async () => {
-      const seen = async (reducedMotion: 'reduce' | 'no-preference') => {
-        const console = await openConsole(browser, gateway.url, { reducedMotion })
-        await console.signIn(gateway.tokens.admin)
-        const found: string[] = []
-        for (const view of views) {
-          await console.show(view)
-          if (view === 'Statecharts') await console.page.locator('.statechart').first().waitFor()
-          found.push(...(await moving(console.page)))
-        }
-        await console.close()
-        return found
+  test('nothing moves for somebody who wants less of it, in any view', async () => {
+    const seen = async (reducedMotion: 'reduce' | 'no-preference') => {
+      const console = await openConsole(browser, gateway.url, { reducedMotion })
+      await console.signIn(gateway.tokens.admin)
+      const found: string[] = []
+      for (const view of views) {
+        await console.show(view)
+        if (view === 'Statecharts') await console.page.locator('.statechart').first().waitFor()
+        found.push(...(await moving(console.page)))
       }
-      expect(await seen('reduce')).toEqual([])
-      expect((await seen('no-preference')).length).toBeGreaterThan(0)
-    },
-    testLimitMs,
-  )
+      await console.close()
+      return found
+    }
+    expect(await seen('reduce')).toEqual([])
+    expect((await seen('no-preference')).length).toBeGreaterThan(0)
+  })
 })

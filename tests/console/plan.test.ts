@@ -4,7 +4,6 @@ import { hasBrowser, launchBrowser, openConsole } from '../support/console/conso
 import { waitFor } from '../support/gateways/gateway.ts'
 import { scriptModel } from '../support/nodes/model-files.ts'
 import { type PlannedPool, startPlannedPool } from '../support/pools/planned-pool.ts'
-import { testLimitMs } from '../support/run/limits.ts'
 
 describe.skipIf(!hasBrowser)('§37: the plan of the memory on the page', () => {
   let pool: PlannedPool
@@ -18,60 +17,52 @@ describe.skipIf(!hasBrowser)('§37: the plan of the memory on the page', () => {
     await pool.tell('unload', 'a')
     await waitFor('the advice', async () => (await pool.plan()).places.some(({ step }) => step === 'load'))
     browser = await launchBrowser()
-  }, testLimitMs)
+  })
   afterAll(async () => {
     await browser?.close()
     await pool?.stop()
   })
 
-  test(
-    'it says what should be loaded and why, and a button does it by the action of operators',
-    async () => {
-      const console = await openConsole(browser, pool.gateway.url)
-      const { page } = console
-      await console.signIn(pool.gateway.tokens.operator)
-      await console.show('Plan')
-      const advice = page.getByRole('list', { name: 'Loads that pay' }).getByRole('listitem')
-      await advice.getByText(/Load a on test machine: \d+ % of its calls waited/).waitFor()
-      await page.getByRole('row', { name: /test machine.*b.*in memory, pinned/ }).waitFor()
-      expect(await console.violations()).toEqual([])
-      await advice.getByRole('button', { name: /^Load/ }).click()
-      await page.getByRole('dialog').getByLabel('Reason').fill('as planned')
-      await page.getByRole('dialog').getByRole('button', { name: 'Load', exact: true }).click()
-      await waitFor('the load', () => pool.folder.stateOf('a') === 'ready.idle')
-      const { events } = await pool.gateway.admin<{ events: object[] }>(
-        'GET',
-        '/v1/admin/approval-events?action=node.model.load&limit=1',
-      )
-      expect(events[0]).toMatchObject({ actor_type: 'admin_token', reason: 'as planned', metadata: { model: 'a' } })
-      await page.getByText('Everything is where it should be').waitFor()
-      expect(console.faults).toEqual([])
-    },
-    testLimitMs,
-  )
+  test('it says what should be loaded and why, and a button does it by the action of operators', async () => {
+    const console = await openConsole(browser, pool.gateway.url)
+    const { page } = console
+    await console.signIn(pool.gateway.tokens.operator)
+    await console.show('Plan')
+    const advice = page.getByRole('list', { name: 'Loads that pay' }).getByRole('listitem')
+    await advice.getByText(/Load a on test machine: \d+ % of its calls waited/).waitFor()
+    await page.getByRole('row', { name: /test machine.*b.*in memory, pinned/ }).waitFor()
+    expect(await console.violations()).toEqual([])
+    await advice.getByRole('button', { name: /^Load/ }).click()
+    await page.getByRole('dialog').getByLabel('Reason').fill('as planned')
+    await page.getByRole('dialog').getByRole('button', { name: 'Load', exact: true }).click()
+    await waitFor('the load', () => pool.folder.stateOf('a') === 'ready.idle')
+    const { events } = await pool.gateway.admin<{ events: object[] }>(
+      'GET',
+      '/v1/admin/approval-events?action=node.model.load&limit=1',
+    )
+    expect(events[0]).toMatchObject({ actor_type: 'admin_token', reason: 'as planned', metadata: { model: 'a' } })
+    await page.getByText('Everything is where it should be').waitFor()
+    expect(console.faults).toEqual([])
+  })
 
-  test(
-    'beside each model of an agent stands a button for its log, which says why there is none to read',
-    async () => {
-      const console = await openConsole(browser, pool.gateway.url)
-      const { page } = console
-      await console.signIn(pool.gateway.tokens.operator)
-      await console.show('Pool')
-      await page.getByRole('button', { name: 'test machine', exact: true }).click()
-      const read = async (model: string) => {
-        await page.getByRole('button', { name: `Log ${model} on test machine` }).click()
-        await page.getByRole('dialog').getByLabel('Reason').fill('it is slow')
-        await page.getByRole('dialog').getByRole('button', { name: 'Read', exact: true }).click()
-      }
-      await read('a')
-      await page.getByRole('alert').getByText('The owner of the node does not let operators read this log').waitFor()
-      await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
-      await read('b')
-      expect(await page.getByRole('dialog').locator('code').textContent()).toBe('b listens')
-      await page.getByRole('heading', { name: 'What the server of b on test machine wrote last' }).waitFor()
-      expect(await console.violations()).toEqual([])
-      await page.getByRole('dialog').getByRole('button', { name: 'Done' }).click()
-    },
-    testLimitMs,
-  )
+  test('beside each model of an agent stands a button for its log, which says why there is none to read', async () => {
+    const console = await openConsole(browser, pool.gateway.url)
+    const { page } = console
+    await console.signIn(pool.gateway.tokens.operator)
+    await console.show('Pool')
+    await page.getByRole('button', { name: 'test machine', exact: true }).click()
+    const read = async (model: string) => {
+      await page.getByRole('button', { name: `Log ${model} on test machine` }).click()
+      await page.getByRole('dialog').getByLabel('Reason').fill('it is slow')
+      await page.getByRole('dialog').getByRole('button', { name: 'Read', exact: true }).click()
+    }
+    await read('a')
+    await page.getByRole('alert').getByText('The owner of the node does not let operators read this log').waitFor()
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+    await read('b')
+    expect(await page.getByRole('dialog').locator('code').textContent()).toBe('b listens')
+    await page.getByRole('heading', { name: 'What the server of b on test machine wrote last' }).waitFor()
+    expect(await console.violations()).toEqual([])
+    await page.getByRole('dialog').getByRole('button', { name: 'Done' }).click()
+  })
 })

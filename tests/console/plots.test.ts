@@ -6,7 +6,6 @@ import { dayMs, hourMs, minuteMs } from '../../src/time.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { insertRequests } from '../support/pools/request-rows.ts'
-import { testLimitMs } from '../support/run/limits.ts'
 
 const looks = [
   ['light', 1280],
@@ -34,7 +33,7 @@ describe.skipIf(!hasBrowser)('plots of what went through', () => {
       from generate_series(0, 17279) i`,
     )
     browser = await launchBrowser()
-  }, testLimitMs)
+  })
   afterAll(async () => {
     await browser?.close()
     await gateway?.stop()
@@ -72,61 +71,54 @@ describe.skipIf(!hasBrowser)('plots of what went through', () => {
       expect(console.faults).toEqual([])
       await console.close()
     },
-    testLimitMs,
   )
 
-  test(
-    'the cursor reads every plot at one moment, and a field of the heat map',
-    async () => {
-      const console = await openConsole(browser, gateway.url)
-      const { page } = console
-      await console.signIn(gateway.tokens.viewer)
-      await page.goto(`${gateway.url}/console#traffic?range=1h`)
-      const first = chartOf(page, 'Requests, per minute')
-      await first.locator('.u-over').hover({ position: { x: 100, y: 50 } })
-      const moment = await first.locator('.chart-time').innerText()
-      expect(moment).toMatch(/\d\d:\d\d/)
-      // The plot of tokens has the same cursor: twelve minutes' sixths of a minute have 20 to 69 tokens each.
-      const tokens = chartOf(page, 'Tokens out')
-      await tokens.locator('.chart-time', { hasText: moment }).waitFor()
-      const heat = chartOf(page, 'First tokens by how long they took')
-      const { width = 0, height = 0 } = (await heat.locator('.u-over').boundingBox()) ?? {}
-      const over = heat.locator('.u-over')
-      const field = heat.getByText(/^(0|\d.* m?s) to \d.* m?s: \d requests?$/)
-      // From the top down: the fields of one minute stand somewhere in its column.
-      for (let y = 2; y < height && (await field.count()) === 0; y += 5) {
-        await over.hover({ position: { x: width / 2, y } })
-        await page.evaluate('new Promise(requestAnimationFrame)')
-      }
-      await field.waitFor()
-      expect(console.faults).toEqual([])
-      await console.close()
-    },
-    testLimitMs,
-  )
+  test('the cursor reads every plot at one moment, and a field of the heat map', async () => {
+    const console = await openConsole(browser, gateway.url)
+    const { page } = console
+    await console.signIn(gateway.tokens.viewer)
+    await page.goto(`${gateway.url}/console#traffic?range=1h`)
+    const first = chartOf(page, 'Requests, per minute')
+    await first.locator('.u-over').hover({ position: { x: 100, y: 50 } })
+    const moment = await first.locator('.chart-time').innerText()
+    expect(moment).toMatch(/\d\d:\d\d/)
+    // The plot of tokens has the same cursor: twelve minutes' sixths of a minute have 20 to 69 tokens each.
+    const tokens = chartOf(page, 'Tokens out')
+    await tokens.locator('.chart-time', { hasText: moment }).waitFor()
+    const heat = chartOf(page, 'First tokens by how long they took')
+    const { width = 0, height = 0 } = (await heat.locator('.u-over').boundingBox()) ?? {}
+    const over = heat.locator('.u-over')
+    const field = heat.getByText(/^(0|\d.* m?s) to \d.* m?s: \d requests?$/)
+    // From the top down: the fields of one minute stand somewhere in its column.
+    for (let y = 2; y < height && (await field.count()) === 0; y += 5) {
+      await over.hover({ position: { x: width / 2, y } })
+      await page.evaluate('new Promise(requestAnimationFrame)')
+    }
+    await field.waitFor()
+    expect(console.faults).toEqual([])
+    await console.close()
+  })
 
-  test(
-    'what was done, and an alert, are lines in the plots and a list below them; a node has its own',
-    async () => {
-      const fake = startFakeNode({ models: ['m'] })
-      const id = await gateway.node(fake.url)
-      await gateway.admin('POST', `/v1/admin/nodes/${id}/drain`, { reason: 'test' })
-      const console = await openConsole(browser, gateway.url)
-      const { page } = console
-      await console.signIn(gateway.tokens.viewer)
-      await page.goto(`${gateway.url}/console#traffic?range=1h`)
-      const list = page.getByRole('region', { name: 'What was changed' }).getByRole('listitem')
-      await list
-        .filter({ hasText: /Alert: errors above 5 %$/ })
-        .first()
-        .waitFor()
-      const texts = (await list.allInnerTexts()).map((text) => text.replace(/^[\d:. ]+/, ''))
-      expect(texts.filter((text) => text.endsWith('drained'))).toHaveLength(1)
-      expect(texts).toContain('Gateway started')
-      await plotOf(page, /^Requests, per minute, .* marks\.$/).waitFor()
-      // The line of the alert has its own ink, which no plot of requests has else.
-      const alertInk = () =>
-        page.evaluate<number>(`(() => {
+  test('what was done, and an alert, are lines in the plots and a list below them; a node has its own', async () => {
+    const fake = startFakeNode({ models: ['m'] })
+    const id = await gateway.node(fake.url)
+    await gateway.admin('POST', `/v1/admin/nodes/${id}/drain`, { reason: 'test' })
+    const console = await openConsole(browser, gateway.url)
+    const { page } = console
+    await console.signIn(gateway.tokens.viewer)
+    await page.goto(`${gateway.url}/console#traffic?range=1h`)
+    const list = page.getByRole('region', { name: 'What was changed' }).getByRole('listitem')
+    await list
+      .filter({ hasText: /Alert: errors above 5 %$/ })
+      .first()
+      .waitFor()
+    const texts = (await list.allInnerTexts()).map((text) => text.replace(/^[\d:. ]+/, ''))
+    expect(texts.filter((text) => text.endsWith('drained'))).toHaveLength(1)
+    expect(texts).toContain('Gateway started')
+    await plotOf(page, /^Requests, per minute, .* marks\.$/).waitFor()
+    // The line of the alert has its own ink, which no plot of requests has else.
+    const alertInk = () =>
+      page.evaluate<number>(`(() => {
           const probe = document.createElement('span')
           probe.style.color = 'var(--bad)'
           document.body.append(probe)
@@ -140,55 +132,49 @@ describe.skipIf(!hasBrowser)('plots of what went through', () => {
             if (data[at + 3] > 200 && data[at] + ' ' + data[at + 1] + ' ' + data[at + 2] === bad) seen++
           return seen
         })()`)
-      await waitFor('the line of the alert', async () => (await alertInk()) > 20)
-      expect(await console.violations()).toEqual([])
-      await page.goto(`${gateway.url}/console#traffic?range=1h&node_id=node_0`)
-      await list.filter({ hasText: 'Gateway started' }).waitFor()
-      await waitFor('no mark of another node', async () => (await list.filter({ hasText: 'drained' }).count()) === 0)
-      expect(console.faults).toEqual([])
-      await console.close()
-      fake.stop()
-    },
-    testLimitMs,
-  )
+    await waitFor('the line of the alert', async () => (await alertInk()) > 20)
+    expect(await console.violations()).toEqual([])
+    await page.goto(`${gateway.url}/console#traffic?range=1h&node_id=node_0`)
+    await list.filter({ hasText: 'Gateway started' }).waitFor()
+    await waitFor('no mark of another node', async () => (await list.filter({ hasText: 'drained' }).count()) === 0)
+    expect(console.faults).toEqual([])
+    await console.close()
+    fake.stop()
+  })
 
-  test(
-    'a mark in one plot zooms all of them, stands in the address, and leads back',
-    async () => {
-      const console = await openConsole(browser, gateway.url)
-      const { page } = console
-      await console.signIn(gateway.tokens.viewer)
-      await page.goto(`${gateway.url}/console#traffic?range=24h&model=model-1`)
-      const requests = chartOf(page, 'Requests, per hour')
-      await requests.scrollIntoViewIfNeeded()
-      const over = requests.locator('.u-over')
-      await over.waitFor()
-      const { x, y, width } = (await over.boundingBox()) ?? { x: 0, y: 0, width: 0 }
-      await page.mouse.move(x + width * 0.5, y + 40)
-      await page.mouse.down()
-      await page.mouse.move(x + width * 0.6, y + 60, { steps: 5 })
-      await page.mouse.up()
-      const part = page.getByRole('navigation', { name: 'Part of the time' })
-      await part.waitFor()
-      const marked = new URLSearchParams(new URL(page.url()).hash.split('?')[1])
-      const [from = Number.NaN, to = Number.NaN] = ['from', 'to'].map((name) => Date.parse(marked.get(name) ?? ''))
-      // A tenth of a day; an axis begins with a whole hour.
-      const hours = (to - from) / hourMs
-      expect([hours > 2.1, hours < 2.7]).toEqual([true, true])
-      expect([marked.get('model'), marked.get('range')]).toEqual(['model-1', '24h'])
-      await chartOf(page, 'Requests, per minute').waitFor()
-      // Who opens the address sees the same.
-      await page.reload()
-      await plotOf(page, /^Requests, per minute, (2\.\d|1[34]\d) (h|min)/).waitFor()
-      await part.getByRole('link', { name: 'Closer' }).focus()
-      await page.keyboard.press('Enter')
-      await plotOf(page, /^Requests, per minute, (1\.\d h|[67]\d min)/).waitFor()
-      await part.getByRole('link', { name: 'Back to 24 hours' }).click()
-      await requests.waitFor()
-      expect(page.url()).toEndWith('#traffic?range=24h&model=model-1')
-      expect(console.faults).toEqual([])
-      await console.close()
-    },
-    testLimitMs,
-  )
+  test('a mark in one plot zooms all of them, stands in the address, and leads back', async () => {
+    const console = await openConsole(browser, gateway.url)
+    const { page } = console
+    await console.signIn(gateway.tokens.viewer)
+    await page.goto(`${gateway.url}/console#traffic?range=24h&model=model-1`)
+    const requests = chartOf(page, 'Requests, per hour')
+    await requests.scrollIntoViewIfNeeded()
+    const over = requests.locator('.u-over')
+    await over.waitFor()
+    const { x, y, width } = (await over.boundingBox()) ?? { x: 0, y: 0, width: 0 }
+    await page.mouse.move(x + width * 0.5, y + 40)
+    await page.mouse.down()
+    await page.mouse.move(x + width * 0.6, y + 60, { steps: 5 })
+    await page.mouse.up()
+    const part = page.getByRole('navigation', { name: 'Part of the time' })
+    await part.waitFor()
+    const marked = new URLSearchParams(new URL(page.url()).hash.split('?')[1])
+    const [from = Number.NaN, to = Number.NaN] = ['from', 'to'].map((name) => Date.parse(marked.get(name) ?? ''))
+    // A tenth of a day; an axis begins with a whole hour.
+    const hours = (to - from) / hourMs
+    expect([hours > 2.1, hours < 2.7]).toEqual([true, true])
+    expect([marked.get('model'), marked.get('range')]).toEqual(['model-1', '24h'])
+    await chartOf(page, 'Requests, per minute').waitFor()
+    // Who opens the address sees the same.
+    await page.reload()
+    await plotOf(page, /^Requests, per minute, (2\.\d|1[34]\d) (h|min)/).waitFor()
+    await part.getByRole('link', { name: 'Closer' }).focus()
+    await page.keyboard.press('Enter')
+    await plotOf(page, /^Requests, per minute, (1\.\d h|[67]\d min)/).waitFor()
+    await part.getByRole('link', { name: 'Back to 24 hours' }).click()
+    await requests.waitFor()
+    expect(page.url()).toEndWith('#traffic?range=24h&model=model-1')
+    expect(console.faults).toEqual([])
+    await console.close()
+  })
 })

@@ -3,7 +3,6 @@ import type { Browser, Page } from 'playwright-core'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
-import { testLimitMs } from '../support/run/limits.ts'
 
 const nodesMax = 2_000
 const address = '#pool?form=map'
@@ -26,92 +25,84 @@ describe.skipIf(!hasBrowser)('the pool as a map', () => {
         case when n % 4 = 0 then 'small' else 'big' end, case when n % 10 = 0 then 'revoked' when n % 10 = 1 then 'draining' else 'active' end
       from generate_series(2, ${nodesMax}) n`
     browser = await launchBrowser()
-  }, testLimitMs)
+  })
   afterAll(async () => {
     await browser?.close()
     node?.stop()
     await gateway?.stop()
   })
 
-  test(
-    '2,000 nodes stand on one screen, filter as in the table, and are opened without a pointer',
-    async () => {
-      const console = await openConsole(browser, gateway.url, { colorScheme: 'light' })
-      const { page } = console
-      await console.signIn(gateway.tokens.operator)
-      await page.getByRole('navigation', { name: 'Form' }).getByRole('link', { name: 'Map', exact: true }).click()
-      const map = page.getByRole('region', { name: /^Map of the nodes/ })
-      const tiles = map.locator('a.tile')
-      await last(page).waitFor()
-      expect(await tiles.count()).toBe(nodesMax)
-      expect(await page.evaluate('location.hash')).toContain(address)
-      const over = `[document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]`
-      expect(await page.evaluate<readonly number[]>(over)).toEqual([0, 0])
-      expect(await map.getByRole('heading').allTextContents()).toEqual(['big 1,500', 'small 500'])
-      expect(await map.locator('.mark-away').count()).toBe(nodesMax / 10)
-      expect(await map.locator('.mark-draining').count()).toBe(nodesMax / 10 - 1)
-      expect(await console.violations()).toEqual([])
-      await page.emulateMedia({ colorScheme: 'dark' })
-      expect(await console.violations('colours')).toEqual([])
+  test('2,000 nodes stand on one screen, filter as in the table, and are opened without a pointer', async () => {
+    const console = await openConsole(browser, gateway.url, { colorScheme: 'light' })
+    const { page } = console
+    await console.signIn(gateway.tokens.operator)
+    await page.getByRole('navigation', { name: 'Form' }).getByRole('link', { name: 'Map', exact: true }).click()
+    const map = page.getByRole('region', { name: /^Map of the nodes/ })
+    const tiles = map.locator('a.tile')
+    await last(page).waitFor()
+    expect(await tiles.count()).toBe(nodesMax)
+    expect(await page.evaluate('location.hash')).toContain(address)
+    const over = `[document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]`
+    expect(await page.evaluate<readonly number[]>(over)).toEqual([0, 0])
+    expect(await map.getByRole('heading').allTextContents()).toEqual(['big 1,500', 'small 500'])
+    expect(await map.locator('.mark-away').count()).toBe(nodesMax / 10)
+    expect(await map.locator('.mark-draining').count()).toBe(nodesMax / 10 - 1)
+    expect(await console.violations()).toEqual([])
+    await page.emulateMedia({ colorScheme: 'dark' })
+    expect(await console.violations('colours')).toEqual([])
 
-      const search = page.getByRole('searchbox', { name: 'Find a node or model' })
-      await search.fill('box-100')
-      await page.getByText('11 of 2,000', { exact: true }).waitFor()
-      expect(await tiles.count()).toBe(11)
-      await search.fill('aa')
-      await map.getByText('aa', { exact: true }).waitFor()
-      expect(await console.violations()).toEqual([])
-      await search.fill('')
-      await last(page).waitFor()
+    const search = page.getByRole('searchbox', { name: 'Find a node or model' })
+    await search.fill('box-100')
+    await page.getByText('11 of 2,000', { exact: true }).waitFor()
+    expect(await tiles.count()).toBe(11)
+    await search.fill('aa')
+    await map.getByText('aa', { exact: true }).waitFor()
+    expect(await console.violations()).toEqual([])
+    await search.fill('')
+    await last(page).waitFor()
 
-      expect(await map.locator('.tile[tabindex="0"]').count()).toBe(1)
-      const focused = () => page.evaluate<string>("document.activeElement.getAttribute('aria-label') ?? ''")
-      await map.locator('.tile[tabindex="0"]').focus()
-      expect(await focused()).toMatch(/^aa m, ready/)
-      await page.keyboard.press('ArrowRight')
-      expect(await focused()).toBe('box-2, enrolled')
-      await page.keyboard.press('ArrowDown')
-      const below = await focused()
-      await page.keyboard.press('ArrowUp')
-      expect([below === 'box-2, enrolled', await focused()]).toEqual([false, 'box-2, enrolled'])
-      await page.keyboard.press('End')
-      expect(await focused()).toBe('box-2000, revoked')
-      await page.keyboard.press('Home')
-      await page.keyboard.press('ArrowRight')
-      await page.keyboard.press('Enter')
+    expect(await map.locator('.tile[tabindex="0"]').count()).toBe(1)
+    const focused = () => page.evaluate<string>("document.activeElement.getAttribute('aria-label') ?? ''")
+    await map.locator('.tile[tabindex="0"]').focus()
+    expect(await focused()).toMatch(/^aa m, ready/)
+    await page.keyboard.press('ArrowRight')
+    expect(await focused()).toBe('box-2, enrolled')
+    await page.keyboard.press('ArrowDown')
+    const below = await focused()
+    await page.keyboard.press('ArrowUp')
+    expect([below === 'box-2, enrolled', await focused()]).toEqual([false, 'box-2, enrolled'])
+    await page.keyboard.press('End')
+    expect(await focused()).toBe('box-2000, revoked')
+    await page.keyboard.press('Home')
+    await page.keyboard.press('ArrowRight')
+    await page.keyboard.press('Enter')
 
-      const opened = page.getByRole('button', { name: 'box-2', exact: true, expanded: true })
-      await opened.waitFor()
-      expect(await opened.evaluate((button) => button === document.activeElement)).toBe(true)
-      await page.getByTitle('node_00000000000000000000000002', { exact: true }).waitFor()
-      await page.goBack()
-      await last(page).waitFor()
-      expect(await tiles.count()).toBe(nodesMax)
-      expect(console.faults).toEqual([])
-      await console.close()
-    },
-    testLimitMs,
-  )
+    const opened = page.getByRole('button', { name: 'box-2', exact: true, expanded: true })
+    await opened.waitFor()
+    expect(await opened.evaluate((button) => button === document.activeElement)).toBe(true)
+    await page.getByTitle('node_00000000000000000000000002', { exact: true }).waitFor()
+    await page.goBack()
+    await last(page).waitFor()
+    expect(await tiles.count()).toBe(nodesMax)
+    expect(console.faults).toEqual([])
+    await console.close()
+  })
 
-  test(
-    'only the tile of a node that changes is drawn again, and a phone scrolls in one direction',
-    async () => {
-      const console = await openConsole(browser, gateway.url, { viewport: { width: 360, height: 740 } })
-      const { page } = console
-      await console.signIn(gateway.tokens.operator)
-      await page.evaluate(`location.hash = '${address}&colour=first_token&group=owner'`)
-      await last(page).waitFor()
-      expect(Number(await page.evaluate('document.documentElement.scrollWidth - innerWidth'))).toBeLessThanOrEqual(0)
-      expect(await console.violations('structure')).toEqual([])
-      await page.evaluate(`globalThis.touched = new Set()
+  test('only the tile of a node that changes is drawn again, and a phone scrolls in one direction', async () => {
+    const console = await openConsole(browser, gateway.url, { viewport: { width: 360, height: 740 } })
+    const { page } = console
+    await console.signIn(gateway.tokens.operator)
+    await page.evaluate(`location.hash = '${address}&colour=first_token&group=owner'`)
+    await last(page).waitFor()
+    expect(Number(await page.evaluate('document.documentElement.scrollWidth - innerWidth'))).toBeLessThanOrEqual(0)
+    expect(await console.violations('structure')).toEqual([])
+    await page.evaluate(`globalThis.touched = new Set()
         new MutationObserver((seen) => seen.forEach(({ target }) => touched.add(target.dataset?.node ?? target.className)))
           .observe(document.querySelector('.pool-map'), { subtree: true, childList: true, attributes: true, characterData: true })`)
-      node.setFaults({ kind: 'refuse' })
-      await page.locator('.pool-map .tile[aria-label^="aa"]:not(.mark-ready)').waitFor({ state: 'attached' })
-      expect(await page.evaluate<number>('touched.size')).toBe(1)
-      expect(console.faults).toEqual([])
-      await console.close()
-    },
-    testLimitMs,
-  )
+    node.setFaults({ kind: 'refuse' })
+    await page.locator('.pool-map .tile[aria-label^="aa"]:not(.mark-ready)').waitFor({ state: 'attached' })
+    expect(await page.evaluate<number>('touched.size')).toBe(1)
+    expect(console.faults).toEqual([])
+    await console.close()
+  })
 })

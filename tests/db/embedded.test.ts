@@ -18,7 +18,6 @@ import { connect } from '../../src/db/client.ts'
 import { EmbeddedDatabaseError, startEmbedded } from '../../src/db/embedded/embedded.ts'
 import { canRead } from '../../src/db/embedded/embedded-account.ts'
 import { findBinaries } from '../../src/db/embedded/embedded-binaries.ts'
-import { testLimitMs } from '../support/run/limits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const root = process.getuid?.() === 0
@@ -107,32 +106,28 @@ function runs(pid: number): boolean {
 const serverPid = (dataDir: string) =>
   Number(readFileSync(join(dataDir, 'postgres/data/postmaster.pid'), 'utf8').split('\n')[0])
 
-test(
-  '§25: fsync on, no TCP, a password over a 0700 socket folder; nothing runs after stop',
-  async () => {
-    const dataDir = join(scratch, 'first')
-    const database = await startEmbedded({ ...quick, dataDir, durable: true })
-    const settings = await ask(
-      database.url,
-      `select current_setting('fsync') as fsync, current_setting('listen_addresses') as listen`,
-    )
-    expect(settings).toEqual({ fsync: 'on', listen: '' })
-    const modes = ['postgres', 'postgres/socket', 'postgres/data'].map(
-      (path) => statSync(join(dataDir, path)).mode & 0o777,
-    )
-    expect(modes).toEqual([0o700, 0o700, 0o700])
-    expect(statSync(join(dataDir, 'postgres-password')).mode & 0o777).toBe(0o600)
-    expect(statSync(dataDir).mode & 0o767).toBe(0o700)
-    const wrong = database.url.replace(/:[^:@/]+@/, ':wrong@')
-    expect(await ask(wrong, 'select 1').catch((error: { code: string }) => error.code)).toBe('28P01')
-    const pid = serverPid(dataDir)
-    await database.stop()
-    expect(() => serverPid(dataDir)).toThrow()
-    // The kernel may take a moment to be done with a process that has ended.
-    await waitUntil('its end', () => !runs(pid))
-  },
-  testLimitMs,
-)
+test('§25: fsync on, no TCP, a password over a 0700 socket folder; nothing runs after stop', async () => {
+  const dataDir = join(scratch, 'first')
+  const database = await startEmbedded({ ...quick, dataDir, durable: true })
+  const settings = await ask(
+    database.url,
+    `select current_setting('fsync') as fsync, current_setting('listen_addresses') as listen`,
+  )
+  expect(settings).toEqual({ fsync: 'on', listen: '' })
+  const modes = ['postgres', 'postgres/socket', 'postgres/data'].map(
+    (path) => statSync(join(dataDir, path)).mode & 0o777,
+  )
+  expect(modes).toEqual([0o700, 0o700, 0o700])
+  expect(statSync(join(dataDir, 'postgres-password')).mode & 0o777).toBe(0o600)
+  expect(statSync(dataDir).mode & 0o767).toBe(0o700)
+  const wrong = database.url.replace(/:[^:@/]+@/, ':wrong@')
+  expect(await ask(wrong, 'select 1').catch((error: { code: string }) => error.code)).toBe('28P01')
+  const pid = serverPid(dataDir)
+  await database.stop()
+  expect(() => serverPid(dataDir)).toThrow()
+  // The kernel may take a moment to be done with a process that has ended.
+  await waitUntil('its end', () => !runs(pid))
+})
 
 test('the log of the server has no statement and none of its values, whatever fails', async () => {
   const dataDir = await usedFolder('quiet')

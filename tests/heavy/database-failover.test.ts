@@ -91,4 +91,4 @@ test(`§26: PostgreSQL fails over ${rounds} times under paid load: no receipt th
   const seen: object[] = []
   for (let round = 1; round <= rounds; round++) seen.push(await failOverOnce(round))
   console.table(seen)
-}, 600_000)
+})

@@ -18,5 +18,5 @@ for (const load of Object.keys(loads) as LoadName[]) {
   test(`§29: ${load}: never worse than the best of what others do, over five seeds`, () => {
     const best = Math.min(...peers.map((rule) => outcomeOf(rule, bound[load] ?? load, seeds).mean))
     expect(outcomeOf('Penstock', load, seeds).mean).toBeLessThan((known[load] ?? 1.05) * best)
-  }, 120_000)
+  })
 }

@@ -126,4 +126,4 @@ test('§26: the gateway that holds a tunnel is killed: no new request fails, and
   const cut = results.filter(({ complete }) => !complete)
   expect(cut.filter(({ code }) => code !== 'node_lost')).toEqual([])
   expect((await nodeOf(asked, agent.nodeId)).in_flight).toBe(0)
-}, 180_000)
+})

@@ -102,103 +102,83 @@ describe.skipIf(refusal !== '')(`§39: a home whose computers sleep ${refusal &&
     if (typeof made !== 'string') made.remove()
   }, minuteMs)
 
-  test(
-    'a request wakes a computer by a magic packet to everybody, is answered, and what that took is learnt',
-    async () => {
-      await asleep()
-      expect(packetsFor('shed')).toBe(0)
-      const { out } = await asks('of-shed')
-      expect(out).toContain('"choices"')
-      expect(packetsFor('shed')).toBeGreaterThan(0)
-      await until('shed', 'ready')
-      expect((await shown('shed'))?.wake_ms).toBeGreaterThan(0)
-    },
-    2 * minuteMs,
-  )
+  test('a request wakes a computer by a magic packet to everybody, is answered, and what that took is learnt', async () => {
+    await asleep()
+    expect(packetsFor('shed')).toBe(0)
+    const { out } = await asks('of-shed')
+    expect(out).toContain('"choices"')
+    expect(packetsFor('shed')).toBeGreaterThan(0)
+    await until('shed', 'ready')
+    expect((await shown('shed'))?.wake_ms).toBeGreaterThan(0)
+  })
 
-  test(
-    'a stream says by name that a computer is being woken, before its answer',
-    async () => {
-      await asleep()
-      const { out } = await asks('of-shed', { stream: true })
-      expect(out).toMatch(/^: svc waking shed[\s\S]*"choices"[\s\S]*\[DONE\]/)
-      await until('shed', 'ready')
-    },
-    2 * minuteMs,
-  )
+  test('a stream says by name that a computer is being woken, before its answer', async () => {
+    await asleep()
+    const { out } = await asks('of-shed', { stream: true })
+    expect(out).toMatch(/^: svc waking shed[\s\S]*"choices"[\s\S]*\[DONE\]/)
+    await until('shed', 'ready')
+  })
 
-  test(
-    'outside of its hours, and by a key that may not wake, a computer sleeps on: no packet goes out',
-    async () => {
-      await asleep()
-      const before = packetsFor('shed')
-      // An hour that is over, or has not begun, whatever the time is.
-      const hour = (new Date().getUTCHours() + 12) % 24
-      const two = (number: number) => String(number % 24).padStart(2, '0')
-      await does('nodes', 'set', 'shed', '--wake-hours', `${two(hour)}:00-${two(hour + 1)}:00 UTC`)
-      const late = codeOf(await asks('of-shed'))
-      expect([late?.code, late?.message]).toEqual(['node_asleep', expect.stringContaining('only within')])
-      await does('nodes', 'set', 'shed', '--wake-hours', 'always')
-      const made = await home.run('gateway', penstock('keys', 'create', 'quiet', '--allow-wake', 'no', '--json'))
-      const { gateway_key: key } = JSON.parse(made.out) as { gateway_key: string }
-      expect(codeOf(await asks('of-shed', {}, key))?.code).toBe('node_asleep')
-      expect(packetsFor('shed')).toBe(before)
-      expect((await asks('of-shed')).out).toContain('"choices"')
-      await until('shed', 'ready')
-    },
-    2 * minuteMs,
-  )
+  test('outside of its hours, and by a key that may not wake, a computer sleeps on: no packet goes out', async () => {
+    await asleep()
+    const before = packetsFor('shed')
+    // An hour that is over, or has not begun, whatever the time is.
+    const hour = (new Date().getUTCHours() + 12) % 24
+    const two = (number: number) => String(number % 24).padStart(2, '0')
+    await does('nodes', 'set', 'shed', '--wake-hours', `${two(hour)}:00-${two(hour + 1)}:00 UTC`)
+    const late = codeOf(await asks('of-shed'))
+    expect([late?.code, late?.message]).toEqual(['node_asleep', expect.stringContaining('only within')])
+    await does('nodes', 'set', 'shed', '--wake-hours', 'always')
+    const made = await home.run('gateway', penstock('keys', 'create', 'quiet', '--allow-wake', 'no', '--json'))
+    const { gateway_key: key } = JSON.parse(made.out) as { gateway_key: string }
+    expect(codeOf(await asks('of-shed', {}, key))?.code).toBe('node_asleep')
+    expect(packetsFor('shed')).toBe(before)
+    expect((await asks('of-shed')).out).toContain('"choices"')
+    await until('shed', 'ready')
+  })
 
-  test(
-    'an agent suspends its computer by the command of its owner, a request wakes it, and it answers by its tunnel',
-    async () => {
-      // Its programs stand still with it, as those of a computer that sleeps.
-      const line = `echo $PPID > ${pidFile}; ip link set lan down; kill -STOP $PPID`
-      const joins = ['--gateway', home.gatewayUrl, '--insecure', '--no-discover']
-      const serves = ['--runtime', 'http://127.0.0.1:8000', '--suspend-command', line]
-      const person = home.sit('attic', agent(...joins, ...serves))
-      const words = await wordsOf(person)
-      await does('nodes', 'join', ...words.split(' '), '--name', 'attic')
-      person.type('y\r')
-      await says(person, /This node is node_\w+/)
-      await until('attic', 'ready')
-      await does('nodes', 'sleep', 'attic')
-      await until('attic', 'asleep')
-      await waitFor('the link to go', () => !net.isUp('attic'), minuteMs)
-      still = Number(readFileSync(pidFile, 'utf8'))
-      // Less would be no sleep to its clock.
-      const sleeps = stopwatch()
-      await waitFor('a while of sleep', () => sleeps() > 3_000)
-      expect((await asks('of-attic')).out).toContain('"choices"')
-      expect(packetsFor('attic')).toBeGreaterThan(0)
-      await until('attic', 'ready')
-      expect((await shown('attic'))?.wake_ms).toBeGreaterThan(0)
-      person.type('\u0003')
-      expect(await person.exited).toBe(0)
-    },
-    2 * minuteMs,
-  )
+  test('an agent suspends its computer by the command of its owner, a request wakes it, and it answers by its tunnel', async () => {
+    // Its programs stand still with it, as those of a computer that sleeps.
+    const line = `echo $PPID > ${pidFile}; ip link set lan down; kill -STOP $PPID`
+    const joins = ['--gateway', home.gatewayUrl, '--insecure', '--no-discover']
+    const serves = ['--runtime', 'http://127.0.0.1:8000', '--suspend-command', line]
+    const person = home.sit('attic', agent(...joins, ...serves))
+    const words = await wordsOf(person)
+    await does('nodes', 'join', ...words.split(' '), '--name', 'attic')
+    person.type('y\r')
+    await says(person, /This node is node_\w+/)
+    await until('attic', 'ready')
+    await does('nodes', 'sleep', 'attic')
+    await until('attic', 'asleep')
+    await waitFor('the link to go', () => !net.isUp('attic'), minuteMs)
+    still = Number(readFileSync(pidFile, 'utf8'))
+    // Less would be no sleep to its clock.
+    const sleeps = stopwatch()
+    await waitFor('a while of sleep', () => sleeps() > 3_000)
+    expect((await asks('of-attic')).out).toContain('"choices"')
+    expect(packetsFor('attic')).toBeGreaterThan(0)
+    await until('attic', 'ready')
+    expect((await shown('attic'))?.wake_ms).toBeGreaterThan(0)
+    person.type('\u0003')
+    expect(await person.exited).toBe(0)
+  })
 
-  test(
-    'a computer that does not wake: the request ends with the reason, and the next one at once',
-    async () => {
-      await asleep()
-      wakes.delete('shed')
-      const before = packetsFor('shed')
-      const first = codeOf(await asks('of-shed'))
-      expect([first?.code, first?.message]).toEqual([
-        'node_asleep',
-        expect.stringContaining('shed was sent magic packets for 20 s and did not wake'),
-      ])
-      // Each two seconds, for twenty.
-      const packets = packetsFor('shed')
-      expect(packets - before).toBeGreaterThanOrEqual(5)
-      expect(codeOf(await asks('of-shed'))?.code).toBe('node_asleep')
-      expect(packetsFor('shed')).toBe(packets)
-      expect((await shown('shed'))?.state_says).toContain('did not wake it once')
-    },
-    2 * minuteMs,
-  )
+  test('a computer that does not wake: the request ends with the reason, and the next one at once', async () => {
+    await asleep()
+    wakes.delete('shed')
+    const before = packetsFor('shed')
+    const first = codeOf(await asks('of-shed'))
+    expect([first?.code, first?.message]).toEqual([
+      'node_asleep',
+      expect.stringContaining('shed was sent magic packets for 20 s and did not wake'),
+    ])
+    // Each two seconds, for twenty.
+    const packets = packetsFor('shed')
+    expect(packets - before).toBeGreaterThanOrEqual(5)
+    expect(codeOf(await asks('of-shed'))?.code).toBe('node_asleep')
+    expect(packetsFor('shed')).toBe(packets)
+    expect((await shown('shed'))?.state_says).toContain('did not wake it once')
+  })
 })
 
 test('this machine makes network namespaces, or says here why not', () => {

@@ -135,4 +135,4 @@ test(`§10, §26: ${jobsMax} jobs while the gateway is killed ${gatewayKills} ti
   ])
   // The kills met work: some of it had to be done again, and was.
   expect(attempts?.again).toBeGreaterThan(0)
-}, 600_000)
+})

@@ -98,4 +98,4 @@ test(`§13: PostgreSQL is killed ${kills} times under leased charges: each is on
     await embedded.stop()
     rmSync(folder, { recursive: true, force: true })
   }
-}, 600_000)
+})

@@ -164,4 +164,4 @@ test(`§31: ${databaseKills} times kill -9 of PostgreSQL while receipts come: th
     await embedded.stop()
     rmSync(folder, { recursive: true, force: true })
   }
-}, 600_000)
+})

@@ -22,4 +22,4 @@ test(`§13: ${rounds} times kill -9 under paid load: the books balance after eac
   expect(seen.some(({ openAfterKill }) => openAfterKill > 0)).toBe(true)
   expect(seen.some(({ leasedAfterKill }) => leasedAfterKill > 0n)).toBe(true)
   await expectReleased(pool)
-}, 600_000)
+})

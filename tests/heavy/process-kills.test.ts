@@ -26,4 +26,4 @@ test(`§33: all processes are replaced under load ${replacements} times: no requ
   console.log(`${answers.length} requests during ${replacements} replacements`)
   expect(answers.filter(({ whole }) => !whole)).toEqual([])
   await expectRecovered(pool)
-}, 600_000)
+})

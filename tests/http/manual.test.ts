@@ -6,7 +6,6 @@ import { manualPaths } from '../../src/manual/make.ts'
 import { hasBrowser, launchBrowser, openPage } from '../support/console/console.ts'
 import { startTestGateway } from '../support/gateways/http-gateway.ts'
 import { fixture } from '../support/run/fixture.ts'
-import { testLimitMs } from '../support/run/limits.ts'
 
 const root = join(import.meta.dir, '..', '..')
 const addresses = manualPaths().map(addressOf)
@@ -121,7 +120,7 @@ describe.skipIf(!hasBrowser)('in a browser', () => {
   let browser: Browser
   beforeAll(async () => {
     browser = await launchBrowser()
-  }, testLimitMs)
+  })
   afterAll(() => browser?.close())
 
   test.each([
@@ -154,6 +153,5 @@ describe.skipIf(!hasBrowser)('in a browser', () => {
       await page.getByText('Nothing found.').waitFor()
       expect(faults).toEqual([])
     },
-    testLimitMs,
   )
 })

@@ -191,7 +191,7 @@ describe('§33: processes of one gateway', () => {
       const statuses = await Promise.all(Array.from({ length: 16 }, () => ask()))
       return statuses.every((status) => status === 200)
     })
-  }, testLimitMs)
+  })
   afterAll(async () => {
     await several.gateway.stop()
     node.stop()

@@ -5,7 +5,6 @@ import { migrations } from '../../src/db/migrate.ts'
 import { createLog } from '../../src/log.ts'
 import { Cleanup } from '../../src/processes/cleanup.ts'
 import { startProcesses } from '../support/gateways/processes.ts'
-import { testLimitMs } from '../support/run/limits.ts'
 import { settled, waitUntil } from '../support/run/wait-until.ts'
 
 const several = await startProcesses()
@@ -98,50 +97,38 @@ async function newestIsThere(): Promise<boolean> {
   return rows.length === 1
 }
 
-test(
-  '§33: a new version in the place of a process brings the tables up to date before it serves, or the old one stays',
-  async () => {
-    const { server } = several
-    const before = server.pids
-    await undoNewest(true)
-    await server.replace?.()
-    expect(server.pids).toEqual(before)
-    expect(await newestIsThere()).toBe(false)
-    await undoNewest(false)
-    await server.replace?.()
-    expect(server.pids.filter((pid) => before.includes(pid))).toEqual([])
-    expect(await newestIsThere()).toBe(true)
-  },
-  testLimitMs,
-)
+test('§33: a new version in the place of a process brings the tables up to date before it serves, or the old one stays', async () => {
+  const { server } = several
+  const before = server.pids
+  await undoNewest(true)
+  await server.replace?.()
+  expect(server.pids).toEqual(before)
+  expect(await newestIsThere()).toBe(false)
+  await undoNewest(false)
+  await server.replace?.()
+  expect(server.pids.filter((pid) => before.includes(pid))).toEqual([])
+  expect(await newestIsThere()).toBe(true)
+})
 
-test(
-  '§33: a process that dies while its replacement starts leaves no process beside the supervised ones',
-  async () => {
-    const { server } = several
-    const [old = 0] = server.pids
-    const { replaced } = await replaceBegun()
-    process.kill(old, 'SIGKILL')
-    await replaced
-    await waitUntil('both serve', () => server.pids.length === 2)
-    await waitUntil('nobody else runs', () => processes().length === 2)
-    expect(processes().sort()).toEqual([...server.pids].sort())
-  },
-  testLimitMs,
-)
+test('§33: a process that dies while its replacement starts leaves no process beside the supervised ones', async () => {
+  const { server } = several
+  const [old = 0] = server.pids
+  const { replaced } = await replaceBegun()
+  process.kill(old, 'SIGKILL')
+  await replaced
+  await waitUntil('both serve', () => server.pids.length === 2)
+  await waitUntil('nobody else runs', () => processes().length === 2)
+  expect(processes().sort()).toEqual([...server.pids].sort())
+})
 
-test(
-  '§33: a stop waits for no process that was to take a place',
-  async () => {
-    const { fresh, replaced } = await replaceBegun()
-    // It never comes up.
-    process.kill(fresh, 'SIGSTOP')
-    await settled('the stop', several.server.stop())
-    await replaced
-    expect(processes()).toEqual([])
-  },
-  testLimitMs,
-)
+test('§33: a stop waits for no process that was to take a place', async () => {
+  const { fresh, replaced } = await replaceBegun()
+  // It never comes up.
+  process.kill(fresh, 'SIGSTOP')
+  await settled('the stop', several.server.stop())
+  await replaced
+  expect(processes()).toEqual([])
+})
 
 test('what fails at once in the middle of a stop ends nothing but itself', async () => {
   const lines: string[] = []

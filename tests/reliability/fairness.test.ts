@@ -4,7 +4,6 @@ import { connectRawClient } from '../support/clients/raw-client.ts'
 import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { shownMetric } from '../support/gateways/metric.ts'
 import { fixture } from '../support/run/fixture.ts'
-import { testLimitMs } from '../support/run/limits.ts'
 
 const many = 500
 const slotMs = 150
@@ -73,47 +72,39 @@ const served = ({ requests }: FakeNode) =>
   requests.map(({ body }) => /"content":"(\w+)"/.exec(JSON.stringify(body).replaceAll('\\', ''))?.[1] ?? '')
 
 describe('§30: a line in which everybody comes up', () => {
-  test(
-    "one customer's 500 waiting requests delay another's single one by at most one slot's time",
-    async () => {
-      const { node, letGo } = await busyNode('shared')
-      const leave = await crowdOf(many, 'shared')
-      const first = ask(modest.key, 'shared', 'modest')
-      await inLine(many + 1)
-      letGo()
-      expect(await first).toBe(200)
-      expect(served(node).slice(1, 3).sort()).toEqual(['greedy', 'modest'])
-      // And so again in the middle of it: whoever has a slot then, and one turn of the other at most, come before.
-      await waitFor('some turns', () => node.requests.length >= 5)
-      // So long that the next one is in line before the turn of a slot is over.
-      node.setAnswer({ firstTokenMs: 2_000 })
-      const turns = node.requests.length
-      await waitFor('a long turn', () => node.requests.length > turns)
-      const before = node.requests.length
-      expect(await ask(modest.key, 'shared', 'modest')).toBe(200)
-      expect(served(node).lastIndexOf('modest') - before).toBeLessThanOrEqual(1)
-      await leave()
-      node.stop()
-    },
-    testLimitMs,
-  )
+  test("one customer's 500 waiting requests delay another's single one by at most one slot's time", async () => {
+    const { node, letGo } = await busyNode('shared')
+    const leave = await crowdOf(many, 'shared')
+    const first = ask(modest.key, 'shared', 'modest')
+    await inLine(many + 1)
+    letGo()
+    expect(await first).toBe(200)
+    expect(served(node).slice(1, 3).sort()).toEqual(['greedy', 'modest'])
+    // And so again in the middle of it: whoever has a slot then, and one turn of the other at most, come before.
+    await waitFor('some turns', () => node.requests.length >= 5)
+    // So long that the next one is in line before the turn of a slot is over.
+    node.setAnswer({ firstTokenMs: 2_000 })
+    const turns = node.requests.length
+    await waitFor('a long turn', () => node.requests.length > turns)
+    const before = node.requests.length
+    expect(await ask(modest.key, 'shared', 'modest')).toBe(200)
+    expect(served(node).lastIndexOf('modest') - before).toBeLessThanOrEqual(1)
+    await leave()
+    node.stop()
+  })
 
-  test(
-    'a key of a higher priority comes before all that wait with a lower one',
-    async () => {
-      const { node, letGo } = await busyNode('ranked')
-      const path = `/v1/admin/customers/${modest.customerId}/keys`
-      const policy = { min_privacy_class: 'public', priority: 9 }
-      const made = await gateway.admin<{ gateway_key: string }>('POST', path, { name: 'urgent', model_policy: policy })
-      const leave = await crowdOf(40, 'ranked')
-      const urgent = [0, 1, 2].map(() => ask(made.gateway_key, 'ranked', 'urgent'))
-      await inLine(43)
-      letGo()
-      expect(await Promise.all(urgent)).toEqual([200, 200, 200])
-      expect(served(node).slice(1, 4)).toEqual(['urgent', 'urgent', 'urgent'])
-      await leave()
-      node.stop()
-    },
-    testLimitMs,
-  )
+  test('a key of a higher priority comes before all that wait with a lower one', async () => {
+    const { node, letGo } = await busyNode('ranked')
+    const path = `/v1/admin/customers/${modest.customerId}/keys`
+    const policy = { min_privacy_class: 'public', priority: 9 }
+    const made = await gateway.admin<{ gateway_key: string }>('POST', path, { name: 'urgent', model_policy: policy })
+    const leave = await crowdOf(40, 'ranked')
+    const urgent = [0, 1, 2].map(() => ask(made.gateway_key, 'ranked', 'urgent'))
+    await inLine(43)
+    letGo()
+    expect(await Promise.all(urgent)).toEqual([200, 200, 200])
+    expect(served(node).slice(1, 4)).toEqual(['urgent', 'urgent', 'urgent'])
+    await leave()
+    node.stop()
+  })
 })

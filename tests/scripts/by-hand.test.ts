@@ -2,7 +2,6 @@ import { afterAll, expect, test } from 'bun:test'
 import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { testLimitMs } from '../support/run/limits.ts'
 import { testServerVariable } from '../support/run/postgres.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
@@ -14,32 +13,28 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }))
 test.each([
   ['in one process', []],
   ['in two', ['--parallel=2']],
-])(
-  'bun test by hand, %s: one server for the run, which ends with it',
-  async (_, how) => {
-    const {
-      [testServerVariable]: _url,
-      PENSTOCK_TEST_TIMEOUT_MS: _limit,
-      BUN_TEST_WORKER_ID: _worker,
-      ...env
-    } = process.env
-    const files = ['tests/db/pool.test.ts', 'tests/db/functions.test.ts']
-    const run = Bun.spawn([process.execPath, 'test', ...how, ...files], {
-      cwd: resolve(import.meta.dir, '../..'),
-      env: { ...env, TMPDIR: scratch },
-      stdout: 'pipe',
-      stderr: 'pipe',
-    })
-    let servers = 0
-    const watch = setInterval(() => (servers = Math.max(servers, readdirSync(scratch).length)), 20)
-    const [output, code] = await Promise.all([new Response(run.stderr).text(), run.exited])
-    clearInterval(watch)
-    expect(output).toMatch(/^ 0 fail$/m)
-    expect([code, servers]).toEqual([0, 1])
-    await waitUntil('the end of the server', () => readdirSync(scratch).length === 0)
-  },
-  testLimitMs,
-)
+])('bun test by hand, %s: one server for the run, which ends with it', async (_, how) => {
+  const {
+    [testServerVariable]: _url,
+    PENSTOCK_TEST_TIMEOUT_MS: _limit,
+    BUN_TEST_WORKER_ID: _worker,
+    ...env
+  } = process.env
+  const files = ['tests/db/pool.test.ts', 'tests/db/functions.test.ts']
+  const run = Bun.spawn([process.execPath, 'test', ...how, ...files], {
+    cwd: resolve(import.meta.dir, '../..'),
+    env: { ...env, TMPDIR: scratch },
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  let servers = 0
+  const watch = setInterval(() => (servers = Math.max(servers, readdirSync(scratch).length)), 20)
+  const [output, code] = await Promise.all([new Response(run.stderr).text(), run.exited])
+  clearInterval(watch)
+  expect(output).toMatch(/^ 0 fail$/m)
+  expect([code, servers]).toEqual([0, 1])
+  await waitUntil('the end of the server', () => readdirSync(scratch).length === 0)
+})
 
 test('npm run test:heavy runs the files that are named and no others', async () => {
   const {

@@ -3,7 +3,6 @@ import { compare } from '../../../bench/compare.ts'
 import { errorsOf } from '../../../bench/measure.ts'
 import { targetNames } from '../../../bench/targets.ts'
 import { shortOptions } from '../../bench/short-options.ts'
-import { testLimitMs } from '../../support/run/limits.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
 
@@ -23,5 +22,4 @@ test.skipIf(!canBuild)(
     }
     expect(report).toContain('### short')
   },
-  testLimitMs,
 )

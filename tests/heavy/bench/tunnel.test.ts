@@ -1,7 +1,6 @@
 import { expect, test } from 'bun:test'
 import { compareTunnel } from '../../../bench/tunnel.ts'
 import { shortOptions } from '../../bench/short-options.ts'
-import { testLimitMs } from '../../support/run/limits.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
 
@@ -19,5 +18,4 @@ test.skipIf(!canBuild)(
     }
     expect(report).toMatch(/Added to the p50 of one request: -?\d/)
   },
-  testLimitMs,
 )

@@ -9,7 +9,6 @@ import { freePort } from '../../support/gateways/free-port.ts'
 import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { startLoneAgent } from '../../support/nodes/lone-agent.ts'
-import { testLimitMs } from '../../support/run/limits.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const undo: (() => unknown)[] = []
@@ -60,42 +59,38 @@ test('§22: strangers who name unknown keys do not make the agent ask without en
 test.each([
   ['by its tunnel', false],
   ['at its endpoint', true],
-])(
-  '§25: a new router key reaches an agent %s without anybody’s help',
-  async (_, direct) => {
-    const [old, next] = ['22'.repeat(32), '66'.repeat(32)]
-    let server: Server | null = null
-    let settings: Readonly<Record<string, string>> = {}
-    const gateway = await startTestGateway({
-      env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_ROUTER_KEY: old, SVC_PORT: String(freePort()) },
-      launch: async (env) => {
-        settings = env
-        const begun = await start(env, { quiet: true })
-        server = begun
-        return { url: begun.url, stop: async () => server?.stop() }
-      },
-    })
-    undo.push(() => gateway.stop())
-    const restart = async (keys: string) => {
-      await server?.stop()
-      server = await start({ ...settings, SVC_ROUTER_KEY: keys }, { quiet: true })
-    }
-    const customer = await gateway.customer()
-    const model = startFakeNode({ models: ['m-1'] })
-    undo.push(() => model.stop())
-    const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId, {
-      endpointUrlAllowed: direct,
-    })
-    const port = direct ? freePort() : 0
-    const endpoint = direct ? { endpointUrl: `http://127.0.0.1:${port}` } : {}
-    const agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [model.url], port, ...endpoint })
-    undo.push(() => agent.remove())
-    await untilState(gateway, agent.nodeId, 'ready')
-    await restart(`${next},${old}`)
-    await untilState(gateway, agent.nodeId, 'ready')
-    // From here on the old key is good for nothing.
-    await restart(next)
-    await untilState(gateway, agent.nodeId, 'ready')
-  },
-  testLimitMs,
-)
+])('§25: a new router key reaches an agent %s without anybody’s help', async (_, direct) => {
+  const [old, next] = ['22'.repeat(32), '66'.repeat(32)]
+  let server: Server | null = null
+  let settings: Readonly<Record<string, string>> = {}
+  const gateway = await startTestGateway({
+    env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_ROUTER_KEY: old, SVC_PORT: String(freePort()) },
+    launch: async (env) => {
+      settings = env
+      const begun = await start(env, { quiet: true })
+      server = begun
+      return { url: begun.url, stop: async () => server?.stop() }
+    },
+  })
+  undo.push(() => gateway.stop())
+  const restart = async (keys: string) => {
+    await server?.stop()
+    server = await start({ ...settings, SVC_ROUTER_KEY: keys }, { quiet: true })
+  }
+  const customer = await gateway.customer()
+  const model = startFakeNode({ models: ['m-1'] })
+  undo.push(() => model.stop())
+  const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId, {
+    endpointUrlAllowed: direct,
+  })
+  const port = direct ? freePort() : 0
+  const endpoint = direct ? { endpointUrl: `http://127.0.0.1:${port}` } : {}
+  const agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [model.url], port, ...endpoint })
+  undo.push(() => agent.remove())
+  await untilState(gateway, agent.nodeId, 'ready')
+  await restart(`${next},${old}`)
+  await untilState(gateway, agent.nodeId, 'ready')
+  // From here on the old key is good for nothing.
+  await restart(next)
+  await untilState(gateway, agent.nodeId, 'ready')
+})

@@ -12,7 +12,6 @@ import { pausedAnswer } from '../../support/clients/paused-client.ts'
 import { type LoneAgent, startLoneAgent } from '../../support/nodes/lone-agent.ts'
 import { modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
 import { sha256 } from '../../support/nodes/model-hub.ts'
-import { testLimitMs } from '../../support/run/limits.ts'
 import { stopwatch } from '../../support/run/stopwatch.ts'
 import { waitFor } from '../../support/run/wait-until.ts'
 
@@ -99,33 +98,29 @@ test('§39: models.json with files that are no absolute paths is refused with li
     expect(() => readModels('models.json', file(wrong))).toThrow('files')
 })
 
-test(
-  '§39: at most 4 files leave at once, one that is left makes room, and the computer does not sleep meanwhile',
-  async () => {
-    // Larger than the sockets hold: the answers stay open until somebody reads them.
-    truncateSync(weights, 64 * 1024 * 1024)
-    const agent = await agentWith({ power: { suspendCommand: 'true' } })
-    const asked = JSON.stringify({ model: 'tiny', file: 0, from: 0 })
-    const begun = () => {
-      const signature = agent.signature('POST', nodeFileBytesPath, asked)
-      const sent = { 'content-type': 'application/json', [headers.routerSignature]: signature }
-      return pausedAnswer(agent.node.url + nodeFileBytesPath, sent, asked)
-    }
-    const open = await Promise.all(Array.from({ length: 4 }, () => begun()))
-    expect(open.map(({ status }) => status)).toEqual([206, 206, 206, 206])
-    expect(await codeOf(await bytesOf(agent))).toEqual([429, 'capacity_exhausted'])
-    expect((await agent.call('POST', nodeSleepPath, {})).status).toBe(409)
-    for (const each of open) each.leave()
-    await waitFor('room', async () => {
-      const answer = await bytesOf(agent, { to: 9 })
-      return answer.status === 206 && (await answer.bytes()).length === 10
-    })
-    await waitFor('rest', async () => (await agent.call('POST', nodeSleepPath, {})).status === 202)
-    // What falls asleep gives nothing more.
-    expect(await codeOf(await bytesOf(agent))).toEqual([503, 'runtime_unavailable'])
-  },
-  testLimitMs,
-)
+test('§39: at most 4 files leave at once, one that is left makes room, and the computer does not sleep meanwhile', async () => {
+  // Larger than the sockets hold: the answers stay open until somebody reads them.
+  truncateSync(weights, 64 * 1024 * 1024)
+  const agent = await agentWith({ power: { suspendCommand: 'true' } })
+  const asked = JSON.stringify({ model: 'tiny', file: 0, from: 0 })
+  const begun = () => {
+    const signature = agent.signature('POST', nodeFileBytesPath, asked)
+    const sent = { 'content-type': 'application/json', [headers.routerSignature]: signature }
+    return pausedAnswer(agent.node.url + nodeFileBytesPath, sent, asked)
+  }
+  const open = await Promise.all(Array.from({ length: 4 }, () => begun()))
+  expect(open.map(({ status }) => status)).toEqual([206, 206, 206, 206])
+  expect(await codeOf(await bytesOf(agent))).toEqual([429, 'capacity_exhausted'])
+  expect((await agent.call('POST', nodeSleepPath, {})).status).toBe(409)
+  for (const each of open) each.leave()
+  await waitFor('room', async () => {
+    const answer = await bytesOf(agent, { to: 9 })
+    return answer.status === 206 && (await answer.bytes()).length === 10
+  })
+  await waitFor('rest', async () => (await agent.call('POST', nodeSleepPath, {})).status === 202)
+  // What falls asleep gives nothing more.
+  expect(await codeOf(await bytesOf(agent))).toEqual([503, 'runtime_unavailable'])
+})
 
 test('§39: a file that becomes shorter while it is sent ends early', async () => {
   truncateSync(weights, 64 * 1024 * 1024)
@@ -166,29 +161,25 @@ test('§39: a piece waits while somebody waits for a first token, and not for ev
   await createTurn(() => true)(AbortSignal.abort())
 })
 
-test(
-  '§39: an agent slows a file down while a chat of its computer waits for its first token, and no longer',
-  async () => {
-    const server = startFakeNode({ models: ['chat'] })
-    undo.push(() => server.stop())
-    const agent = await agentWith({ runtimes: [server.url] })
-    const body = { model: 'chat', stream: true, messages: [{ role: 'user', content: 'hi' }] }
-    await waitFor('the model', async () => {
-      const answer = await agent.call('POST', '/v1/chat/completions', { ...body, max_tokens: 1 })
-      await answer.text()
-      return answer.status === 200
-    })
-    server.setAnswer({ firstTokenMs: 3_600_000 })
-    const leaving = new AbortController()
-    const arrived = server.nextRequest()
-    const chat = agent.call('POST', '/v1/chat/completions', body, { signal: leaving.signal })
-    await arrived
-    const tookMs = stopwatch()
-    expect((await (await bytesOf(agent)).bytes()).length).toBe(whole.length)
-    // Five pieces, each of which waited.
-    expect(tookMs()).toBeGreaterThan(5 * 200)
-    leaving.abort()
-    await chat.catch(() => {})
-  },
-  testLimitMs,
-)
+test('§39: an agent slows a file down while a chat of its computer waits for its first token, and no longer', async () => {
+  const server = startFakeNode({ models: ['chat'] })
+  undo.push(() => server.stop())
+  const agent = await agentWith({ runtimes: [server.url] })
+  const body = { model: 'chat', stream: true, messages: [{ role: 'user', content: 'hi' }] }
+  await waitFor('the model', async () => {
+    const answer = await agent.call('POST', '/v1/chat/completions', { ...body, max_tokens: 1 })
+    await answer.text()
+    return answer.status === 200
+  })
+  server.setAnswer({ firstTokenMs: 3_600_000 })
+  const leaving = new AbortController()
+  const arrived = server.nextRequest()
+  const chat = agent.call('POST', '/v1/chat/completions', body, { signal: leaving.signal })
+  await arrived
+  const tookMs = stopwatch()
+  expect((await (await bytesOf(agent)).bytes()).length).toBe(whole.length)
+  // Five pieces, each of which waited.
+  expect(tookMs()).toBeGreaterThan(5 * 200)
+  leaving.abort()
+  await chat.catch(() => {})
+})

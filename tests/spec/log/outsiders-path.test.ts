@@ -11,7 +11,6 @@ import { chainId, clients, operatorKey, startAnvil, strangerKey } from '../../su
 import { payFor } from '../../support/money/money.ts'
 import { enrollmentToken, startAgent } from '../../support/nodes/agents.ts'
 import { fixture } from '../../support/run/fixture.ts'
-import { testLimitMs } from '../../support/run/limits.ts'
 
 /**
  * Somebody who has the documents, Python, and libraries of others. Of our program this file uses commands that write files,
@@ -215,5 +214,4 @@ test.skipIf(!hasPython)(
     expect((await reader.waitForTransactionReceipt({ hash: sent, pollingInterval: 50 })).status).toBe('success')
     expect((await reader.getBalance({ address: payee })) - before).toBe(BigInt(amount ?? 0))
   },
-  testLimitMs,
 )

@@ -15,7 +15,6 @@ import { several, startTestGateway, waitFor } from '../../support/gateways/gatew
 import { enrollmentToken, untilState } from '../../support/nodes/agents.ts'
 import { agentRuntime, startScriptedAgent } from '../../support/nodes/scripted-agent.ts'
 import { fixture } from '../../support/run/fixture.ts'
-import { testLimitMs } from '../../support/run/limits.ts'
 
 const fileBytes = 512 * 1024 * 1024
 const place = '/v1/node-agent/copies/files'
@@ -125,54 +124,42 @@ test('§39: a range is one with a beginning that the file has', async () => {
 
 const begun = () => pausedAnswer(`${gateway.url}${place}/0`, shown(`${place}/0`))
 
-test(
-  '§39: the gateway keeps nothing of a file while the node that gets it does not read, and lets go when that leaves',
-  async () => {
-    handedOut = 0
-    left = Promise.withResolvers()
-    const before = process.memoryUsage.rss()
-    const reader = await begun()
-    // The sockets of the three programs fill, and then nothing more is read.
-    let seen = -1
-    await waitFor('the source to be held back', async () => {
-      const still = handedOut === seen
-      seen = handedOut
-      await source.polled()
-      await source.polled()
-      return still && handedOut === seen
-    })
-    expect(handedOut).toBeGreaterThan(0)
-    expect(handedOut).toBeLessThan(64 * 1024 * 1024)
-    expect(process.memoryUsage.rss() - before).toBeLessThan(256 * 1024 * 1024)
-    reader.leave()
-    await left.promise
-  },
-  testLimitMs,
-)
+test('§39: the gateway keeps nothing of a file while the node that gets it does not read, and lets go when that leaves', async () => {
+  handedOut = 0
+  left = Promise.withResolvers()
+  const before = process.memoryUsage.rss()
+  const reader = await begun()
+  // The sockets of the three programs fill, and then nothing more is read.
+  let seen = -1
+  await waitFor('the source to be held back', async () => {
+    const still = handedOut === seen
+    seen = handedOut
+    await source.polled()
+    await source.polled()
+    return still && handedOut === seen
+  })
+  expect(handedOut).toBeGreaterThan(0)
+  expect(handedOut).toBeLessThan(64 * 1024 * 1024)
+  expect(process.memoryUsage.rss() - before).toBeLessThan(256 * 1024 * 1024)
+  reader.leave()
+  await left.promise
+})
 
 // Each process counts its own.
-test.skipIf(several)(
-  '§39: no more than 16 files pass at once, and each that ends makes room',
-  async () => {
-    const open = await Promise.all(Array.from({ length: 16 }, () => begun()))
-    expect(open.every(({ status }) => status === 206)).toBe(true)
-    const path = `${place}/0`
-    expect(await codeOf(await get(path, shown(path)))).toEqual([429, 'capacity_exhausted'])
-    open[0]?.leave()
-    await waitFor('room', async () => {
-      const answer = await get(path, { ...shown(path), range: 'bytes=0-9' })
-      return answer.status === 206 && (await answer.bytes()).length === 10
-    })
-    for (const each of open) each.leave()
-  },
-  testLimitMs,
-)
+test.skipIf(several)('§39: no more than 16 files pass at once, and each that ends makes room', async () => {
+  const open = await Promise.all(Array.from({ length: 16 }, () => begun()))
+  expect(open.every(({ status }) => status === 206)).toBe(true)
+  const path = `${place}/0`
+  expect(await codeOf(await get(path, shown(path)))).toEqual([429, 'capacity_exhausted'])
+  open[0]?.leave()
+  await waitFor('room', async () => {
+    const answer = await get(path, { ...shown(path), range: 'bytes=0-9' })
+    return answer.status === 206 && (await answer.bytes()).length === 10
+  })
+  for (const each of open) each.leave()
+})
 
-test(
-  '§39: a node that an operator has revoked gives nothing any more',
-  async () => {
-    await gateway.admin('POST', `/v1/admin/nodes/${source.nodeId}/revoke`)
-    expect(await codeOf(await get(place, shown(place)))).toEqual([409, 'invalid_state'])
-  },
-  testLimitMs,
-)
+test('§39: a node that an operator has revoked gives nothing any more', async () => {
+  await gateway.admin('POST', `/v1/admin/nodes/${source.nodeId}/revoke`)
+  expect(await codeOf(await get(place, shown(place)))).toEqual([409, 'invalid_state'])
+})

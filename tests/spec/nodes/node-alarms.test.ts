@@ -15,7 +15,6 @@ import { hasBrowser, launchBrowser, openConsole } from '../../support/console/co
 import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent } from '../../support/nodes/agents.ts'
 import { fixture } from '../../support/run/fixture.ts'
-import { testLimitMs } from '../../support/run/limits.ts'
 
 const log = createLog('silent', () => {})
 const gateway = await fixture(startTestGateway())
@@ -89,23 +88,19 @@ test('§36: a gateway of a version before, which has no such route, is told noth
   await old.stop(true)
 })
 
-test.skipIf(!hasBrowser)(
-  '§36: the console shows the alarms of a node in the pool',
-  async () => {
-    const at = isoTime(Date.now())
-    await tellAlarms(asking(), [{ code: 'receipt_replaced', subject: 'req_1', at }])
-    const browser: Browser = await launchBrowser()
-    try {
-      const { page, signIn } = await openConsole(browser, gateway.url)
-      await signIn(gateway.tokens.operator)
-      await page.evaluate("location.hash = '#pool'")
-      const row = page.locator(`[data-row="${agent.nodeId}"]`)
-      await row.getByText('alarm', { exact: true }).waitFor()
-      await row.getByRole('button').first().click()
-      await row.getByText(/^receipt_replaced: req_1, /).waitFor()
-    } finally {
-      await browser.close()
-    }
-  },
-  testLimitMs,
-)
+test.skipIf(!hasBrowser)('§36: the console shows the alarms of a node in the pool', async () => {
+  const at = isoTime(Date.now())
+  await tellAlarms(asking(), [{ code: 'receipt_replaced', subject: 'req_1', at }])
+  const browser: Browser = await launchBrowser()
+  try {
+    const { page, signIn } = await openConsole(browser, gateway.url)
+    await signIn(gateway.tokens.operator)
+    await page.evaluate("location.hash = '#pool'")
+    const row = page.locator(`[data-row="${agent.nodeId}"]`)
+    await row.getByText('alarm', { exact: true }).waitFor()
+    await row.getByRole('button').first().click()
+    await row.getByText(/^receipt_replaced: req_1, /).waitFor()
+  } finally {
+    await browser.close()
+  }
+})

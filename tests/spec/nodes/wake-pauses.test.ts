@@ -2,7 +2,6 @@ import { expect, test } from 'bun:test'
 import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { sleepingComputer } from '../../support/nodes/sleeping-computer.ts'
 import { fixture, scoped } from '../../support/run/fixture.ts'
-import { testLimitMs } from '../../support/run/limits.ts'
 
 const place = (more = '') => `/v1/admin/nodes/${nodeId}${more}`
 /** As good as certain that both processes were asked. */
@@ -43,51 +42,39 @@ const ask = async (at: TestGateway) => {
   return [answer.status, ((await answer.json()) as { error: { code: string } }).error.code]
 }
 
-test(
-  '§39: a wait in vain at one process leaves the node in peace at the others, and at other gateways',
-  async () => {
-    expect(await ask(gateway)).toEqual([503, 'node_asleep'])
-    for (const each of [gateway, beside]) await everywhere(each, inVain)
-    const before = deaf.card.packets
-    expect(before).toBeGreaterThan(0)
-    for (let look = 0; look < looks; look++) expect(await ask(gateway)).toEqual([503, 'node_asleep'])
-    expect(await ask(beside)).toEqual([503, 'node_asleep'])
-    expect(deaf.card.packets).toBe(before)
-  },
-  testLimitMs,
-)
+test('§39: a wait in vain at one process leaves the node in peace at the others, and at other gateways', async () => {
+  expect(await ask(gateway)).toEqual([503, 'node_asleep'])
+  for (const each of [gateway, beside]) await everywhere(each, inVain)
+  const before = deaf.card.packets
+  expect(before).toBeGreaterThan(0)
+  for (let look = 0; look < looks; look++) expect(await ask(gateway)).toEqual([503, 'node_asleep'])
+  expect(await ask(beside)).toEqual([503, 'node_asleep'])
+  expect(deaf.card.packets).toBe(before)
+})
 
-test(
-  '§39: a gateway that starts later knows it, too, and what ends the pause at one ends it at all',
-  async () => {
-    await using later = await scoped(
-      startTestGateway({ beside: gateway, env: { SVC_WAKE_ADDRESSES: deaf.card.address } }),
-    )
-    await everywhere(later, inVain)
-    await beside.admin('PATCH', place(), { mac: '3c:7c:3f:00:00:32' })
-    for (const each of [gateway, beside, later]) await everywhere(each, woken)
-    await beside.admin('PATCH', place(), { mac: deaf.card.mac })
-    expect(await ask(beside)).toEqual([503, 'node_asleep'])
-    for (const each of [gateway, later]) await everywhere(each, inVain)
-    // It waits for two minutes: the pause does not come back meanwhile.
-    await later.admin('POST', place('/wake'), {})
-    for (const each of [gateway, beside, later]) await everywhere(each, woken)
-  },
-  testLimitMs,
-)
+test('§39: a gateway that starts later knows it, too, and what ends the pause at one ends it at all', async () => {
+  await using later = await scoped(
+    startTestGateway({ beside: gateway, env: { SVC_WAKE_ADDRESSES: deaf.card.address } }),
+  )
+  await everywhere(later, inVain)
+  await beside.admin('PATCH', place(), { mac: '3c:7c:3f:00:00:32' })
+  for (const each of [gateway, beside, later]) await everywhere(each, woken)
+  await beside.admin('PATCH', place(), { mac: deaf.card.mac })
+  expect(await ask(beside)).toEqual([503, 'node_asleep'])
+  for (const each of [gateway, later]) await everywhere(each, inVain)
+  // It waits for two minutes: the pause does not come back meanwhile.
+  await later.admin('POST', place('/wake'), {})
+  for (const each of [gateway, beside, later]) await everywhere(each, woken)
+})
 
-test(
-  '§39: after a computer was up, its next sleep begins without a pause',
-  async () => {
-    expect(await ask(beside)).toEqual([503, 'node_asleep'])
-    await everywhere(gateway, inVain)
-    deaf.wake()
-    // Otherwise a computer that sleeps is asked once a minute.
-    await gateway.admin('POST', place('/wake'), {})
-    for (const each of [gateway, beside]) await everywhere(each, ({ state }) => state === 'ready')
-    await gateway.admin('POST', place('/sleep'), {})
-    deaf.fallAsleep()
-    for (const each of [gateway, beside]) await everywhere(each, (node) => node.state === 'asleep' && woken(node))
-  },
-  testLimitMs,
-)
+test('§39: after a computer was up, its next sleep begins without a pause', async () => {
+  expect(await ask(beside)).toEqual([503, 'node_asleep'])
+  await everywhere(gateway, inVain)
+  deaf.wake()
+  // Otherwise a computer that sleeps is asked once a minute.
+  await gateway.admin('POST', place('/wake'), {})
+  for (const each of [gateway, beside]) await everywhere(each, ({ state }) => state === 'ready')
+  await gateway.admin('POST', place('/sleep'), {})
+  deaf.fallAsleep()
+  for (const each of [gateway, beside]) await everywhere(each, (node) => node.state === 'asleep' && woken(node))
+})
