@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { torchPythonWith } from '../support/clients/torch.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
 import { infinityPackages, type PythonServer, startInfinity } from '../support/nodes/torch-servers.ts'
@@ -27,12 +28,7 @@ describe.skipIf(python === null)('§35: Infinity behind the gateway', () => {
     await server?.stop()
   })
 
-  const ask = (path: string, body: object) =>
-    fetch(gateway.url + path, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    })
+  const ask = (path: string, body: object) => postJson(gateway.url + path, customer.key, body)
 
   test('its kind, and what its models do, though their names do not say it', async () => {
     const [runtime] = (await gateway.admin<Node>('GET', `/v1/admin/nodes/${nodeId}`)).runtimes

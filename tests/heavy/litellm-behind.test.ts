@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { pythonWith } from '../support/clients/python.ts'
 import { packagesOf } from '../support/clients/python-suites.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
@@ -63,12 +64,7 @@ describe.skipIf(python === null)('§35: LiteLLM behind the gateway', () => {
     upstream?.stop()
   })
 
-  const ask = (path: string, body: object) =>
-    fetch(gateway.url + path, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'm', ...body }),
-    })
+  const ask = (path: string, body: object) => postJson(gateway.url + path, customer.key, { model: 'm', ...body })
 
   test('its kind, its models, what they do, and no context that it does not tell', async () => {
     const [runtime] = (await gateway.admin<Node>('GET', `/v1/admin/nodes/${nodeId}`)).runtimes

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
+import { postJson } from '../support/clients/post-json.ts'
 import { type Difference, documentedDifferences } from '../support/differences/documented.ts'
 import { type Leaves, leavesOf, leavesOfStream } from '../support/differences/leaves.ts'
 import { type Compared, comparedRequests } from '../support/differences/requests.ts'
@@ -40,17 +41,12 @@ describe.skipIf(python === null)('§35: what comes through beside what llama.cpp
   })
 
   async function ask(base: string, { path, body }: Compared, model: string): Promise<Leaves> {
-    const response = await fetch(base + path, {
-      method: 'POST',
-      // The server closes connections on which it has streamed.
-      keepalive: false,
-      headers: {
-        connection: 'close',
-        authorization: `Bearer ${customer.key}`,
-        'content-type': 'application/json',
-      },
-      body: JSON.stringify({ model, ...body }),
-    })
+    const response = await postJson(
+      base + path,
+      customer.key,
+      { model, ...body },
+      { headers: { connection: 'close' }, keepalive: false },
+    )
     const text = await response.text()
     const streamed = response.headers.get('content-type')?.startsWith('text/event-stream') === true
     return { status_code: String(response.status), ...(streamed ? leavesOfStream(text) : leavesOf(JSON.parse(text))) }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { postJson } from '../support/clients/post-json.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
 import { type LlamaServer, llamaPython, startLlamaServer } from '../support/nodes/llama-server.ts'
 
@@ -41,11 +42,7 @@ describe.skipIf(python === null)('§28 with a real llama.cpp', () => {
   })
 
   async function post(url: string, body: Json): Promise<Json> {
-    const response = await fetch(url, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    })
+    const response = await postJson(url, customer.key, body)
     const text = await response.text()
     if (response.status !== 200) throw new Error(`${url}: ${response.status} ${text}`)
     return JSON.parse(text) as Json

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { llamaPython } from '../support/nodes/llama-server.ts'
 import { type LlamaSwap, llamaSwapProgram, startLlamaSwap } from '../support/nodes/llama-swap.ts'
@@ -33,12 +34,7 @@ describe.skipIf(missing)('§35: llama-swap behind the gateway', () => {
   })
 
   const ask = (path: string, body: object, signal?: AbortSignal) =>
-    fetch(gateway.url + path, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ max_tokens: 4, ignore_eos: true, ...body }),
-      ...(signal === undefined ? {} : { signal }),
-    })
+    postJson(gateway.url + path, customer.key, { max_tokens: 4, ignore_eos: true, ...body }, { signal })
   const models = async () => {
     const [runtime] = (await gateway.admin<Node>('GET', `/v1/admin/nodes/${nodeId}`)).runtimes
     const told = runtime?.models.map(({ upstream_model: id, serves, context_length: context, loaded }) => ({

@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { version } from '../../package.json'
 import { sha256Hex } from '../../src/secrets.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { freePort } from '../support/gateways/free-port.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
 
@@ -124,10 +125,10 @@ test(
       const { gateway_key } = JSON.parse(readFileSync(join(data, 'credentials.json'), 'utf8')) as {
         gateway_key: string
       }
-      const response = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${gateway_key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ model: 'demo/wordplay', stream: true, messages: [{ role: 'user', content: 'Hello!' }] }),
+      const response = await postJson(`http://127.0.0.1:${port}/v1/chat/completions`, gateway_key, {
+        model: 'demo/wordplay',
+        stream: true,
+        messages: [{ role: 'user', content: 'Hello!' }],
       })
       const [, chunk = ''] = await firstMatch(response.body ?? new ReadableStream(), /"content":("[^"]+")/)
       console.log(`npx to the first token: ${((performance.now() - beganMs) / 1_000).toFixed(0)} s, ${chunk}`)

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { torchPythonWith } from '../support/clients/torch.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import {
@@ -35,12 +36,7 @@ describe.skipIf(python === null)('§35: transformers serve behind the gateway', 
   })
 
   const ask = (path: string, body: object, signal?: AbortSignal) =>
-    fetch(gateway.url + path, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model, ...body }),
-      ...(signal === undefined ? {} : { signal }),
-    })
+    postJson(gateway.url + path, customer.key, { model, ...body }, { signal })
   const runtime = async () => (await gateway.admin<Node>('GET', `/v1/admin/nodes/${nodeId}`)).runtimes[0]
   const eventsOf = (text: string) => [...text.matchAll(/^data: (\{.*)$/gm)].map(([, data = '']) => JSON.parse(data))
 

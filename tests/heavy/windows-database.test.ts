@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { builtFiles } from '../../scripts/release/built-files.ts'
 import { npmPackage } from '../../scripts/release/npm-package.ts'
 import { fetchedPackage } from '../../scripts/release/runtimes.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { freePort } from '../support/gateways/free-port.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
@@ -115,10 +116,9 @@ test.skipIf(!runsWine)(
   async () => {
     const first = await serve()
     const { gateway_key: key } = JSON.parse(readFileSync(join(dataFolder, 'credentials.json'), 'utf8'))
-    const answer = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'demo/wordplay', messages: [{ role: 'user', content: 'hi' }] }),
+    const answer = await postJson(`http://127.0.0.1:${port}/v1/chat/completions`, key, {
+      model: 'demo/wordplay',
+      messages: [{ role: 'user', content: 'hi' }],
     })
     expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('"choices"')])
     expect(await asksDatabase()).toBe(true)

@@ -7,6 +7,7 @@ import { builtFiles } from '../../scripts/release/built-files.ts'
 import { buildExecutable } from '../../scripts/release/executable.ts'
 import { runtimeOf, targets } from '../../scripts/release/runtimes.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
 import { enrollmentToken } from '../support/nodes/agents.ts'
@@ -87,10 +88,10 @@ test.skipIf(!runsWine)(
     ])
     await firstMatch(agent.stdout, /"node_id":"([^"]+)"/)
     const answer = async () =>
-      fetch(`${gateway.url}/v1/chat/completions`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: 'hi' }] }),
+      postJson(`${gateway.url}/v1/chat/completions`, customer.key, {
+        model: 'm',
+        stream: true,
+        messages: [{ role: 'user', content: 'hi' }],
       })
     await waitFor('the node', async () => (await answer()).status === 200)
     expect(await (await answer()).text()).toContain('data: [DONE]')

@@ -4,6 +4,7 @@ import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { newId } from '../../src/ids.ts'
 import { readNodeReceipt, type SeenWork } from '../../src/protocol/receipts/node-receipt.ts'
 import { readStream } from '../support/clients/event-stream.ts'
+import { postJson } from '../support/clients/post-json.ts'
 import { type CallInit, startLoneAgent } from '../support/nodes/lone-agent.ts'
 import { startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { fixture } from '../support/run/fixture.ts'
@@ -159,11 +160,7 @@ describe('§14: receipts', () => {
     const { local_token: token } = (await Bun.file(`${agent.dataDir}/local-token.json`).json()) as {
       local_token: string
     }
-    const response = await fetch(agent.node.url + path, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
-      body: JSON.stringify({ model: 'm-1', messages }),
-    })
+    const response = await postJson(agent.node.url + path, token, { model: 'm-1', messages })
     const { svc } = (await response.json()) as { readonly svc: Readonly<Record<string, unknown>> }
     expect(svc.runtime_id).toBe(runtimeOf('m-1').runtimeId)
     expect(svc.receipt_hash).toBeUndefined()

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { newId } from '../../src/ids.ts'
 import { nodeTokensPath } from '../../src/protocol/wire/nodes/tokens.ts'
-import { postJson } from '../support/clients/post-json.ts'
+import { type PostInit, postJson } from '../support/clients/post-json.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, untilState } from '../support/nodes/agents.ts'
 import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
@@ -36,8 +36,7 @@ beforeEach(() => {
   for (const kind of ['llama.cpp', 'vllm', 'sglang'] as const) server(kind).answer(saying(recorded[kind]))
 })
 
-const post = (path: string, body: object, init: RequestInit = {}) =>
-  postJson(gateway.url + path, customer.key, body, init)
+const post = (path: string, body: object, init: PostInit = {}) => postJson(gateway.url + path, customer.key, body, init)
 const said = async (path: string, body: object) => {
   const response = await post(path, body)
   return [response.status, (await response.json()) as Json] as const

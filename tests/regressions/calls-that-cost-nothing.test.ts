@@ -1,7 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { afterAll, expect, test } from 'bun:test'
+import { postJson } from '../support/clients/post-json.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
-import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /**
@@ -12,43 +14,27 @@ import { waitUntil } from '../support/run/wait-until.ts'
  */
 const open = { min_privacy_class: 'public' as const }
 const model = 'text-embed'
-let gateway: TestGateway
-let payer: TestCustomer
-let node: ScriptedNode
-let writer: ScriptedNode
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const owner = await gateway.customer({ policy: open, keyPolicy: open })
-  payer = await gateway.customer({ policy: open, keyPolicy: open })
-  node = startScriptedNode(model)
-  const data = [{ object: 'embedding', index: 0, embedding: [1, 2] }]
-  const usage = { prompt_tokens: 7, total_tokens: 7 }
-  node.answer((call) => call.respond(200, { object: 'list', model, data, usage }))
-  writer = startScriptedNode('writer')
-  writer.answer((call) => call.respond(200, { choices: [{ index: 0, text: 'word', finish_reason: 'stop' }] }))
-  for (const { url } of [node, writer]) {
-    await gateway.node(url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
-  }
-  await gateway.admin('PUT', '/v1/admin/models', { id: model, completion_token_price_wei: '1000' })
-  await gateway.admin('PUT', '/v1/admin/models', { id: 'writer', prompt_token_price_wei: '1000' })
-})
+
 afterAll(async () => {
   await expectBooksBalance(gateway.database.db)
-  await gateway.stop()
-  node.stop()
-  writer.stop()
 })
+const gateway = await fixture(startTestGateway())
+const owner = await gateway.customer({ policy: open, keyPolicy: open })
+const payer = await gateway.customer({ policy: open, keyPolicy: open })
+const node = await fixture(startScriptedNode(model))
+const data = [{ object: 'embedding', index: 0, embedding: [1, 2] }]
+const usage = { prompt_tokens: 7, total_tokens: 7 }
+node.answer((call) => call.respond(200, { object: 'list', model, data, usage }))
+const writer = await fixture(startScriptedNode('writer'))
+writer.answer((call) => call.respond(200, { choices: [{ index: 0, text: 'word', finish_reason: 'stop' }] }))
+for (const { url } of [node, writer]) {
+  await gateway.node(url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+}
+await gateway.admin('PUT', '/v1/admin/models', { id: model, completion_token_price_wei: '1000' })
+await gateway.admin('PUT', '/v1/admin/models', { id: 'writer', prompt_token_price_wei: '1000' })
 
 const ask = (path: string, body: object, key: string | null = null) =>
-  fetch(gateway.url + path, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${payer.key}`,
-      'content-type': 'application/json',
-      ...(key === null ? {} : { 'idempotency-key': key }),
-    },
-    body: JSON.stringify(body),
-  })
+  postJson(gateway.url + path, payer.key, body, { headers: key === null ? {} : { 'idempotency-key': key } })
 
 test('§13: embeddings of a model whose output alone has a price cost nothing, also for an account without money', async () => {
   for (const key of [null, 'free', 'free']) {

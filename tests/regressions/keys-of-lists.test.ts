@@ -1,7 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { afterAll, afterEach, beforeEach, expect, test } from 'bun:test'
+import { postJson } from '../support/clients/post-json.ts'
+import { startTestGateway, type TestCustomer } from '../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
-import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { type ScriptedCall, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitFor, waitUntil } from '../support/run/wait-until.ts'
 
 /**
@@ -16,17 +18,17 @@ const model = 'paid'
 /** As many at once as a lease needs, and some more. */
 const busy = 12
 
-let gateway: TestGateway
 let payer: TestCustomer
-let node: ScriptedNode
+
 let held: ScriptedCall[] = []
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const owner = await gateway.customer({ policy: open, keyPolicy: open })
-  node = startScriptedNode(model)
-  await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
-  await gateway.admin('PUT', '/v1/admin/models', { id: model, completion_token_price_wei: '1000' })
+afterAll(async () => {
+  await expectBooksBalance(gateway.database.db)
 })
+const gateway = await fixture(startTestGateway())
+const owner = await gateway.customer({ policy: open, keyPolicy: open })
+const node = await fixture(startScriptedNode(model))
+await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+await gateway.admin('PUT', '/v1/admin/models', { id: model, completion_token_price_wei: '1000' })
 beforeEach(async () => {
   held = []
   node.answer((call) => void held.push(call))
@@ -34,11 +36,6 @@ beforeEach(async () => {
   await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '100000000' })
 })
 afterEach(answerHeld)
-afterAll(async () => {
-  await expectBooksBalance(gateway.database.db)
-  await gateway.stop()
-  node.stop()
-})
 
 async function answer(call: ScriptedCall, text = 'some words were here'): Promise<void> {
   const usage = { prompt_tokens: 1, completion_tokens: text === '' ? 0 : 4, total_tokens: text === '' ? 1 : 5 }
@@ -53,15 +50,12 @@ function answerHeld(): void {
   for (const call of held.splice(0)) void answer(call)
 }
 const ask = (prompt: string | readonly string[], key: string | null = null, stream = false) =>
-  fetch(`${gateway.url}/v1/completions`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${payer.key}`,
-      'content-type': 'application/json',
-      ...(key === null ? {} : { 'idempotency-key': key }),
-    },
-    body: JSON.stringify({ model, max_tokens: 20, prompt, stream }),
-  })
+  postJson(
+    `${gateway.url}/v1/completions`,
+    payer.key,
+    { model, max_tokens: 20, prompt, stream },
+    { headers: key === null ? {} : { 'idempotency-key': key } },
+  )
 /** As if the first request with a key had come an hour ago. */
 const anHourLater = () => gateway.database.sql`update idempotency_keys set created_at = now() - interval '1 hour'`
 const codeOf = async (response: Response) => {

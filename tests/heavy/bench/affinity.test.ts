@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { type Choose, type Pool, roundRobin, tryStrategy } from '../../../bench/affinity.ts'
 import { planConversations } from '../../../bench/conversations.ts'
 import { model } from '../../../bench/targets.ts'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { withFakeNodes } from '../../support/nodes/fake-nodes.ts'
 
@@ -55,12 +56,7 @@ test('§8: no node is flooded for the prefix that it has', async () => {
       const choose = await through(gateway)(nodes)
       const ask = () => {
         const { url, key } = choose()
-        return fetch(url, {
-          method: 'POST',
-          signal: clients.signal,
-          headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-          body: JSON.stringify({ model, stream: true, messages: prompt }),
-        })
+        return postJson(url, key, { model, stream: true, messages: prompt }, { signal: clients.signal })
       }
       // Reading takes a second, and no slot is told: what is late beyond that shows that calls wait there.
       for (const node of nodes) node.setAnswer({ firstTokenMs: 1_000 })

@@ -1,3 +1,5 @@
+import { postJson } from '../../support/clients/post-json.ts'
+
 /** How each dialect asks for an answer, and how a stream of it ends. */
 export interface Dialect {
   readonly name: string
@@ -87,12 +89,12 @@ export async function ask(
 ): Promise<DialectAnswer> {
   const { path, ollama, body } = dialect
   const base = ollama === true ? (door.ollamaUrl ?? '') : door.url
-  const response = await fetch(base + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...dialect.headers },
-    body: JSON.stringify({ model, stream, ...body }),
-    keepalive: false,
-  })
+  const response = await postJson(
+    base + path,
+    key,
+    { model, stream, ...body },
+    { headers: dialect.headers, keepalive: false },
+  )
   const pieces: Uint8Array[] = []
   let whole = true
   try {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { CohereClient, CohereError } from 'cohere-ai'
+import { postJson } from '../../support/clients/post-json.ts'
 import { fixture } from '../../support/run/fixture.ts'
 import { startRerankAgent } from './rerank-agent.ts'
 
@@ -58,15 +59,7 @@ describe("§12: Cohere's own client", () => {
 
 describe("§12: Jina's HTTP interface, as https://jina.ai/reranker documents it", () => {
   const jina = (body: object) =>
-    fetch(`${agent.url}/v1/rerank`, {
-      method: 'POST',
-      headers: {
-        'Content-Type': 'application/json',
-        Accept: 'application/json',
-        Authorization: `Bearer ${agent.localToken}`,
-      },
-      body: JSON.stringify(body),
-    })
+    postJson(`${agent.url}/v1/rerank`, agent.localToken, body, { headers: { Accept: 'application/json' } })
 
   test('the request of its documentation', async () => {
     const response = await jina({ model, query, top_n: 3, documents, return_documents: false })

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { rerankInFlightMax } from '../../../src/node/rerank/rerank.ts'
 import type { RerankResponse } from '../../../src/protocol/wire/inference/rerank.ts'
+import { postJson } from '../../support/clients/post-json.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 import { type RankingScript, type RankingServer, startRankingServer } from '../ranking-server.ts'
 import { type RerankAgent, type RerankAgentOptions, refusalOf, startRerankAgent } from './rerank-agent.ts'
@@ -342,12 +343,12 @@ describe('§12: time and leaving', () => {
       const server = await serve('vllm-reranker', script)
       const agent = await agentOver([server])
       const gone = new AbortController()
-      const response = fetch(`${agent.url}/v1/rerank`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', authorization: `Bearer ${agent.localToken}` },
-        body: JSON.stringify({ model, query, documents }),
-        signal: gone.signal,
-      })
+      const response = postJson(
+        `${agent.url}/v1/rerank`,
+        agent.localToken,
+        { model, query, documents },
+        { signal: gone.signal },
+      )
       await waitUntil('the server has the request', () => server.requests.length === 1)
       gone.abort()
       await expect(response).rejects.toThrow()
@@ -361,12 +362,12 @@ describe('§12: time and leaving', () => {
     const agent = await agentOver([])
     const gone = new AbortController()
     const many = Array.from({ length: 128 }, (_, at) => `word${at} `.repeat(6_000))
-    const response = fetch(`${agent.url}/v1/rerank`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', authorization: `Bearer ${agent.localToken}` },
-      body: JSON.stringify({ model: 'lexical/bm25', query: 'word1', documents: many }),
-      signal: gone.signal,
-    })
+    const response = postJson(
+      `${agent.url}/v1/rerank`,
+      agent.localToken,
+      { model: 'lexical/bm25', query: 'word1', documents: many },
+      { signal: gone.signal },
+    )
     await waitUntil('it is under way', () => agent.reranker.inFlight === 1)
     gone.abort()
     await expect(response).rejects.toThrow()

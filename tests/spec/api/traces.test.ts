@@ -2,6 +2,7 @@ import { beforeEach, expect, test } from 'bun:test'
 import { createSpanExporter, type FinishedSpan, readHeaders } from '../../../src/actors/telemetry/trace-export.ts'
 import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { readConfig } from '../../../src/settings/config.ts'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { type SeenSpan, startCollector } from '../../support/money/collector.ts'
 import { fixture, scoped } from '../../support/run/fixture.ts'
@@ -219,11 +220,12 @@ test('§18: every attribute has the name and type of the published conventions, 
     max_completion_tokens: 9,
   }
   await (await ask({ model: 'e', ...sampling }, { traceparent: sampled })).text()
-  await fetch(`${gateway.url}/v1/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json', traceparent: sampled },
-    body: JSON.stringify({ model: 'e', prompt: secret }),
-  }).then((response) => response.text())
+  await postJson(
+    `${gateway.url}/v1/completions`,
+    customer.key,
+    { model: 'e', prompt: secret },
+    { headers: { traceparent: sampled } },
+  ).then((response) => response.text())
   const spans = await collector.trace(ids.trace, 4)
   expect(one(spans, 'chat e').attributes['gen_ai.request.max_tokens']).toBe(9)
   expect(one(spans, 'POST /v1/api/completions').attributes['url.path']).toBe('/v1/completions')

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { type ScriptedCall, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { fixture } from '../../support/run/fixture.ts'
@@ -28,11 +29,7 @@ interface Asked {
   readonly headers?: Readonly<Record<string, string>>
 }
 const post = ({ path, body, headers = {} }: Asked, turn: number) =>
-  fetch(`${gateway.url}/v1${path}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify({ model, ...body(turn) }),
-  })
+  postJson(`${gateway.url}/v1${path}`, customer.key, { model, ...body(turn) }, { headers })
 /** The nodes that the turns of one asked go to. */
 async function nodesOf(asked: Asked, turns = 8): Promise<ReadonlySet<number>> {
   sent = []
@@ -184,15 +181,12 @@ describe('§28: what a hint is not', () => {
   })
 
   test('another customer’s model is not reached by knowing the hint', async () => {
-    const response = await fetch(`${gateway.url}/v1/chat/completions`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${other.key}`,
-        'content-type': 'application/json',
-        'x-svc-session': 'session-1',
-      },
-      body: JSON.stringify({ model, messages: said(1) }),
-    })
+    const response = await postJson(
+      `${gateway.url}/v1/chat/completions`,
+      other.key,
+      { model, messages: said(1) },
+      { headers: { 'x-svc-session': 'session-1' } },
+    )
     expect(response.status).toBe(404)
   })
 })

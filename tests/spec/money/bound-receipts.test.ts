@@ -9,6 +9,7 @@ import { verifyKey } from '../../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { isoTime } from '../../../src/time.ts'
 import { readStream } from '../../support/clients/event-stream.ts'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { agentRuntime, agentUsage, startScriptedAgent } from '../../support/nodes/scripted-agent.ts'
@@ -189,11 +190,12 @@ describe('§31: what has no nonce, and what cannot have one', () => {
     ['messages', { max_tokens: 5, messages: [{ role: 'user', content: 'x' }] }],
     ['responses', { input: 'x' }],
   ])('an operation without a bound receipt refuses the nonce: %s', async (path, body) => {
-    const response = await fetch(`${gateway.url}/v1/api/${path}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json', 'x-svc-nonce': nonce },
-      body: JSON.stringify({ model: 'm-plain', ...body }),
-    })
+    const response = await postJson(
+      `${gateway.url}/v1/api/${path}`,
+      customer.key,
+      { model: 'm-plain', ...body },
+      { headers: { 'x-svc-nonce': nonce } },
+    )
     expect(response.status).toBe(400)
   })
 })

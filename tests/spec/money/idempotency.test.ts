@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { dropOldKeys } from '../../../src/db/queries/accounts/idempotency.ts'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
@@ -21,15 +22,12 @@ await waitFor('the other gateway serves', async () => (await ask('warm-up', {}, 
 
 /** `key` null: none is sent. */
 function ask(key: string | null, body: object = {}, at = gateway, as = payer.key): Promise<Response> {
-  return fetch(`${at.url}/v1/api/chat/completions`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${as}`,
-      'content-type': 'application/json',
-      ...(key === null ? {} : { 'idempotency-key': key }),
-    },
-    body: JSON.stringify({ model: 'paid', messages, max_tokens: 20, ...body }),
-  })
+  return postJson(
+    `${at.url}/v1/api/chat/completions`,
+    as,
+    { model: 'paid', messages, max_tokens: 20, ...body },
+    { headers: key === null ? {} : { 'idempotency-key': key } },
+  )
 }
 const debits = async () => (await gateway.database.sql`select 1 from ledger_entries where kind = 'debit'`).length
 const refusal = async (response: Response) => {
@@ -66,11 +64,12 @@ test('§5: completed: 409 with what is known of the first, streams included, on 
 test('§5: the key may stand in quotes; members in another order are the same request', async () => {
   expect((await ask('quoted')).status).toBe(200)
   expect((await refusal(await ask('"quoted"'))).code).toBe('idempotency_completed')
-  const swapped = await fetch(`${gateway.url}/v1/api/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${payer.key}`, 'content-type': 'application/json', 'idempotency-key': 'quoted' },
-    body: JSON.stringify({ max_tokens: 20, messages, model: 'paid' }),
-  })
+  const swapped = await postJson(
+    `${gateway.url}/v1/api/chat/completions`,
+    payer.key,
+    { max_tokens: 20, messages, model: 'paid' },
+    { headers: { 'idempotency-key': 'quoted' } },
+  )
   expect((await refusal(swapped)).code).toBe('idempotency_completed')
 })
 
@@ -82,11 +81,12 @@ test('§5: another body under the same key is 422', async () => {
 
 test('§5: another query under the same key is another request', async () => {
   const withQuery = (query: string) =>
-    fetch(`${gateway.url}/v1/api/chat/completions${query}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${payer.key}`, 'content-type': 'application/json', 'idempotency-key': 'query' },
-      body: JSON.stringify({ model: 'paid', messages, max_tokens: 20 }),
-    })
+    postJson(
+      `${gateway.url}/v1/api/chat/completions${query}`,
+      payer.key,
+      { model: 'paid', messages, max_tokens: 20 },
+      { headers: { 'idempotency-key': 'query' } },
+    )
   expect((await withQuery('?trace=1')).status).toBe(200)
   expect((await refusal(await withQuery('?trace=1'))).code).toBe('idempotency_completed')
   for (const other of ['?trace=2', '']) {

@@ -1,9 +1,11 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { estimateCalls } from '../../../src/actors/operations/completion-calls.ts'
 import { readPromise } from '../../../src/protocol/log/promise.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { postJson } from '../../support/clients/post-json.ts'
+import { startTestGateway, type TestCustomer } from '../../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
-import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { type ScriptedCall, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+import { fixture } from '../../support/run/fixture.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const open = { min_privacy_class: 'public' as const }
@@ -16,37 +18,32 @@ const creditWei = 10_000_000n
 const usage = { prompt_tokens: 1, completion_tokens: 4, total_tokens: 5 }
 const cost = promptPrice + 4n * outputPrice
 
-let gateway: TestGateway
-let payer: TestCustomer
-let owner: TestCustomer
-let node: ScriptedNode
-let nodeId: string
 let heard: ScriptedCall[] = []
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  owner = await gateway.customer({ policy: open, keyPolicy: open })
-  payer = await gateway.customer({ policy: open, keyPolicy: open })
-  node = startScriptedNode(model)
-  nodeId = await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
-  await gateway.admin('PUT', '/v1/admin/models', {
-    id: model,
-    prompt_token_price_wei: promptPrice.toString(),
-    completion_token_price_wei: outputPrice.toString(),
-  })
-  await credit(payer, creditWei)
-})
+
 beforeEach(() => answer(complete))
 afterEach(async () => {
   await waitUntil('nothing is reserved', async () => (await account()).reserved === 0n)
   await expectBooksBalance(gateway.database.db)
 })
-afterAll(async () => {
-  await gateway.stop()
-  node.stop()
-})
 
 const credit = ({ customerId }: TestCustomer, wei: bigint) =>
   gateway.admin('POST', `/v1/admin/customers/${customerId}/credits`, { amount_wei: wei.toString() })
+const gateway = await fixture(startTestGateway())
+const owner = await gateway.customer({ policy: open, keyPolicy: open })
+const payer = await gateway.customer({ policy: open, keyPolicy: open })
+const node = await fixture(startScriptedNode(model))
+const nodeId = await gateway.node(node.url, {
+  customerId: owner.customerId,
+  visibility: 'public',
+  privacyClass: 'public',
+})
+await gateway.admin('PUT', '/v1/admin/models', {
+  id: model,
+  prompt_token_price_wei: promptPrice.toString(),
+  completion_token_price_wei: outputPrice.toString(),
+})
+await credit(payer, creditWei)
+
 async function account(of: TestCustomer = payer) {
   const seen = await gateway.admin<Record<string, string>>('GET', `/v1/admin/customers/${of.customerId}`)
   return { balance: BigInt(seen.balance_wei ?? 0), reserved: BigInt(seen.reserved_wei ?? 0) }
@@ -71,12 +68,7 @@ async function complete(call: ScriptedCall): Promise<void> {
   call.end()
 }
 const ask = (body: object, { key = payer.key, ...headers }: Record<string, string> = {}, signal?: AbortSignal) =>
-  fetch(`${gateway.url}/v1/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify({ model, max_tokens: maxTokens, ...body }),
-    ...(signal === undefined ? {} : { signal }),
-  })
+  postJson(`${gateway.url}/v1/completions`, key, { model, max_tokens: maxTokens, ...body }, { headers, signal })
 const quoteOf = (prompt: string) =>
   BigInt(estimateCalls({ model, prompt }).tokens) * promptPrice + BigInt(maxTokens) * outputPrice
 interface Answer {

@@ -7,6 +7,7 @@ import { type LogPromise, readPromise } from '../../../src/protocol/log/promise.
 import { signingKey, verifyKey } from '../../../src/protocol/signing/ed25519.ts'
 import { commandLine } from '../../cli/command-line.ts'
 import { readStream } from '../../support/clients/event-stream.ts'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startPaidGateway } from '../../support/money/paid-gateway.ts'
 import { enrollmentToken, startAgent } from '../../support/nodes/agents.ts'
 import { fixture } from '../../support/run/fixture.ts'
@@ -59,11 +60,7 @@ interface Metadata {
 }
 const svcOf = async (response: Response) => ((await response.json()) as { svc: Metadata }).svc
 const post = (path: string, body: object, headers: Record<string, string> = {}) =>
-  fetch(paid.gateway.url + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${paid.payer.key}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify({ model: 'paid', ...body }),
-  })
+  postJson(paid.gateway.url + path, paid.payer.key, { model: 'paid', ...body }, { headers })
 
 describe('§36: the promise at the end of a billed answer', () => {
   test('stands in `svc.receipt` of a whole one, whose receipt is durable by then', async () => {

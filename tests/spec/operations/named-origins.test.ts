@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { basePaths, operations } from '../../../src/actors/operations/registry.ts'
 import { tokenPaths } from '../../../src/actors/operations/token-paths.ts'
 import { readConfig } from '../../../src/settings/config.ts'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { nodeChunk, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { fixture } from '../../support/run/fixture.ts'
@@ -23,11 +24,12 @@ const preflight = (path: string, origin: string, wanted = 'authorization,content
     headers: { origin, 'access-control-request-method': 'POST', 'access-control-request-headers': wanted },
   })
 const chat = (origin: string, key = customer.key, more: object = {}) =>
-  fetch(`${gateway.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { origin, authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }], ...more }),
-  })
+  postJson(
+    `${gateway.url}/v1/chat/completions`,
+    key,
+    { model: 'm', messages: [{ role: 'user', content: 'hi' }], ...more },
+    { headers: { origin } },
+  )
 
 describe('§28: pages of named origins', () => {
   test('every operation answers their preflight, and nobody else’s', async () => {
@@ -99,11 +101,12 @@ describe('§28: pages of named origins', () => {
         [named, 'nonsense', named],
         ['https://evil.example', customer.key, null],
       ] as const) {
-        const response = await fetch(gateway.url + path, {
-          method: 'POST',
-          headers: { origin, authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-          body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] }),
-        })
+        const response = await postJson(
+          gateway.url + path,
+          key,
+          { model: 'm', messages: [{ role: 'user', content: 'hi' }] },
+          { headers: { origin } },
+        )
         expect([path, key, allowed(response)]).toEqual([path, key, expected])
         await response.text()
       }

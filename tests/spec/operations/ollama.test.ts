@@ -32,13 +32,8 @@ const streaming = (deltas: readonly object[], finish: string | null, end?: (call
 const ask = (
   path: string,
   body: object,
-  { key = customer.key, headers = {} }: { key?: string; headers?: object } = {},
-) =>
-  fetch(url + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-  })
+  { key = customer.key, headers = {} }: { key?: string; headers?: Record<string, string> } = {},
+) => postJson(url + path, key, body, { headers })
 const failureOf = (asked: Promise<unknown>) => asked.then(() => null).catch((error: unknown) => error)
 
 describe('§28: what Ollama’s client asks becomes a chat', () => {

@@ -4,6 +4,7 @@ import { groupName, requestColumns, tagsBetween } from '../../../src/db/queries/
 import type { AdminRequest } from '../../../src/protocol/wire/admin/requests.ts'
 import { tagSeparator } from '../../../src/protocol/wire/inference/tags.ts'
 import { parseCsv } from '../../support/clients/csv.ts'
+import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
 import { fixture } from '../../support/run/fixture.ts'
@@ -23,11 +24,7 @@ await gateway.admin('PUT', '/v1/admin/models', { id: 'paid', completion_token_pr
 await gateway.admin('POST', `/v1/admin/customers/${customer.customerId}/credits`, { amount_wei: '1000000' })
 
 const post = (path: string, body: object, headers: Readonly<Record<string, string>> = {}) =>
-  fetch(`${path.startsWith('/api/') ? gateway.ollamaUrl : gateway.url}${path}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-  })
+  postJson(`${path.startsWith('/api/') ? gateway.ollamaUrl : gateway.url}${path}`, customer.key, body, { headers })
 const ask = (more: object = {}, headers: Readonly<Record<string, string>> = {}) =>
   post('/v1/chat/completions', { model: 'm', messages, ...more }, headers)
 async function tagsAfter(response: Response, status = 200): Promise<readonly string[]> {

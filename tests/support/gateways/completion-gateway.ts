@@ -1,3 +1,4 @@
+import { type PostInit, postJson } from '../clients/post-json.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../nodes/scripted-node.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from './gateway.ts'
 
@@ -18,7 +19,7 @@ export interface CompletionGateway {
   /** Since the last script. */
   readonly heard: readonly ScriptedCall[]
   answerAll(script: Script): void
-  ask(body: object, init?: RequestInit): Promise<Response>
+  ask(body: object, init?: PostInit): Promise<Response>
   answerTo(body: object): Promise<Completion>
   /** Status, code, field and words of a refusal. */
   refusal(body: object): Promise<readonly [number, string, string | null, string]>
@@ -61,12 +62,7 @@ export async function startCompletionGateway(): Promise<CompletionGateway> {
   for (const { url } of nodes) await gateway.node(url, { customerId: customer.customerId })
   let heard: ScriptedCall[] = []
   const ask: CompletionGateway['ask'] = (body, init = {}) =>
-    fetch(`${gateway.url}/v1/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: completionModel, ...body }),
-      ...init,
-    })
+    postJson(`${gateway.url}/v1/completions`, customer.key, { model: completionModel, ...body }, init)
   return {
     gateway,
     customer,

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { postJson } from '../clients/post-json.ts'
 import { firstMatch } from '../gateways/gateway-process.ts'
 
 const cli = resolve(import.meta.dir, '../../../src/cli/main.ts')
@@ -31,10 +32,9 @@ export async function startAgentProcess(dataDir: string, ...args: readonly strin
     pid: child.pid,
     child,
     chat: async (model) => {
-      const response = await fetch(`${url}/v1/chat/completions`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', authorization: `Bearer ${token()}` },
-        body: JSON.stringify({ model, messages: [{ role: 'user', content: 'hi' }] }),
+      const response = await postJson(`${url}/v1/chat/completions`, token(), {
+        model,
+        messages: [{ role: 'user', content: 'hi' }],
       })
       const text = await response.text()
       if (response.status !== 200) throw new Error(`${response.status}: ${text}`)

@@ -2,6 +2,7 @@ import { expect } from 'bun:test'
 import { Ledger } from '../../../src/actors/money/ledger.ts'
 import type { FakeNode } from '../../../src/fake-node/fake-node.ts'
 import { createLog } from '../../../src/log.ts'
+import { postJson } from '../clients/post-json.ts'
 import { freePort } from '../gateways/free-port.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../gateways/gateway.ts'
 import { type GatewayProcess, spawnGateway } from '../gateways/gateway-process.ts'
@@ -72,16 +73,15 @@ async function askOnce(
 ): Promise<string | null> {
   const gone = new AbortController()
   try {
-    const response = await fetch(`${gateway.url}/v1/api/chat/completions`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${payer.key}`,
-        'content-type': 'application/json',
-        ...(key === null ? {} : { 'idempotency-key': key }),
+    const response = await postJson(
+      `${gateway.url}/v1/api/chat/completions`,
+      payer.key,
+      { model: 'paid', messages, max_tokens: 20, stream },
+      {
+        headers: key === null ? {} : { 'idempotency-key': key },
+        signal: AbortSignal.any([gone.signal, AbortSignal.timeout(20_000)]),
       },
-      body: JSON.stringify({ model: 'paid', messages, max_tokens: 20, stream }),
-      signal: AbortSignal.any([gone.signal, AbortSignal.timeout(20_000)]),
-    })
+    )
     if (leave) {
       await response.body?.getReader().read()
       gone.abort()

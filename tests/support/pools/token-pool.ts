@@ -1,4 +1,4 @@
-import { postJson } from '../clients/post-json.ts'
+import { type PostInit, postJson } from '../clients/post-json.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../gateways/gateway.ts'
 import { recorded, saying, startTokenNode, type TokenNode } from '../nodes/token-node.ts'
 
@@ -21,7 +21,7 @@ export interface TokenPool {
   readonly pairIds: readonly string[]
   /** Everybody answers as recorded again. */
   reset(): void
-  post(path: string, body: object, init?: RequestInit): Promise<Response>
+  post(path: string, body: object, init?: PostInit): Promise<Response>
   told(path: string, body: object): Promise<Json>
   /** Status, code and `param` of OpenAI's envelope. */
   refused(path: string, body: object): Promise<readonly [number, string, string | null]>

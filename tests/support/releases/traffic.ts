@@ -1,4 +1,5 @@
 import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { postJson } from '../clients/post-json.ts'
 import { waitUntil } from '../run/wait-until.ts'
 import type { Checkout, Fields } from './checkout.ts'
 
@@ -51,15 +52,12 @@ export async function chat(
   model: string,
   stream = false,
 ): Promise<string> {
-  const response = await fetch(`${url}/v1/api/chat/completions`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${key}`,
-      'content-type': 'application/json',
-      ...(stream ? {} : { 'x-svc-nonce': 'nonce-of-the-release' }),
-    },
-    body: JSON.stringify({ model, stream, messages: [{ role: 'user', content: `Say ${model}.` }], max_tokens: 64 }),
-  })
+  const response = await postJson(
+    `${url}/v1/api/chat/completions`,
+    key,
+    { model, stream, messages: [{ role: 'user', content: `Say ${model}.` }], max_tokens: 64 },
+    { headers: stream ? {} : { 'x-svc-nonce': 'nonce-of-the-release' } },
+  )
   const body = await response.text()
   const hash = /"receipt_hash":"(0x[0-9a-f]{64})"/.exec(body)?.[1]
   if (!response.ok || hash === undefined) throw new Error(`chat of ${model}: ${response.status} ${body}`)
