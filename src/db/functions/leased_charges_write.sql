@@ -13,8 +13,9 @@
 -- p_sent: the groups in which any of the charges was sent before. p_call grows with each call of a process, and a lease takes none that is
 -- not larger than its last: of a call that was given up its sender knows nothing, so it must not come after what was sent in its place.
 --
--- Customers are locked first, in the order of their ids, and then leases. Numbers are drawn behind those locks. The locks of the views come
--- before, as in `ledger_charge`.
+-- Customers are locked first, in the order of their ids, and then leases. Numbers are drawn behind those locks. Before them come the locks by
+-- which the log knows who may still commit a smaller number: of the tables alone once receipts stand in groups, an hour after an upgrade
+-- (docs/decisions/0063). Gateways of versions before look at the views, whose locks cost as much as a small statement.
 --
 -- A statement costs 40 to 80 µs to begin, as much as two charges (docs/decisions/0058). So there is one for all leases where there can be, and
 -- charges of one lease that were never sent look at nothing before they change it: where it does not have what they need, the change is
@@ -28,10 +29,14 @@ CREATE OR REPLACE FUNCTION leased_charges_write(p_call bigint, p_sent text[], p_
 RETURNS TABLE (place int, outcome text) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-  v_now timestamptz; v_rows int; v_balance numeric; v_reserved numeric; v_balances numeric[]; v_reserves numeric[];
-  v_nodes text[]; v_payees text[]; v_seq bigint[]; v_reserve_seq bigint[]; v_debit_seq bigint[]; v_release_seq bigint[];
+  v_now timestamptz; v_rows int; v_ids int; v_balance numeric; v_reserved numeric; v_balances numeric[]; v_reserves numeric[];
+  v_payees text[]; v_seq bigint[]; v_reserve_seq bigint[]; v_debit_seq bigint[]; v_release_seq bigint[];
 BEGIN
-  LOCK TABLE ledger_entries, receipts IN ROW EXCLUSIVE MODE;
+  IF p_mac IS NULL OR p_receipts IS NOT NULL THEN
+    LOCK TABLE ledger_entries, receipts IN ROW EXCLUSIVE MODE;
+  ELSE
+    LOCK TABLE charge_groups, receipt_groups IN ROW EXCLUSIVE MODE;
+  END IF;
   IF cardinality(p_leases) = 1 AND cardinality(p_sent) = 0 THEN
     UPDATE customers c SET balance_wei = c.balance_wei - p_charged_sums[1], leased_wei = c.leased_wei - p_charged_sums[1]
       WHERE c.customer_id = p_customers[1] AND c.leased_wei >= p_charged_sums[1]
@@ -67,15 +72,22 @@ BEGIN
         ends_at = greatest(l.ends_at, clock_timestamp() + p_ttl_ms * interval '1 ms')
       FROM unnest(p_leases, p_charged_sums) AS q (lease, charged) WHERE l.lease_id = q.lease;
   END IF;
-  IF (SELECT count(*) <> cardinality(p_debits) FROM (SELECT FROM unnest(p_debits) AS q GROUP BY q) d) THEN
-    RAISE EXCEPTION 'a charge is there twice' USING ERRCODE = 'check_violation';
-  END IF;
-  v_now := clock_timestamp();
   IF p_receipts IS NOT NULL THEN PERFORM receipts_insert(p_receipts); END IF;
   p_grouped := coalesce(p_grouped, p_hashes);
   v_rows := octet_length(p_grouped) / 32;
+  v_now := clock_timestamp();
+  -- One statement draws all numbers, in the order of the charges, and looks for a charge that is there twice. No aggregate of it may sort.
+  SELECT array_agg(s.reserve), array_agg(s.debit), array_agg(s.release), array_agg(s.receipt) FILTER (WHERE s.receipt IS NOT NULL),
+      (SELECT count(*) FROM (SELECT FROM unnest(p_debits) AS q GROUP BY q) d)
+    INTO v_reserve_seq, v_debit_seq, v_release_seq, v_seq, v_ids FROM (
+      SELECT nextval('ledger_entries_seq_seq') AS reserve, nextval('ledger_entries_seq_seq') AS debit,
+        CASE WHEN r.wei > 0 THEN nextval('ledger_entries_seq_seq') END AS release,
+        CASE WHEN r.ord <= v_rows THEN nextval('receipts_seq_seq') END AS receipt
+      FROM unnest(p_released) WITH ORDINALITY AS r (wei, ord) OFFSET 0) s;
+  IF v_ids <> cardinality(p_debits) THEN
+    RAISE EXCEPTION 'a charge is there twice' USING ERRCODE = 'check_violation';
+  END IF;
   IF v_rows > 0 THEN
-    v_seq := ARRAY(SELECT nextval('receipts_seq_seq') FROM generate_series(1, v_rows));
     INSERT INTO receipt_groups (last_seq, first_seq, rows, created_at, first_hash, seq, hashes, shared, customer_id, signature_ed25519,
         issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id, prompt_tokens, completion_tokens,
         started_ms, completed_ms, issued_after_ms, price, mac, billed)
@@ -86,20 +98,15 @@ BEGIN
   END IF;
   -- Usually all are of one node.
   IF cardinality(p_nodes) = 1 THEN
-    v_nodes := array_fill(p_nodes[1], ARRAY[cardinality(p_debits)]);
-    v_payees := array_fill((SELECT n.payout_address FROM nodes n WHERE n.node_id = p_nodes[1]), ARRAY[cardinality(p_debits)]);
+    v_payees := array_fill((SELECT n.payout_address FROM nodes n WHERE n.node_id = p_nodes[1]), ARRAY[v_ids]);
+    p_nodes := array_fill(p_nodes[1], ARRAY[v_ids]);
   ELSE
-    v_nodes := p_nodes;
     v_payees := ARRAY(SELECT n.payout_address FROM unnest(p_nodes) WITH ORDINALITY AS q (node, ord)
       LEFT JOIN nodes n ON n.node_id = q.node ORDER BY q.ord);
   END IF;
-  SELECT array_agg(s.reserve), array_agg(s.debit), array_agg(s.release) INTO v_reserve_seq, v_debit_seq, v_release_seq FROM (
-    SELECT nextval('ledger_entries_seq_seq') AS reserve, nextval('ledger_entries_seq_seq') AS debit,
-      CASE WHEN r.wei > 0 THEN nextval('ledger_entries_seq_seq') END AS release
-    FROM unnest(p_released) AS r (wei) OFFSET 0) s;
   IF cardinality(p_leases) > 1 THEN
     PERFORM charge_groups_insert(v_now, p_customers, p_counts, v_balances, v_reserves, p_charged_sums, p_share_sums, p_fee_sums, p_ids,
-      p_reserved_at, p_charged, p_shares, p_fees, p_released, p_hashes, v_nodes, p_kinds, v_payees, p_reserves, p_debits, p_releases,
+      p_reserved_at, p_charged, p_shares, p_fees, p_released, p_hashes, p_nodes, p_kinds, v_payees, p_reserves, p_debits, p_releases,
       p_payouts, p_fee_entries, v_reserve_seq, v_debit_seq, v_release_seq);
     RETURN;
   END IF;
@@ -109,7 +116,7 @@ BEGIN
       released_wei, balance_after_wei, reserved_after_wei, reserved_at_ms, hashes, charged_total, shares_total, fees_total)
     VALUES (greatest(v_debit_seq[p_counts[1]], v_release_seq[p_counts[1]]), v_reserve_seq[1], p_debits[1], p_customers[1], p_counts[1], v_now,
       v_reserve_seq, v_debit_seq, v_release_seq, p_ids, p_reserves, p_debits,
-      p_releases, p_payouts, p_fee_entries, v_nodes, p_kinds, v_payees,
+      p_releases, p_payouts, p_fee_entries, p_nodes, p_kinds, v_payees,
       p_charged, p_shares, p_fees, p_released,
       -- In the order of the charges, which a window without one of its own keeps.
       ARRAY(SELECT v_balances[1] - sum(u.charged) OVER (ROWS UNBOUNDED PRECEDING) FROM unnest(p_charged) AS u (charged)),
