@@ -1,6 +1,7 @@
 /**
  * A model server in a process of its own that answers at once, so that a load waits for nothing but the gateway:
- * `bun tests/support/nodes/quick-node-process.ts <models as JSON> [slots]`. With slots it is a llama.cpp.
+ * `bun tests/support/nodes/quick-node-process.ts <models as JSON> [slots]`. With slots it is a llama.cpp. Of the model `paced` a stream
+ * has `max_tokens` words, each sent by itself.
  */
 const models = JSON.parse(process.argv[2] ?? '[]') as readonly string[]
 const slots = Number(process.argv[3] ?? 0)
@@ -14,11 +15,27 @@ const content = words.join('')
 const chunk = (model: string, rest: object) =>
   `data: ${JSON.stringify({ id, object: 'chat.completion.chunk', created, model, ...rest })}\n\n`
 
+const said = (word: string) => ({ choices: [{ index: 0, delta: { content: word }, finish_reason: null }] })
+const rest = [{ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }, { choices: [], usage }]
+const ended = (model: string) => `${rest.map((each) => chunk(model, each)).join('')}data: [DONE]\n\n`
+const eventStream = { headers: { 'content-type': 'text/event-stream' } }
+
 function streamed(model: string): Response {
-  const texts = words.map((word) => ({ choices: [{ index: 0, delta: { content: word }, finish_reason: null }] }))
-  const rest = [{ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }, { choices: [], usage }]
-  const body = [...texts, ...rest].map((each) => chunk(model, each)).join('')
-  return new Response(`${body}data: [DONE]\n\n`, { headers: { 'content-type': 'text/event-stream' } })
+  return new Response(words.map((word) => chunk(model, said(word))).join('') + ended(model), eventStream)
+}
+
+/** Between two words, so that each comes to the gateway in a read of its own. */
+const paceMs = 4
+
+function paced(model: string, count: number): Response {
+  async function* parts() {
+    for (let at = 0; at < count; at++) {
+      yield chunk(model, said('word '))
+      await Bun.sleep(paceMs)
+    }
+    yield ended(model)
+  }
+  return new Response(parts(), eventStream)
 }
 
 function whole(model: string): Response {
@@ -26,8 +43,15 @@ function whole(model: string): Response {
   return Response.json({ id, object: 'chat.completion', created, model, choices, usage })
 }
 
+interface Asked {
+  readonly model: string
+  readonly stream?: boolean
+  readonly max_tokens?: number
+}
+
 async function chat(request: Request): Promise<Response> {
-  const { model, stream } = (await request.json()) as { readonly model: string; readonly stream?: boolean }
+  const { model, stream, max_tokens } = (await request.json()) as Asked
+  if (model === 'paced') return paced(model, max_tokens ?? words.length)
   return stream === true ? streamed(model) : whole(model)
 }
 
