@@ -28,14 +28,18 @@ function streamed(model: string): Response {
 const paceMs = 4
 
 function paced(model: string, count: number): Response {
-  async function* parts() {
-    for (let at = 0; at < count; at++) {
-      yield chunk(model, said('word '))
-      await Bun.sleep(paceMs)
-    }
-    yield ended(model)
-  }
-  return new Response(parts(), eventStream)
+  let at = 0
+  const parts = new ReadableStream<string>({
+    pull: async (out) => {
+      if (at++ < count) {
+        out.enqueue(chunk(model, said('word ')))
+        return Bun.sleep(paceMs)
+      }
+      out.enqueue(ended(model))
+      out.close()
+    },
+  })
+  return new Response(parts, eventStream)
 }
 
 function whole(model: string): Response {
