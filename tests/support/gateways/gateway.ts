@@ -94,7 +94,7 @@ export { waitFor }
 
 /** A whole gateway in this process on a database of its own: the real `start`, listening on a free port. */
 export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
-  const database = options.beside?.database ?? (await testDatabase())
+  const database = options.beside?.database ?? (await testDatabase({ kind: 'started' }))
   const tokens = options.beside?.tokens ?? {
     admin: newToken('admin'),
     operator: newToken('operator'),

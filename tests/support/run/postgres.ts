@@ -5,10 +5,15 @@ import { fileURLToPath } from 'node:url'
 import type postgres from 'postgres'
 import { connect, type Database, openDatabase } from '../../../src/db/client.ts'
 import { migrateDatabase, migrationsFolder } from '../../../src/db/migrate.ts'
+import { ensureAuditPartitions } from '../../../src/db/queries/audit/audit-events.ts'
+import { keepRequestRecords } from '../../../src/db/queries/requests/request-records.ts'
 
 /** Set by `scripts/test.ts`, which starts one server for the whole run. */
 export const testServerVariable = 'PENSTOCK_TEST_DATABASE_URL'
 const templateLockKey = 7_413_001
+/** As a gateway makes them: of requests days, of the audit weeks. */
+const daysAheadMs = 2 * 86_400_000
+const weeksAheadMs = 28 * 86_400_000
 
 export interface TestDatabase {
   /** For `openDatabase`, or as `DATABASE_URL` of a gateway in its own process. */
@@ -50,9 +55,21 @@ function migrationsDigest(): string {
   return hash.digest('hex').slice(0, 16)
 }
 
-/** One migrated database per state of the migrations, from which the others are copied. */
-async function ensureTemplate(admin: postgres.Sql, url: string): Promise<string> {
-  const name = `template_${migrationsDigest()}`
+/** Which databases the others are copied from: as the migrations leave one, and as the first gateway that started leaves one. */
+type Kind = 'migrated' | 'started'
+
+/** The tables of the next days and weeks: to make them takes 20 ms of processor time, and to copy them nearly nothing. */
+async function makeDays(url: string): Promise<void> {
+  const { db, close } = openDatabase({ url, connectionsMax: 1 })
+  const now = Date.now()
+  await ensureAuditPartitions(db, new Date(now), new Date(now + weeksAheadMs))
+  await keepRequestRecords(db, new Date(now), new Date(now + daysAheadMs), new Date(now))
+  await close()
+}
+
+/** One database per state of the migrations and kind, from which the others are copied. */
+async function ensureTemplate(admin: postgres.Sql, url: string, kind: Kind): Promise<string> {
+  const name = `template_${kind}_${migrationsDigest()}`
   const building = `${name}_building`
   await admin.begin(async (locked) => {
     await locked`select pg_advisory_xact_lock(${templateLockKey})`
@@ -60,6 +77,7 @@ async function ensureTemplate(admin: postgres.Sql, url: string): Promise<string>
     await admin.unsafe(`drop database if exists ${building} with (force)`)
     await admin.unsafe(`create database ${building}`)
     await migrateDatabase(withName(url, building))
+    if (kind === 'started') await makeDays(withName(url, building))
     await admin.unsafe(`alter database ${building} rename to ${name}`)
   })
   return name
@@ -82,7 +100,8 @@ async function dropAbandoned(admin: postgres.Sql): Promise<void> {
 interface Server {
   readonly url: string
   readonly admin: postgres.Sql
-  readonly template: string
+  /** By kind, made when the first copy is asked for. */
+  readonly templates: Map<Kind, Promise<string>>
 }
 
 let server: Promise<Server> | null = null
@@ -91,15 +110,19 @@ let made = 0
 async function openServer(): Promise<Server> {
   const url = await serverUrl()
   const admin = connect(url, { max: 2, idle_timeout: 1 })
-  const template = await ensureTemplate(admin, url)
   await dropAbandoned(admin)
-  return { url, admin, template }
+  return { url, admin, templates: new Map() }
 }
 
-/** A fresh, migrated database of a real PostgreSQL (about 30 ms). Call `drop` when done. */
-export async function testDatabase(options: { readonly connectionsMax?: number } = {}): Promise<TestDatabase> {
+/** A fresh database of a real PostgreSQL (about 30 ms). Call `drop` when done. `kind`: migrated, unless given. */
+export async function testDatabase(
+  options: { readonly connectionsMax?: number; readonly kind?: Kind } = {},
+): Promise<TestDatabase> {
   server ??= openServer()
-  const { url: serverAddress, admin, template } = await server
+  const { url: serverAddress, admin, templates } = await server
+  const { kind = 'migrated' } = options
+  if (!templates.has(kind)) templates.set(kind, ensureTemplate(admin, serverAddress, kind))
+  const template = await templates.get(kind)
   const name = `test_${process.pid}_${made++}_${Math.random().toString(36).slice(2, 8)}`
   // Files are copied: what is written by pages to the log first takes twice as long.
   await admin.unsafe(`create database ${name} template ${template} strategy file_copy`)
