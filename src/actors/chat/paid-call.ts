@@ -108,7 +108,8 @@ export class PaidCall {
    * amount.
    */
   reserve(route: Route): Promise<void> | null {
-    if (this.reservation !== null) return null
+    // The client of a list may have left while its account was read.
+    if (this.reservation !== null || this.ended) return null
     const prices = pricesOf(route)
     const amountWei = this.quote(route)
     refuseAboveCap(this.command, amountWei)
