@@ -11,15 +11,17 @@ import { waitFor, waitUntil } from '../support/run/wait-until.ts'
  * which still ran.
  * Cause: a key whose request has no reservation in the database counts as left behind by a gateway that died. The reservations of a list were
  * in memory where the customer's money was leased, and none had the request's id where the first call had ended on a machine of the customer's own.
- * Fix: the first reservation of a request with a key is a row with the request's id, and one that was charged 0 counts as charged.
+ * Fix: the first reservation of a request with a key is a row with the request's id, and one that was charged 0 counts as charged. It goes back
+ * in the commit that completes the key.
  */
 const open = { min_privacy_class: 'public' as const }
 const model = 'paid'
 /** As many at once as a lease needs, and some more. */
 const busy = 12
+/** Calls of a list. */
+const atOnce = 16
 
 let payer: TestCustomer
-
 let held: ScriptedCall[] = []
 afterAll(async () => {
   await expectBooksBalance(gateway.database.db)
@@ -49,12 +51,17 @@ async function answer(call: ScriptedCall, text = 'some words were here'): Promis
 function answerHeld(): void {
   for (const call of held.splice(0)) void answer(call)
 }
-const ask = (prompt: string | readonly string[], key: string | null = null, stream = false) =>
+const ask = (
+  prompt: string | readonly string[],
+  key: string | null = null,
+  stream = false,
+  signal: AbortSignal | null = null,
+) =>
   postJson(
     `${gateway.url}/v1/completions`,
     payer.key,
     { model, max_tokens: 20, prompt, stream },
-    { headers: key === null ? {} : { 'idempotency-key': key } },
+    { headers: key === null ? {} : { 'idempotency-key': key }, signal },
   )
 /** As if the first request with a key had come an hour ago. */
 const anHourLater = () => gateway.database.sql`update idempotency_keys set created_at = now() - interval '1 hour'`
@@ -132,3 +139,60 @@ test('§5: and though its first call cost nothing', async () => {
   expect(await (await first).text()).toContain('[DONE]')
   expect(await debits()).toBe(1)
 })
+
+/** Of the reservations of the payer: the one by which the key is in use, and how many of the others were charged. */
+async function standing(): Promise<readonly unknown[]> {
+  const rows = await gateway.database.sql`select status, exists (select 1 from idempotency_keys
+      where request_id = reservation_id) as guards from reservations where customer_id = ${payer.customerId}`
+  const guard = rows.find(({ guards }) => guards === true)
+  return [guard?.status, rows.filter(({ guards, status }) => guards !== true && status === 'settled').length]
+}
+
+test.each([false, true])(
+  '§5: and though nothing of it was used, until the key says that the list was billed: stream %p',
+  async (stream) => {
+    const own = startScriptedNode(model)
+    const nodeId = await gateway.node(own.url, { customerId: payer.customerId })
+    const client = new AbortController()
+    try {
+      const first = ask([...'abcdefghijklmnopq'], 'unused', stream, client.signal)
+      // All calls that run at once are on the own machine, so that nothing is ever charged for the first of them.
+      const calls = await Promise.all(Array.from({ length: atOnce }, () => own.next()))
+      await gateway.admin('POST', `/v1/admin/nodes/${nodeId}/drain`, {})
+      const [last, ...others] = calls.reverse() as [ScriptedCall, ...ScriptedCall[]]
+      await answer(last)
+      await waitUntil('a call goes to the machine of others', () => held.length === 1)
+      const { sql } = gateway.database
+      await sql.begin(async (tx) => {
+        await tx`select 1 from idempotency_keys where customer_id = ${payer.customerId} for update`
+        node.answer((each) => answer(each))
+        answerHeld()
+        for (const other of others) await answer(other)
+        await waitUntil('the key is being completed', async () => {
+          const waiting = await sql`select 1 from pg_stat_activity
+            where wait_event_type = 'Lock' and query like '%update idempotency_keys%'`
+          return waiting.length > 0
+        })
+        if (stream) {
+          client.abort()
+          await waitUntil('the client has left', async () => {
+            const path = `/v1/admin/requests?customer_id=${payer.customerId}`
+            const { requests } = await gateway.admin<{ requests: readonly { status: number }[] }>('GET', path)
+            return requests.some(({ status }) => status === 499)
+          })
+        }
+        expect(await standing()).toEqual(['open', 1])
+      })
+      await first.then((response) => response.text()).catch(() => null)
+      await waitUntil('the key is complete', async () => {
+        const rows = await sql`select status from idempotency_keys where customer_id = ${payer.customerId}`
+        return rows[0]?.status === 'completed'
+      })
+      expect(await standing()).toEqual(['released', 1])
+    } finally {
+      answerHeld()
+      await gateway.admin('DELETE', `/v1/admin/nodes/${nodeId}`)
+      own.stop()
+    }
+  },
+)

@@ -27,6 +27,7 @@ export class CallsMoney {
   private reserving: Promise<void> | null = null
   private claimed = false
   private over = false
+  private ending: Promise<void> | null = null
 
   constructor(
     private readonly exchange: Exchange,
@@ -81,20 +82,35 @@ export class CallsMoney {
     if (refused !== undefined) throw refused.reason
   }
 
-  /** The request is over: what no call has used goes back. `total`: of those that were charged; null: none was. */
-  async end(total: ChargedTotal | null): Promise<void> {
+  /**
+   * The request is over: what no call has used goes back, once, whoever says so first. `total`: of those that were charged; null: none was.
+   */
+  end(total: ChargedTotal | null): Promise<void> {
+    this.ending ??= this.close(total)
+    return this.ending
+  }
+
+  private async close(total: ChargedTotal | null): Promise<void> {
     this.over = true
     const { claimed } = this
     if (this.costWei === null) this.free()
     this.claimed = false
     try {
       // Of charges of which nothing is known the key stays as it is: nothing is billed twice.
-      if (!claimed || total === null || this.costWei === null) return
-      await this.exchange.port.idempotency.complete({ requestId: this.exchange.command.requestId, ...total })
+      if (claimed && total !== null && this.costWei !== null) await this.complete(total)
     } finally {
-      // Behind the key, which counts as left behind once nothing stands that was set aside first.
       for (const paid of this.calls.values()) paid.release()
     }
+  }
+
+  /** In the commit that gives back what kept the key in use, since in between the key would count as left behind; where it was charged, behind it. */
+  private async complete(total: ChargedTotal): Promise<void> {
+    const { port, command } = this.exchange
+    const outcome = { requestId: command.requestId, ...total }
+    const [guard] = this.calls.values()
+    // The ledger has logged why it failed.
+    const completed = await guard?.releaseCompleting(outcome).catch(() => false)
+    if (completed !== true) await port.idempotency.complete(outcome)
   }
 
   private free(): void {

@@ -1,4 +1,5 @@
 import { inEther } from '../../amounts.ts'
+import type { IdempotentOutcome } from '../../db/queries/accounts/idempotency.ts'
 import { Problem } from '../../errors.ts'
 import { newId, type RequestId } from '../../ids.ts'
 import { chargeOf, clampUsage, type Prices, priceOf } from '../../machines/rules/pricing.ts'
@@ -189,6 +190,13 @@ export class PaidCall {
     this.ended = true
     this.giveBack()
     this.before?.release()
+  }
+
+  /** Nothing passed, but other calls of the request were charged: `completes` is their key. False: this one had ended, and the key is as it was. */
+  async releaseCompleting(completes: IdempotentOutcome): Promise<boolean> {
+    if (this.ended || this.reservation === null) return false
+    this.ended = true
+    return this.port.ledger.releaseCompleting(this.reservation, completes)
   }
 
   /** Another model is tried. What is reserved here goes back, except that a client's key counts as in use only while it stands. */

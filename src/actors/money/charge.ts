@@ -11,7 +11,7 @@ import type { GroupCommit, Waiting } from '../durable/group-commit.ts'
 import type { UntilTaken } from '../durable/until-taken.ts'
 import { type MarkedPrices, type ReceiptMacs, receiptSubject } from '../log/receipt-macs.ts'
 import type { CustomerLease, LeasedReservation } from './customer-lease.ts'
-import { type Reservation, settleRow } from './reservation.ts'
+import { type Reservation, released, settleRow } from './reservation.ts'
 
 /** The charge for the work. */
 export interface Charge {
@@ -126,6 +126,13 @@ export function settlementOf(reservation: Reservation, charge: Charge, macs: Rec
     }),
   }
 }
+
+/** Gives all of it back. */
+export const releaseOf = (reservation: Reservation, completes: Settlement['completes'] = null): Settlement => ({
+  receipt: null,
+  completes,
+  row: settleRow(reservation, released),
+})
 
 /** What charges under leases share. */
 export interface LeasedCharges {

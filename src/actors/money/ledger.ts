@@ -24,6 +24,7 @@ import {
   LeasedSettlement,
   type OpenReservation,
   openReservation,
+  releaseOf,
   type Settled,
   type Settlement,
   settlementOf,
@@ -179,6 +180,11 @@ export class Ledger {
     )
   }
 
+  /** Releases a row and completes this key in one commit. Resolves when that is done; false: it had ended, and the key is as it was. */
+  async releaseCompleting(reservation: Reservation, completes: Settlement['completes']): Promise<boolean> {
+    return (await this.end(reservation, releaseOf(reservation, completes))) === 'settled'
+  }
+
   /** For the metrics: the last read of the books and the work since the start. */
   state(): LedgerState {
     const all = [this.reserves.counts(), this.settles.counts(), this.leases.counts()]
@@ -267,7 +273,7 @@ export class Ledger {
   private async releaseOne(reservation: Reservation): Promise<void> {
     const lease = isOpen(reservation) ? reservation.lease : null
     if (isOpen(reservation) && lease !== null && (await lease.release(reservation))) this.closed(reservation)
-    else await this.end(reservation, { receipt: null, completes: null, row: settleRow(reservation, released) })
+    else await this.end(reservation, releaseOf(reservation))
   }
 
   /** Resolves with how many of the reservations were open. */
