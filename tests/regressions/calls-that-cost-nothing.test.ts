@@ -2,7 +2,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { postJson } from '../support/clients/post-json.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
-import { startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { type ScriptedCall, startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
@@ -27,14 +27,16 @@ const usage = { prompt_tokens: 7, total_tokens: 7 }
 node.answer((call) => call.respond(200, { object: 'list', model, data, usage }))
 const writer = await fixture(startScriptedNode('writer'))
 writer.answer((call) => call.respond(200, { choices: [{ index: 0, text: 'word', finish_reason: 'stop' }] }))
-for (const { url } of [node, writer]) {
+const later = await fixture(startScriptedNode('later'))
+for (const { url } of [node, writer, later]) {
   await gateway.node(url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
 }
 await gateway.admin('PUT', '/v1/admin/models', { id: model, completion_token_price_wei: '1000' })
-await gateway.admin('PUT', '/v1/admin/models', { id: 'writer', prompt_token_price_wei: '1000' })
+for (const id of ['writer', 'later'])
+  await gateway.admin('PUT', '/v1/admin/models', { id, prompt_token_price_wei: '1000' })
 
-const ask = (path: string, body: object, key: string | null = null) =>
-  postJson(gateway.url + path, payer.key, body, { headers: key === null ? {} : { 'idempotency-key': key } })
+const ask = (path: string, body: object, key: string | null = null, by = payer) =>
+  postJson(gateway.url + path, by.key, body, { headers: key === null ? {} : { 'idempotency-key': key } })
 
 test('§13: embeddings of a model whose output alone has a price cost nothing, also for an account without money', async () => {
   for (const key of [null, 'free', 'free']) {
@@ -57,4 +59,22 @@ test('§13: of a list of prompts those that can cost nothing are free, and the o
     ['reserve', 1_000],
     ['debit', 1_000],
   ])
+})
+
+test('§13: a call of a list that was free by the quote stays free when its model gets another price meanwhile', async () => {
+  const careful = await gateway.customer({ policy: { ...open, max_concurrency: 1 }, keyPolicy: open })
+  await gateway.admin('POST', `/v1/admin/customers/${careful.customerId}/credits`, { amount_wei: '1000' })
+  const asked = ask('/v1/completions', { model: 'later', prompt: ['a', ''], max_tokens: 5 }, null, careful)
+  const call = await later.next()
+  const prices = { id: 'later', prompt_token_price_wei: '1000', completion_token_price_wei: '1000' }
+  await gateway.admin('PUT', '/v1/admin/models', prices)
+  const answer = (one: ScriptedCall) =>
+    one.respond(200, { choices: [{ index: 0, text: 'word', finish_reason: 'stop' }] })
+  later.answer(answer)
+  answer(call)
+  const response = await asked
+  expect([response.status, await response.text()]).toEqual([200, expect.stringContaining('word')])
+  const debits = await gateway.database.sql`select amount_wei::int as wei from ledger_entries
+    where kind = 'debit' and customer_id = ${careful.customerId}`
+  expect(debits.map(({ wei }) => wei)).toEqual([1_000])
 })

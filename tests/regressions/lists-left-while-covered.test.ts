@@ -1,7 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { expect, test } from 'bun:test'
+import { postJson } from '../support/clients/post-json.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
-import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { type ScriptedCall, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /**
@@ -15,33 +17,18 @@ const model = 'paid'
 const busy = 12
 const creditWei = '100000000'
 
-let gateway: TestGateway
-let payer: TestCustomer
-let node: ScriptedNode
 const held: ScriptedCall[] = []
-beforeAll(async () => {
-  gateway = await startTestGateway()
-  const owner = await gateway.customer({ policy: open, keyPolicy: open })
-  payer = await gateway.customer({ policy: open, keyPolicy: open })
-  node = startScriptedNode(model)
-  node.answer((call) => void held.push(call))
-  await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
-  await gateway.admin('PUT', '/v1/admin/models', { id: model, completion_token_price_wei: '1000' })
-  await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: creditWei })
-})
-afterAll(async () => {
-  await expectBooksBalance(gateway.database.db)
-  await gateway.stop()
-  node.stop()
-})
+const gateway = await fixture(startTestGateway(), ({ database }) => expectBooksBalance(database.db))
+const owner = await gateway.customer({ policy: open, keyPolicy: open })
+const payer = await gateway.customer({ policy: open, keyPolicy: open })
+const node = await fixture(startScriptedNode(model))
+node.answer((call) => void held.push(call))
+await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+await gateway.admin('PUT', '/v1/admin/models', { id: model, completion_token_price_wei: '1000' })
+await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: creditWei })
 
 const ask = (prompt: string | readonly string[], signal: AbortSignal | null = null) =>
-  fetch(`${gateway.url}/v1/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${payer.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, max_tokens: 20, prompt }),
-    signal,
-  })
+  postJson(`${gateway.url}/v1/completions`, payer.key, { model, max_tokens: 20, prompt }, { signal })
 
 test('§13: a list whose client leaves while its money is looked for reserves nothing', async () => {
   const { sql } = gateway.database

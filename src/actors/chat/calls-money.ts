@@ -34,13 +34,14 @@ export class CallsMoney {
     private readonly charged: ChargedCalls,
   ) {}
 
-  /** The money of one call. Refuses as `PaidCall.reserve` does, for all of them. */
-  async of(at: number, route: Route): Promise<PaidCall> {
+  /**
+   * The money of one call; null: it is free by the prices of the quote, whatever has a price since. Refuses as `PaidCall.reserve` does, for all
+   * of them.
+   */
+  async of(at: number, route: Route): Promise<PaidCall | null> {
     this.reserving ??= this.reserve(route)
     await this.reserving
-    const paid = this.calls.get(at)
-    if (paid === undefined) throw new Error('a call whose money was not set aside')
-    return paid
+    return this.calls.get(at) ?? null
   }
 
   /** null: nothing was charged. */
@@ -64,7 +65,7 @@ export class CallsMoney {
         ...(key !== null && calls.size === 0 ? { soughtBy: requestId } : {}),
       })
       const ownWei = paid.quote(route)
-      // It is free, and never asks for its money.
+      // It is free.
       if (ownWei === 0n) continue
       calls.set(at, paid)
       quoteWei += ownWei

@@ -21,7 +21,7 @@ class OneCall extends Exchange {
     port: ChatPort,
     command: ChatCommand,
     table: RoutingTable,
-    private readonly moneyFor: (route: Route) => Promise<PaidCall>,
+    private readonly moneyFor: (route: Route) => Promise<PaidCall | null>,
   ) {
     super(port, command, table, null)
   }
