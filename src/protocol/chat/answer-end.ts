@@ -20,3 +20,23 @@ export function answerEnd(usage: TokenUsage, metadata: AnswerMetadata): string {
   const mixture = metadata.mixture === undefined ? '' : `,"mixture":${JSON.stringify(metadata.mixture)}`
   return `,"usage":${usageText(usage)},"svc":{"runtime_id":${jsonString(metadata.runtime_id)},"runtime_kind":${jsonString(metadata.runtime_kind)},"latency_ms":${metadata.latency_ms},"ttft_ms":${metadata.ttft_ms},${hash}"request_id":"${metadata.request_id}"${upstream}${estimated}${external}${salt}${hashes}${promise}${promises}${mixture}}`
 }
+
+/** `svc` for a writer that makes the text of a whole answer at once: with its members in their order, of which it leaves out what is undefined. */
+export function metadataMember(metadata: AnswerMetadata): object {
+  return {
+    runtime_id: metadata.runtime_id,
+    runtime_kind: metadata.runtime_kind,
+    latency_ms: metadata.latency_ms,
+    ttft_ms: metadata.ttft_ms,
+    receipt_hash: metadata.receipt_hash,
+    request_id: metadata.request_id,
+    upstream_model: metadata.upstream_model,
+    usage_estimated: metadata.usage_estimated === true ? true : undefined,
+    external: metadata.external === true ? true : undefined,
+    receipt_salt: metadata.receipt_salt,
+    receipt_hashes: metadata.receipt_hashes,
+    receipt: metadata.receipt,
+    receipts: metadata.receipts,
+    mixture: metadata.mixture,
+  }
+}

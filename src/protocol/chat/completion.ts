@@ -3,7 +3,7 @@ import { foreignJson } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 import { jsonString } from '../json/json-text.ts'
 import { choicesMax, toolCallsMax } from './answer-bounds.ts'
-import { answerEnd } from './answer-end.ts'
+import { answerEnd, metadataMember } from './answer-end.ts'
 import {
   type AnswerMetadata,
   type ChunkIdentity,
@@ -13,7 +13,7 @@ import {
   readUsage,
 } from './chunk-reader.ts'
 import { outputWeight } from './token-estimate.ts'
-import type { TokenUsage } from './token-usage.ts'
+import { type TokenUsage, wireUsage } from './token-usage.ts'
 
 /** What else a node adds can name its paths (§5). */
 export interface PublicChoice {
@@ -71,7 +71,10 @@ export function completionOf(
   return { choices, usage, cachedTokens, timings, svc, outputWeight: weight }
 }
 
-/** The body of a whole answer, as it goes on the wire. */
+/**
+ * The body of a whole answer, as it goes on the wire. The engine's own writer makes all of it at once, which takes two thirds of the
+ * time of a template with its pieces; only reports are text already.
+ */
 export function completionText(
   { id, created, model }: ChunkIdentity,
   choices: readonly PublicChoice[],
@@ -80,5 +83,16 @@ export function completionText(
   /** What `reportMembers` made. */
   reports = '',
 ): string {
-  return `{"id":"${id}","object":"chat.completion","created":${created},"model":${jsonString(model)},"choices":${JSON.stringify(choices)}${reports}${answerEnd(usage, metadata)}}`
+  const object = 'chat.completion'
+  if (reports === '')
+    return JSON.stringify({
+      id,
+      object,
+      created,
+      model,
+      choices,
+      usage: wireUsage(usage),
+      svc: metadataMember(metadata),
+    })
+  return `{"id":"${id}","object":"${object}","created":${created},"model":${jsonString(model)},"choices":${JSON.stringify(choices)}${reports}${answerEnd(usage, metadata)}}`
 }

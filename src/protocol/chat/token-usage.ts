@@ -49,12 +49,19 @@ export function usageSum(usages: readonly TokenUsage[]): TokenUsage {
   return withDetails(usage, cached, reasoning)
 }
 
-/** OpenAI's `usage`, with the details that are known. */
-export const wireUsage = ({ cached_tokens, reasoning_tokens, ...usage }: TokenUsage) => ({
-  ...usage,
-  ...(cached_tokens === undefined ? {} : { prompt_tokens_details: { cached_tokens } }),
-  ...(reasoning_tokens === undefined ? {} : { completion_tokens_details: { reasoning_tokens } }),
-})
+/** OpenAI's `usage`, with the details that are known: of every answer, so that the usual one is one object and no more. */
+export function wireUsage(usage: TokenUsage): object {
+  const { prompt_tokens, completion_tokens, total_tokens, cached_tokens, reasoning_tokens } = usage
+  if (cached_tokens === undefined && reasoning_tokens === undefined)
+    return { prompt_tokens, completion_tokens, total_tokens }
+  return {
+    prompt_tokens,
+    completion_tokens,
+    total_tokens,
+    ...(cached_tokens === undefined ? {} : { prompt_tokens_details: { cached_tokens } }),
+    ...(reasoning_tokens === undefined ? {} : { completion_tokens_details: { reasoning_tokens } }),
+  }
+}
 
 /** Its text. By hand: it is written for every answer. */
 export function usageText(usage: TokenUsage): string {

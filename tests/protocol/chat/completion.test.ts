@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { publicCompletion } from '../../../src/protocol/chat/completion.ts'
+import { answerEnd } from '../../../src/protocol/chat/answer-end.ts'
+import type { AnswerMetadata } from '../../../src/protocol/chat/chunk-reader.ts'
+import { completionText, publicCompletion } from '../../../src/protocol/chat/completion.ts'
 import { textWeight } from '../../../src/protocol/chat/token-estimate.ts'
 
 const message = { role: 'assistant', content: 'Hi' }
@@ -108,4 +110,48 @@ describe('§5: usage', () => {
     const weight = publicCompletion(body({ message: answer }))?.outputWeight()
     expect(weight).toBeCloseTo(textWeight('漢字') + textWeight('because') + textWeight('cf{}'), 9)
   })
+})
+
+test('§6: a whole answer ends in the bytes in which a stream of it would', () => {
+  const count = fc.nat({ max: 1_000_000 })
+  const some = fc.string({ unit: 'binary' })
+  const usages = fc.record(
+    {
+      prompt_tokens: count,
+      completion_tokens: count,
+      total_tokens: count,
+      cached_tokens: count,
+      reasoning_tokens: count,
+    },
+    { requiredKeys: ['prompt_tokens', 'completion_tokens', 'total_tokens'] },
+  )
+  const id = fc.constantFrom('req_0', 'req_1')
+  const metadatas = fc.record(
+    {
+      // The order of the members is not that of the answer.
+      external: fc.boolean(),
+      usage_estimated: fc.boolean(),
+      receipt_hashes: fc.array(id),
+      receipt_salt: id,
+      upstream_model: some,
+      receipt_hash: id,
+      request_id: id,
+      ttft_ms: count,
+      latency_ms: count,
+      runtime_kind: some,
+      runtime_id: some,
+    },
+    { requiredKeys: ['runtime_id', 'runtime_kind', 'latency_ms', 'ttft_ms', 'request_id'] },
+  )
+  fc.assert(
+    fc.property(usages, metadatas, some, (usage, metadata, model) => {
+      const identity = { id: 'chatcmpl-1', created: 1, model }
+      const choices = [{ index: 0, message: { role: 'assistant', content: model }, finish_reason: 'stop' }]
+      const whole = completionText(identity, choices, usage, metadata as AnswerMetadata)
+      expect(whole).toEndWith(`,"choices":${JSON.stringify(choices)}${answerEnd(usage, metadata as AnswerMetadata)}}`)
+      expect(whole).toStartWith(
+        `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":${JSON.stringify(model)},`,
+      )
+    }),
+  )
 })
