@@ -21,8 +21,11 @@ const codes = Uint8Array.from(crockford, (letter) => letter.charCodeAt(0))
 const randomBytes = new Uint8Array(randomLength * poolIds)
 let pool = ''
 let poolAt = 0
-let stampMs = -1
-let stamp = ''
+/** What the last characters of a time stand for: ids of many moments share all that is before them. */
+const tailMs = 32 * 32
+const tails = Array.from({ length: tailMs }, (_, at) => crockford.charAt(at >> 5) + crockford.charAt(at & 31))
+let headAt = -1
+let head = ''
 
 /** One system call and one text for a hundred ids: ids are made on the request path. */
 function refill(): void {
@@ -34,18 +37,19 @@ function refill(): void {
 
 /** 26 characters: 48 bits of Unix milliseconds, 80 bits of randomness (ULID specification). */
 export function ulid(nowMs = Date.now()): string {
-  if (nowMs !== stampMs) {
-    stampMs = nowMs
-    stamp = ''
-    for (let rest = nowMs, i = 0; i < 10; i++) {
-      stamp = crockford.charAt(rest % 32) + stamp
+  const at = Math.floor(nowMs / tailMs)
+  if (at !== headAt) {
+    headAt = at
+    head = ''
+    for (let rest = at, i = 0; i < 8; i++) {
+      head = crockford.charAt(rest % 32) + head
       rest = Math.floor(rest / 32)
     }
   }
   if (poolAt >= pool.length) refill()
   const random = pool.slice(poolAt, poolAt + randomLength)
   poolAt += randomLength
-  return stamp + random
+  return head + (tails[Math.floor(nowMs) - at * tailMs] ?? '') + random
 }
 
 export function newId<P extends string>(prefix: P): Id<P> {
