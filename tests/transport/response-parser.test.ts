@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { MalformedResponse } from '../../src/transport/http1/response-head.ts'
+import { HeadReader, MalformedResponse } from '../../src/transport/http1/response-head.ts'
 import {
   type AfterAnswer,
   headBytesMax,
@@ -99,6 +99,39 @@ describe('RFC 9112', () => {
   })
 
   const one = 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na'
+
+  test('a head like the last one but for its length is read as by a reader that has seen none', () => {
+    const length = fc.oneof(
+      fc.nat({ max: 1_000_000 }).map(String),
+      fc.constantFrom('0', '007', '', '1e3', '+5', '5, 5', '5 5', '9'.repeat(15), '9'.repeat(16)),
+      fc.string({ maxLength: 6, unit: 'binary-ascii' }),
+    )
+    const name = fc.constantFrom('Content-Length', 'content-length', 'X-Content-Length')
+    const other = fc.constantFrom('Date: today', 'Connection: close', 'Content-Length: 3', 'Transfer-Encoding: chunked')
+    const head = fc
+      .record({ name, length, others: fc.array(other, { maxLength: 2 }), blank: fc.constantFrom('', ' ', '\t') })
+      .map(
+        ({ name: called, length: said, others, blank }) =>
+          `HTTP/1.1 200 OK\r\n${called}:${blank}${said}\r\n${others.join('\r\n')}`,
+      )
+    const readBy = (reader: HeadReader, text: string) => {
+      try {
+        const { headers, ...framing } = reader.read(Buffer.from(`..${text}`, 'latin1'), 2, text.length + 2)
+        return { ...framing, length: headers.get('content-length'), date: headers.get('date') }
+      } catch (error) {
+        return error instanceof MalformedResponse ? 'malformed' : error
+      }
+    }
+    fc.assert(
+      fc.property(fc.nat({ max: 99_999 }), length, fc.array(head, { maxLength: 4 }), (size, said, heads) => {
+        const reader = new HeadReader()
+        const like = (value: string | number) => `HTTP/1.1 200 OK\r\nDate: now\r\ncontent-length: ${value}`
+        for (const text of [like(size), ...heads, like(said), like(size + 1)]) {
+          expect(readBy(reader, text)).toEqual(readBy(new HeadReader(), text))
+        }
+      }),
+    )
+  })
 
   test('two responses on one connection, each to a request of its own', () => {
     const two = { status: 200, body: 'aa', ends: ['reusable', 'reusable'] as AfterAnswer[] }
