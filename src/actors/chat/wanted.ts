@@ -1,3 +1,4 @@
+import type { CustomerId } from '../../ids.ts'
 import { inSession, type Prompt } from '../../machines/placement/blocks.ts'
 import { isOwn } from '../../machines/rules/eligibility.ts'
 import type { PlacementRequest } from '../../machines/rules/placement.ts'
@@ -22,13 +23,25 @@ function promptFor(exchange: Exchange, model: string): Prompt | null {
   return usable ? inSession(prompt, access.customerId, key, hashBlock) : prompt
 }
 
+const noRoutes: readonly Route[] = []
+
+/** One of them may have too small a context for a prompt of so many tokens. */
+function isTight(routes: readonly Route[], tokensMost: number): boolean {
+  for (const { contextLength } of routes) if (contextLength !== null && contextLength < tokensMost) return true
+  return false
+}
+
+function areOwn(routes: readonly Route[], customerId: CustomerId): boolean {
+  for (const route of routes) if (!isOwn(route, customerId)) return false
+  return true
+}
+
 /** What a request wants of its route, for one of its models. Its prompt is read only where there is a choice. */
 export function placementRequest(exchange: Exchange, model = exchange.command.body.model): PlacementRequest {
   const { command, port, table } = exchange
   const { body } = command
-  const routes = table.byModel.get(model) ?? []
-  const ceiling = command.text.length * textWeightPerUnitMax
-  const tight = routes.some((route) => route.contextLength !== null && route.contextLength < ceiling)
+  const routes = table.byModel.get(model) ?? noRoutes
+  const tight = isTight(routes, command.text.length * textWeightPerUnitMax)
   const prompt = routes.length > 1 ? promptFor(exchange, model) : null
   return {
     modelId: model,
@@ -38,9 +51,7 @@ export function placementRequest(exchange: Exchange, model = exchange.command.bo
     pin: command.pin,
     profileId: body.svc?.model_profile_id ?? null,
     ownOnly: command.operation.ownOnly === true,
-    unlisted: routes.every((route) => isOwn(route, command.access.customerId))
-      ? null
-      : (command.operation.unlisted?.(body) ?? null),
+    unlisted: areOwn(routes, command.access.customerId) ? null : (command.operation.unlisted?.(body) ?? null),
     exclude: noProfiles,
     freeOnly: false,
     prompt,

@@ -33,8 +33,13 @@ export class CacheViews {
    * another base at each server. Where its session was last in several of those, the first of them is named.
    */
   matchAt(routes: readonly Cached[], prompt: Prompt | null): Matches {
+    if (prompt === null) return noMatches
+    return this.matchAmong(routes, prompt)
+  }
+
+  private matchAmong(routes: readonly Cached[], prompt: Prompt): Matches {
     const [first] = routes
-    if (prompt === null || first === undefined) return noMatches
+    if (first === undefined) return noMatches
     const { modelId } = first.cache
     if (routes.every(({ cache }) => cache.modelId === modelId)) return this.match(modelId, prompt)
     const byModel = new Map<string, Matches>()

@@ -41,30 +41,48 @@ export type Placement =
 
 export type Placed = Extract<Placement, { kind: 'placed' }>
 
+const nobody: readonly Route[] = []
+const none = { open: nobody, full: nobody }
+
 /** Ejections are ignored when fewer than this share of a model's routes remain (§8). */
 const remainingShareMin = 0.5
 
 /** `base` without the routes that are held down or ejected, with the floors of §8. */
 function withoutUnhealthy(base: readonly Route[], nowMs: number): readonly Route[] {
-  const isWell = (route: Route) => route.heldUntilMs <= nowMs && route.load.ejectedUntilMs <= nowMs
-  if (base.length < 2 || base.every(isWell)) return base
+  return base.length < 2 || areWell(base, nowMs) ? base : healthiest(base, nowMs)
+}
+
+function areWell(base: readonly Route[], nowMs: number): boolean {
+  for (const { heldUntilMs, load } of base) if (heldUntilMs > nowMs || load.ejectedUntilMs > nowMs) return false
+  return true
+}
+
+function healthiest(base: readonly Route[], nowMs: number): readonly Route[] {
   const steady = base.filter((route) => route.heldUntilMs <= nowMs)
   const held = steady.length === 0 ? base : steady
   const remaining = held.filter((route) => route.load.ejectedUntilMs <= nowMs)
   return remaining.length < held.length * remainingShareMin ? held : remaining
 }
 
-/** Routes of one side that could serve, split by whether they can serve now. */
+const notIn = (exclude: ReadonlySet<string>, routes: readonly Route[]) =>
+  routes.filter((route) => !exclude.has(route.profileId))
+const common = (routes: readonly Route[], others: readonly Route[]) => routes.filter((route) => others.includes(route))
+
+/**
+ * Routes of one side that could serve, split by whether they can serve now. On the path of every request: what is rare stands in functions of its own, since one
+ * with a closure in it makes an object for its variables at each call.
+ */
 export function openRoutes(
   ready: readonly Route[],
   request: PlacementRequest,
 ): { open: readonly Route[]; full: readonly Route[] } {
-  const untried = request.exclude.size === 0 ? ready : ready.filter((route) => !request.exclude.has(route.profileId))
+  if (ready.length === 0) return none
+  const untried = request.exclude.size === 0 ? ready : notIn(request.exclude, ready)
   const healthy = withoutUnhealthy(ready, request.nowMs)
-  const candidates = healthy === ready ? untried : untried.filter((route) => healthy.includes(route))
+  const candidates = healthy === ready ? untried : common(untried, healthy)
   // Every healthy route was tried, so an ejected one is better than none.
   const chosen = candidates.length === 0 ? untried : candidates
-  if (chosen.every(hasSlot)) return { open: chosen, full: [] }
+  if (chosen.every(hasSlot)) return { open: chosen, full: nobody }
   return { open: chosen.filter(hasSlot), full: chosen.filter((route) => !hasSlot(route)) }
 }
 
@@ -91,16 +109,15 @@ export function preferred(
   others: readonly Route[],
   { contextWanted: wanted }: PlacementRequest,
 ): readonly Route[] {
-  if (wanted !== null) {
-    for (const side of [mine, others]) {
-      const roomy = side.filter((route) => isRoomy(route, wanted))
-      if (roomy.length > 0) return roomy
-    }
-  }
+  const roomy = wanted === null ? nobody : firstRoomy(mine, others, wanted)
+  if (roomy.length > 0) return roomy
   return mine.length > 0 ? mine : others
 }
 
-const none = { open: [], full: [] } as const
+function firstRoomy(mine: readonly Route[], others: readonly Route[], wanted: number): readonly Route[] {
+  const roomy = mine.filter((route) => isRoomy(route, wanted))
+  return roomy.length > 0 ? roomy : others.filter((route) => isRoomy(route, wanted))
+}
 
 /** A slot there is likely to come free within the time that a request may wait for one. */
 function freeSoon({ load, slotsTotal }: Route, queueWaitMs: number): boolean {
@@ -119,9 +136,13 @@ function lowestRank(
     if (route.rank !== rank && rank !== Number.POSITIVE_INFINITY) same = false
     rank = Math.min(rank, route.rank)
   }
-  if (queueWaitMs !== null && full.some((route) => route.rank < rank && freeSoon(route, queueWaitMs))) return []
-  return same ? open : open.filter((route) => route.rank === rank)
+  if (queueWaitMs !== null && full.length > 0 && anyBefore(full, rank, queueWaitMs)) return nobody
+  return same ? open : ofRank(open, rank)
 }
+
+const anyBefore = (full: readonly Route[], rank: number, queueWaitMs: number) =>
+  full.some((route) => route.rank < rank && freeSoon(route, queueWaitMs))
+const ofRank = (routes: readonly Route[], rank: number) => routes.filter((route) => route.rank === rank)
 
 /** The full routes of the side and the rank that would serve. */
 function fullBeside(
