@@ -34,6 +34,7 @@ import { TimedReceipts } from './money/timed-receipts.ts'
 import { MemoryPlanner } from './planning/memory-planner.ts'
 import { Ticker } from './relay/ticker.ts'
 import { RequestLog } from './requests/request-log.ts'
+import { alone, createSiblings } from './siblings/siblings.ts'
 import { createHealth } from './telemetry/health.ts'
 import { createInspector } from './telemetry/inspect.ts'
 import { createMetrics } from './telemetry/metrics.ts'
@@ -49,18 +50,19 @@ export function createActors(parts: GatewayParts, chain: EvmChain | null) {
   const baseUrl = createBaseUrl(config, listener)
   const watching = createWatching(parts)
   const keeping = createKeeping(parts)
-  const pool = createPool(parts, watching, keeping, listener)
+  const siblings = parts.place === undefined ? alone : createSiblings(parts.place)
+  const pool = createPool(parts, watching, { ...keeping, siblings }, listener)
   const money = createMoney(parts, { ...watching, ...keeping }, chain)
   const jobs = createJobs(parts, { ...watching, ...keeping, ...pool })
   const transparency = createTransparency(parts, keeping, pool.router)
   const calls = createCalls(parts, { ...watching, ...keeping, ...pool, ...money, ...transparency }, baseUrl)
-  const consoles = createConsoles(parts, watching, pool.router)
+  const consoles = createConsoles(parts, watching, { ...pool, siblings })
   const planner = new MemoryPlanner({
     ...pool,
     mode: config.SVC_PLAN,
     wishes: pool.modelWishes,
     requests: watching.requests,
-    siblings: consoles.siblings,
+    siblings,
     log: parts.log,
   })
   pool.demands.onWait(() => planner.soon())
@@ -75,6 +77,7 @@ export function createActors(parts: GatewayParts, chain: EvmChain | null) {
     ...transparency,
     ...calls,
     ...consoles,
+    siblings,
     planner,
   }
 }

@@ -4,7 +4,7 @@ import type { ServerLooks } from '../discovery/server-looks.ts'
 import type { MemoryBudget } from '../host/budget.ts'
 import type { Log } from '../log.ts'
 import type { AdminRoute } from '../machines/rules/admin-route.ts'
-import type { AlertReadings, Loads, Moved, Totals } from '../protocol/wire/admin/processes.ts'
+import type { AlertReadings, Loads, Moved, Polls, Totals } from '../protocol/wire/admin/processes.ts'
 import type { RouterKeys } from '../protocol/wire/nodes/agent.ts'
 import type { Config } from '../settings/config.ts'
 import type { ListenAddress } from '../settings/listen-address.ts'
@@ -71,6 +71,8 @@ export interface OwnFacts {
   moved(sinceMs: number): Moved
   totals(): Promise<Totals>
   readings(): Promise<AlertReadings>
+  /** What this process has polled for its siblings after this number; null: it does not poll for them. */
+  polls(since: number): Polls | null
 }
 
 /** Everything that HTTP may do with the running gateway. */

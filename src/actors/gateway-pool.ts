@@ -15,12 +15,15 @@ import { Rouser } from './loading/rouser.ts'
 import { ServerCommands } from './loading/server-commands.ts'
 import { SharedPlacements } from './placement/shared-placements.ts'
 import { ModelDemands } from './planning/model-demands.ts'
+import { SharedPolls } from './polls/shared-polls.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
 import { PoolRouter } from './pool/pool-router.ts'
 import { CopyPace } from './pulls/copy-pace.ts'
 import { ModelCopies } from './pulls/model-copies.ts'
 import { NodePulls } from './pulls/node-pulls.ts'
+import { askLeaderOf } from './siblings/leaders-polls.ts'
+import type { Siblings } from './siblings/siblings.ts'
 import { createSleepBook } from './sleep/sleep-book.ts'
 import type { OwnInspector } from './telemetry/inspect.ts'
 import { NodeSleeps } from './wake/node-sleeps.ts'
@@ -32,13 +35,14 @@ interface Kept {
   readonly access: AccessDirectory
   readonly audit: AuditLog
   readonly sealing: Sealing
+  readonly siblings: Siblings
 }
 
 /** Nodes, however they are reached. */
 export function createPool(
   parts: GatewayParts,
   { inspector: { inspect, reported } }: { readonly inspector: OwnInspector },
-  { feed, changedHere, access, audit, sealing }: Kept,
+  { feed, changedHere, access, audit, sealing, siblings }: Kept,
   listener: { readonly port: number },
 ) {
   const { config, log, database, peppers, routerKeys } = parts
@@ -50,7 +54,9 @@ export function createPool(
   const placements = new SharedPlacements({ ...database, log, onPlacement: (notice) => router.placedElsewhere(notice) })
   const placed = placements.tell.bind(placements)
   const serverStates = new ServerStates(reported)
+  const polls = sharedPollsOf(parts, siblings)
   const router: PoolRouter = new PoolRouter({
+    ...(polls === undefined ? {} : { polls }),
     serverStates,
     config,
     db,
@@ -90,6 +96,7 @@ export function createPool(
     pool,
     agents,
     placements,
+    polls,
     router,
     waker,
     rouser,
@@ -104,6 +111,10 @@ export function createPool(
     ownModels,
   }
 }
+
+/** undefined: this process is alone on its computer. */
+const sharedPollsOf = ({ config, log, place }: GatewayParts, siblings: Siblings): SharedPolls | undefined =>
+  place === undefined ? undefined : new SharedPolls({ config, log, leads: place.leads, ask: askLeaderOf(siblings) })
 
 const packetTargets = ({ SVC_WAKE_ADDRESSES: named }: GatewayParts['config']) =>
   named.length === 0 ? broadcastTargets() : named.flatMap((address) => packetTarget(address) ?? [])

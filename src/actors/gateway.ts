@@ -82,6 +82,8 @@ function observe({
 
 async function startActors(actors: Actors): Promise<void> {
   observe(actors)
+  // Who polls for all processes is known by the time when the nodes are.
+  actors.polls?.start(actors.router.heard)
   await actors.audit.start()
   await actors.auditPurge.start()
   await actors.requests.start()
@@ -129,6 +131,7 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
   actors.waker.stop()
   await actors.localNodes.stop()
   actors.poolFeed.stop()
+  actors.polls?.stop()
   await actors.cosigning.stop()
   await actors.agents.stop()
   await actors.placements.stop()
@@ -180,7 +183,8 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
 type Life = Omit<RunningGateway, keyof GatewayHandle>
 
 function lifeOf({ log, place, world, database: { db } }: GatewayParts, actors: Actors): Life {
-  const { health, jobs, webhooks, consoles, traffic, agents, chat, mixtures, listener, localNodes, planner } = actors
+  const { health, jobs, webhooks, consoles, traffic, agents, chat, mixtures, listener, localNodes, planner, polls } =
+    actors
   const endCalls = async () => {
     chat.abortAll()
     mixtures.abortAll()
@@ -207,10 +211,12 @@ function lifeOf({ log, place, world, database: { db } }: GatewayParts, actors: A
     },
     lead: () => {
       planner.lead()
+      polls?.lead()
       return localNodes.lead()
     },
     follow: () => {
       planner.follow()
+      polls?.follow()
       return localNodes.follow()
     },
     beginLeave: () => {

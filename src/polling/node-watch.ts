@@ -53,8 +53,10 @@ export interface NodeWatchOptions {
   readonly timeoutMs: number
   /** Uniform in [0, 1): spreads the polls of many gateways and nodes. */
   readonly random: () => number
-  /** Awaited before the next poll begins; must not reject. */
-  readonly onResult: (result: PollResult) => Promise<void>
+  /** True while the rhythm is not to poll, because another process does. What is asked for is polled nevertheless. */
+  readonly isSpared?: () => boolean
+  /** Awaited before the next poll begins; must not reject. `askedMs`: `clock.now()` when the poll went out. */
+  readonly onResult: (result: PollResult, askedMs: number) => Promise<void>
   readonly clock?: Clock
 }
 
@@ -65,6 +67,8 @@ export interface NodeWatch {
    * The node says that something has changed. Polls once more, also after a running poll, but with a pause before it.
    */
   pollSoon(): void
+  /** The rhythm goes on within so many ms, unless the node is spared then. */
+  resume(withinMs: number): void
   stop(): void
 }
 
@@ -74,9 +78,12 @@ const hintGapMs = 250
 
 /** Asks one node how it is, every so often, one poll at a time. */
 export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
-  const { intervalMs, timeoutMs, random, clock = systemClock } = options
+  const { intervalMs, timeoutMs, random, isSpared = () => false, clock = systemClock } = options
   let asking: AbortController | null = null
   let askedMs = Number.NEGATIVE_INFINITY
+  let isPolling = false
+  /** The next poll was asked for, and is not only the rhythm's. */
+  let isWanted = false
 
   const bounded: Bounded = async (work) => {
     const abort = new AbortController()
@@ -106,17 +113,29 @@ export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
   }
 
   const poll = async (stopped: AbortSignal) => {
+    if (!isWanted && isSpared()) return
+    isWanted = false
+    isPolling = true
     askedMs = clock.now()
+    const sentMs = askedMs
     const result = await ask()
-    if (!stopped.aborted) await options.onResult(result)
+    if (!stopped.aborted) await options.onResult(result, sentMs)
+    isPolling = false
   }
 
   const polling = loop({ everyMs: intervalMs, jitter, random, run: poll, clock })
   polling.start()
   return {
-    pollNow: () => polling.now(),
+    pollNow: () => {
+      isWanted ||= !isPolling
+      return polling.now()
+    },
     // A poll under way may have been answered before the change: one more follows it.
-    pollSoon: () => polling.soon(Math.max(0, askedMs + hintGapMs - clock.now())),
+    pollSoon: () => {
+      isWanted = true
+      polling.soon(Math.max(0, askedMs + hintGapMs - clock.now()))
+    },
+    resume: (withinMs) => polling.soon(withinMs),
     stop: () => {
       void polling.stop()
       asking?.abort()

@@ -1,3 +1,4 @@
+import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import { detectRuntime } from '../runtimes/registry.ts'
 import type { ProbeFetch, RuntimeModel, RuntimeModule, RuntimeStatus } from '../runtimes/runtime.ts'
 import type { NodeTransport } from '../transport/transport.ts'
@@ -25,17 +26,23 @@ function withoutConfided(status: RuntimeStatus, { confided }: NodeTransport): Ru
 
 /**
  * Asks a model server by its own signs. `modules`: in the order in which they are tried; the first that knows its own wins.
- * `reportsOf`: whether its ranks are told apart.
+ * `reportsOf`: whether its ranks are told apart. `foundKind`: what another process has found there since; null: nothing.
  */
 export function createRuntimeProbe(
   transport: NodeTransport,
   modules: readonly RuntimeModule[],
   reportsOf = wholeReport,
+  foundKind: () => RuntimeKind | null | undefined = () => undefined,
 ): Probe {
   let module: RuntimeModule | null = null
   let before: RuntimeModule | null = null
   let said: RuntimeStatus | null = null
   return async (bounded) => {
+    const kind = foundKind()
+    if (kind !== undefined) {
+      module = modules.find((known) => known.kind === kind) ?? null
+      said = null
+    }
     try {
       // A server that only returns errors keeps its last known kind.
       module ??= (await bounded((signal) => detectRuntime(probeFetch(transport, signal), modules))) ?? before

@@ -4,7 +4,7 @@ import { createNodeWatch, type PollResult } from '../../src/polling/node-watch.t
 import { VirtualClock } from '../support/run/virtual-clock.ts'
 
 /** Watches a node that takes `answerMs` to answer, on a clock of its own. */
-function virtualWatch({ chance = 0.5, answerMs = 0 }) {
+function virtualWatch({ chance = 0.5, answerMs = 0, isSpared = () => false }) {
   const clock = new VirtualClock()
   const polls: number[] = []
   const results: PollResult[] = []
@@ -20,6 +20,7 @@ function virtualWatch({ chance = 0.5, answerMs = 0 }) {
     intervalMs: 5_000,
     timeoutMs: 2_000,
     random: () => chance,
+    isSpared,
     onResult: async (result) => void results.push(result),
     clock,
   })
@@ -87,4 +88,23 @@ test('after the stop nothing is asked, and nothing is said of what was under way
   await watch.pollNow()
   await clock.pass(60_000)
   expect([polls, results, clock.waits]).toEqual([[0], [], []])
+})
+
+test('§37: a node that another process polls is polled here only where that is asked for, and again when it is to go on', async () => {
+  let spared = true
+  const { clock, polls, watch } = virtualWatch({ isSpared: () => spared })
+  await clock.pass(12_000)
+  expect(polls).toEqual([])
+  await watch.pollNow()
+  await clock.pass(3_000)
+  watch.pollSoon()
+  await clock.pass(12_000)
+  expect(polls).toEqual([12_000, 15_000])
+  watch.resume(500)
+  await clock.pass(1_000)
+  expect(polls).toHaveLength(2)
+  spared = false
+  watch.resume(500)
+  await clock.pass(1_000)
+  expect(polls.slice(2)).toEqual([28_500])
 })

@@ -6,7 +6,7 @@ import { LoadTimes } from '../../machines/placement/loads.ts'
 import { FirstPolls } from '../../polling/first-polls.ts'
 import type { PollResult } from '../../polling/node-watch.ts'
 import { observeErrors } from '../telemetry/inspect.ts'
-import { connectionTo, watchOver } from './node-connection.ts'
+import { connectionTo, watchOver, wayMark } from './node-connection.ts'
 import { PoolNode } from './nodes/pool-node.ts'
 import type { PoolRuntime } from './nodes/pool-runtime.ts'
 import type { Profile } from './nodes/routing-table.ts'
@@ -21,8 +21,8 @@ export interface MembersListener {
   unreachable(nodeId: NodeId): void
   /** Its chart has moved. */
   moved(node: PoolNode, snapshot: NodeSnapshot): void
-  /** It was asked for its status. */
-  polled(node: PoolNode, result: PollResult): Promise<void>
+  /** It was asked for its status. `askedMs`: `performance.now()` then. */
+  polled(node: PoolNode, result: PollResult, askedMs: number): Promise<void>
 }
 
 /** The nodes of the pool, as the rows of the database have them, each with its chart, its connection and its watch. */
@@ -92,6 +92,7 @@ export class Members {
     const node = this.nodes.get(nodeId)
     if (node === undefined) return
     this.nodes.delete(nodeId)
+    this.options.polls?.forget(nodeId)
     const { customerId } = node.row
     if (![...this.nodes.values()].some(({ row }) => row.customerId === customerId)) this.loadTimes.delete(customerId)
     for (const profileId of node.profileIds()) this.profiles.delete(profileId)
@@ -106,14 +107,15 @@ export class Members {
     node.disconnect()
     const connection = connectionTo(node, this.options)
     node.transport = connection?.transport ?? null
+    node.polls.way = wayMark(node.row)
     if (connection === null) {
       this.listener.unreachable(node.row.nodeId)
       return
     }
     node.watch = watchOver(node, this.firstPolls.inTurn(connection.probe), {
       ...this.options,
-      polled: (result) => this.listener.polled(node, result),
+      polled: (result, askedMs) => this.listener.polled(node, result, askedMs),
     })
-    void node.watch.pollNow()
+    if (this.options.polls?.expects(node.row.nodeId) !== true) void node.watch.pollNow()
   }
 }

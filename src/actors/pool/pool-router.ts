@@ -11,6 +11,7 @@ import type { NodeTransport } from '../../transport/transport.ts'
 import { PlacedCalls } from '../placement/placed-calls.ts'
 import { stateChanged } from '../sleep/sleep-changes.ts'
 import { FirstRound } from './first-round.ts'
+import { HeardPolls } from './heard-polls.ts'
 import { createMeasuredCalls, type MeasuredCallsWriter } from './measured-calls.ts'
 import { Members } from './members.ts'
 import { wayTo } from './node-connection.ts'
@@ -39,6 +40,8 @@ export class PoolRouter implements Router {
   private readonly placed: PlacedCalls
   private readonly views: PoolViews
   readonly caches: CacheViews
+  /** For polls of another process of this computer. */
+  readonly heard: HeardPolls
   private catalogue: Catalogue = new Map()
   private readonly tables = new PublishedTable({
     nodes: () => this.members,
@@ -60,9 +63,9 @@ export class PoolRouter implements Router {
       },
       unreachable: (nodeId) => this.firstRound.probed(nodeId),
       moved: (node, snapshot) => this.follow(node, snapshot),
-      polled: (node, result) => polls.take(node, result),
+      polled: (node, result, askedMs) => taken.take(node, result, askedMs),
     })
-    const polls = new TakenPolls(options, this.membership, {
+    const taken = new TakenPolls(options, this.membership, {
       reported: (node, emptied, at) => {
         this.weighEvictions(node, at)
         this.placed.onNotice(node.profiles(), emptied, (id) => publicIdOf(this.catalogue, id))
@@ -72,6 +75,7 @@ export class PoolRouter implements Router {
       probed: ({ row }) => this.firstRound.probed(row.nodeId),
     })
     this.members = this.membership.nodes
+    this.heard = new HeardPolls(options, this.members, taken)
     this.byProfile = this.membership.profiles
     this.queue = createSlotQueue(config)
     this.measured = createMeasuredCalls(db, log, ({ profileId, firstToken }) => {

@@ -10,6 +10,7 @@ import type { NodeTransport } from '../../transport/transport.ts'
 import type { EndpointRules } from '../agents/endpoint-address.ts'
 import type { RouterIdentity } from '../agents/router-identity.ts'
 import type { ServerStates } from '../agents/server-states.ts'
+import type { SharedPolls } from '../polls/shared-polls.ts'
 import type { SleepBook } from '../sleep/sleep-changes.ts'
 
 /** How the gateway reaches agents and proves to them who it is. */
@@ -40,6 +41,8 @@ export interface RouterOptions {
   readonly serverStates?: ServerStates
   /** Absent: what is learnt of sleep is this gateway's alone. */
   readonly sleepBook?: SleepBook
+  /** Absent: no other process of this computer polls. */
+  readonly polls?: SharedPolls
   readonly inspect: (event: InspectionEvent) => void
   /** Uniform in [0, 1). */
   readonly random?: () => number

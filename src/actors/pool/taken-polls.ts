@@ -29,18 +29,22 @@ export class TakenPolls {
     private readonly listener: PollListener,
   ) {}
 
-  async take(node: PoolNode, result: PollResult): Promise<void> {
+  /** `askedMs`: `performance.now()` when the poll went out. `isLate`: another process polled. */
+  async take(node: PoolNode, result: PollResult, askedMs: number, isLate = false): Promise<void> {
     const { db, log } = this.options
     const fresh = result.kind === 'answered' ? await introduce(db, log, node, result.reports) : []
     if (this.members.nodes.get(node.row.nodeId) !== node) return
     this.members.introduced(fresh)
-    const at = Date.now()
-    if (result.kind === 'answered') this.answered(node, result, at)
-    else if (result.code !== 'exhausted') this.failed(node, result, at)
+    if (node.polls.takes(askedMs, isLate)) {
+      const lateAskedMs = isLate ? askedMs : null
+      if (result.kind === 'answered') this.answered(node, result, lateAskedMs)
+      else if (result.code !== 'exhausted') this.failed(node, result)
+    }
     this.listener.probed(node)
   }
 
-  private answered(node: PoolNode, { reports, power, agent }: Answered, at: number): void {
+  private answered(node: PoolNode, { reports, power, agent }: Answered, lateAskedMs: number | null): void {
+    const at = Date.now()
     const { sleepBook, serverStates } = this.options
     const { rest } = node
     if (agent !== undefined) {
@@ -49,17 +53,23 @@ export class TakenPolls {
     }
     node.power = power ?? null
     if (power !== undefined) sleepBook?.onPower(node.row, power)
-    const { changed, modelsReady, emptied } = node.onReports(reports, at)
+    const { changed, modelsReady, emptied } = node.onReports(reports, at, lateAskedMs)
     this.listener.reported(node, emptied, at)
     node.forgetOldError(at)
     const version = this.listener.version()
     const wanted = node.wake.startedAtMs !== null
-    node.actor.send({ type: 'poll.answered', modelsReady, at, power: power?.state ?? null, wanted })
+    const told = { modelsReady, at, power: power?.state ?? null, wanted }
+    node.actor.send({
+      type: 'poll.answered',
+      ...told,
+      ...(lateAskedMs === null ? {} : { askedMs: at - (performance.now() - lateAskedMs) }),
+    })
     nodeAnswered(node, at, sleepBook)
     if ((changed || node.rest !== rest) && this.listener.version() === version) this.listener.changed()
   }
 
-  private failed(node: PoolNode, { code }: Failed, at: number): void {
+  private failed(node: PoolNode, { code }: Failed): void {
+    const at = Date.now()
     // Silence of a sleeping node is no error.
     if (!node.awaitsFirstDial && node.state !== 'asleep') node.failedWith(code, at)
     node.actor.send({ type: code === 'refused' ? 'connection.refused' : 'poll.failed', at })

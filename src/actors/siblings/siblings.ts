@@ -23,12 +23,19 @@ export type OwnPart =
   | 'demands'
   | 'consoles'
   | 'readings'
+  | 'polls'
 export const ownPartPath = '/v1/peer/own/'
 
 /** What the others said, and how many of them said nothing in time. */
 export interface Survey<T> {
   readonly answers: readonly T[]
   readonly silent: number
+}
+
+/** `name`: of the process among its siblings. */
+export interface NamedAnswer<T> {
+  readonly name: string
+  readonly answer: T
 }
 
 /** The other processes of this gateway (§33). */
@@ -41,6 +48,13 @@ export interface Siblings {
   ): Promise<Survey<Static<T>>>
   /** What each says of itself, without those that do not answer in time. Does not reject. */
   ask<T extends TSchema>(part: OwnPart, query: Readonly<Record<string, string>>, schema: T): Promise<Static<T>[]>
+  /** The first answer of those with one of these names, of all with null; null: none answers in time. Does not reject. */
+  first<T extends TSchema>(
+    names: readonly string[] | null,
+    part: OwnPart,
+    query: Readonly<Record<string, string>>,
+    schema: T,
+  ): Promise<NamedAnswer<Static<T>> | null>
   /** Whether a sibling asks. `target`: path and query. */
   admits(proof: string | null, target: string): boolean
   /** Counted from 0; null: there are no others. */
@@ -53,6 +67,7 @@ export interface Siblings {
 export const alone: Siblings = {
   survey: async () => ({ answers: [], silent: 0 }),
   ask: async () => [],
+  first: async () => null,
   admits: () => false,
   index: null,
   name: '',
@@ -100,8 +115,20 @@ export function createSiblings({ index, socketFolder, socketName, secret }: Proc
     const text = await response.text(answerBytesMax)
     return response.status === 200 ? foreignJson(text) : undefined
   }
+  const targetOf = (part: OwnPart, query: Readonly<Record<string, string>>) =>
+    `${ownPartPath}${part}?${new URLSearchParams({ of: part, ...query })}`
+  const first: Siblings['first'] = async (named, part, query, schema) => {
+    const target = targetOf(part, query)
+    const names = named ?? (await others().catch(() => []))
+    const asked = names.map(async (name) => {
+      const answer = await askOne(name, target)
+      if (!Value.Check(schema, answer)) throw new Error('no such answer')
+      return { name, answer }
+    })
+    return Promise.any(asked).catch(() => null)
+  }
   const survey: Siblings['survey'] = async (part, query, schema) => {
-    const target = `${ownPartPath}${part}?${new URLSearchParams({ of: part, ...query })}`
+    const target = targetOf(part, query)
     const names = await others().catch(() => [])
     // One that is going, or that is stuck, has nothing to say; the others have.
     const said = await Promise.all(names.map((name) => askOne(name, target).catch(() => undefined)))
@@ -110,6 +137,7 @@ export function createSiblings({ index, socketFolder, socketName, secret }: Proc
   }
   return {
     survey,
+    first,
     ask: async (part, query, schema) => [...(await survey(part, query, schema)).answers],
     admits: (proof, target) =>
       proofs.check(proof, { replicaId: socketName, method: 'GET', path: target, head: '' }) === noBody,

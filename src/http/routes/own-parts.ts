@@ -25,6 +25,7 @@ const partsOf = ({ gateway }: HttpContext): Readonly<Record<OwnPart, (asked: Par
   demands: () => gateway.demands.sums(),
   requests: (asked) => ownRequests(gateway, asked),
   readings: () => gateway.own.readings(),
+  polls: ({ since }) => gateway.own.polls(Number(since)),
 })
 
 /** Between the processes of one gateway (§33): at their own door alone. */

@@ -32,6 +32,8 @@ export type NodeEvent =
       readonly power?: PowerState
       /** Somebody wakes it. */
       readonly wanted?: boolean
+      /** When the poll went out, Unix ms, where another process made it: from then on the node may be silent. */
+      readonly askedMs?: number
     } & Timed)
   | ({ readonly type: 'poll.failed' } & Timed)
   | ({ readonly type: 'connection.refused' } & Timed)

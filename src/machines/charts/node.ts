@@ -53,7 +53,7 @@ const machine = setup({
             modelsReady: event.modelsReady,
             pollsGood: context.pollsGood + 1,
             pollsFailed: 0,
-            lastAnswerMs: event.at,
+            lastAnswerMs: event.askedMs ?? event.at,
             dialled: false,
             nowMs: event.at,
           }

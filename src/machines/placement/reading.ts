@@ -30,6 +30,8 @@ export interface Reading extends ModelLoad {
   /** Calls that were placed here and have not ended, and the sum of the times when they were placed, Unix ms. */
   openCalls: number
   openSinceSumMs: number
+  /** The most of them at once since the last report of its server. */
+  openCallsMost: number
   /** Requests that wait for a slot here because of its cache, and the sum of their own times. */
   awaited: number
   awaitedMs: number
@@ -89,6 +91,7 @@ export const newReading = (profileId: string, loadTimes = new LoadTimes(null), w
   firstTokenAtMs: 0,
   openCalls: 0,
   openSinceSumMs: 0,
+  openCallsMost: 0,
   awaited: 0,
   awaitedMs: 0,
   matchEwma: null,
@@ -113,6 +116,7 @@ export function workPlaced(reading: Reading, work: Work, timed: boolean): void {
   reading.explorationAtMs = work.atMs
   loadAwaited(reading, work.atMs)
   reading.openCalls++
+  if (reading.openCalls > reading.openCallsMost) reading.openCallsMost = reading.openCalls
   reading.openSinceSumMs += work.atMs
 }
 
@@ -204,10 +208,11 @@ export interface ReportedLoad {
   readonly queued: number | null
 }
 
-/** Its server says how much it has to do; `ours`: requests of this gateway, now. */
+/** Its server says how much it has to do; `ours`: requests of this process then. */
 export function loadReported(reading: Reading, { busy, queued }: ReportedLoad, ours: number): void {
   const others = Math.max(0, (busy ?? 0) + (queued ?? 0) - ours)
   reading.queuedByOthers = Math.min(queued ?? 0, others)
   reading.busyByOthers = others - reading.queuedByOthers
+  reading.openCallsMost = reading.openCalls
   if (busy !== null && queued !== null) reading.concurrency.reported(busy, queued)
 }

@@ -4,6 +4,7 @@ import { newId } from '../../../src/ids.ts'
 import { noMatches } from '../../../src/machines/placement/cache-view.ts'
 import { cheapest } from '../../../src/machines/placement/cost.ts'
 import { LoadTimes, loadAwaited, loadSeen } from '../../../src/machines/placement/loads.ts'
+import { newReading, workEnded, workPlaced } from '../../../src/machines/placement/reading.ts'
 import type { RuntimeKind } from '../../../src/protocol/wire/nodes/node.ts'
 import type { RuntimeModel, RuntimeStatus } from '../../../src/runtimes/runtime.ts'
 import { nowMs, seeded } from '../../machines/rules/routes.ts'
@@ -36,16 +37,43 @@ function runtimeOf(
     answered: [],
   })
   const profiles = models.map((one) => runtime.knowProfile(rowOf(one)))
-  const hear = (now: readonly RuntimeModel[], more: Partial<RuntimeStatus> = {}, atMs = nowMs) =>
+  const hear = (now: readonly RuntimeModel[], more: Partial<RuntimeStatus> = {}, atMs = nowMs, isLate = false) =>
     runtime.onStatus(
       { kind, state: 'ready', models: now, slotsTotal: null, slotsFree: null, queueDepth: null, ...more },
       atMs,
+      atMs,
+      isLate,
     )
   hear(models)
   return { runtime, profiles, hear }
 }
 
 describe('§29 what a runtime says of its load and its memory', () => {
+  test('§37: a call that has ended since another process polled is not one of others', () => {
+    const models = [model('m', true)]
+    const { profiles, hear } = runtimeOf(models, { kind: 'vllm' })
+    const reading = profiles[0]?.load.reading ?? newReading('')
+    const work = {
+      atMs: nowMs,
+      ownMs: 10,
+      lagMs: 0,
+      unreadUnits: 0,
+      matchedBlocks: 0,
+      atOnce: true,
+      concurrency: 1,
+      prompt: { units: 0, blocks: [], first: 1 },
+      readMs: null,
+    }
+    workPlaced(reading, work, true)
+    workPlaced(reading, work, true)
+    for (const _ of [1, 2]) workEnded(reading, work, true, nowMs)
+    hear(models, { running: 3, queueDepth: 0 }, nowMs, true)
+    expect(reading.busyByOthers).toBe(1)
+    // At the next report nothing of this process has run since.
+    hear(models, { running: 3, queueDepth: 0 }, nowMs, true)
+    expect(reading.busyByOthers).toBe(3)
+  })
+
   test('requests that it works on and that are not ours are those of others; two reports of a queue tell its slots', () => {
     const models = [model('m', true)]
     const { profiles, hear } = runtimeOf(models, { kind: 'vllm' })

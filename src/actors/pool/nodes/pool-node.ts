@@ -19,6 +19,7 @@ import { minuteMs } from '../../../time.ts'
 import type { NodeTransport } from '../../../transport/transport.ts'
 import { NodeSleep } from '../../sleep/node-sleep.ts'
 import type { InFlightCall } from './in-flight-call.ts'
+import { PollMarks } from './poll-marks.ts'
 import { PoolRuntime } from './pool-runtime.ts'
 import type { Profile, RoutedNode } from './routing-table.ts'
 
@@ -55,6 +56,8 @@ export class PoolNode implements RoutedNode {
   power: NodePower | null = null
   /** `performance.now()` of the last poll that went out. */
   private askedMs = Number.NEGATIVE_INFINITY
+  /** Which of its polls still say something, whichever process made them. */
+  readonly polls = new PollMarks()
   private readonly loadTimes: LoadTimes
   state: NodeState = 'enrolled'
   heldUntilMs = 0
@@ -121,6 +124,7 @@ export class PoolNode implements RoutedNode {
   /** Another gateway, or an operator, says that it sleeps or is awake. `before`: the row's last word. */
   sleepOrWake(before: StoredSleep | null, nowMs: number): void {
     const { asleep } = this.row
+    if (asleep?.since !== before?.since) this.polls.moved()
     if (asleep !== null && asleep.since !== before?.since && !this.sleep.isOver(asleep) && this.state !== 'asleep') {
       this.actor.send({ type: 'sleep.told', at: nowMs })
     } else if (asleep === null && before !== null && this.state === 'asleep') {
@@ -144,6 +148,7 @@ export class PoolNode implements RoutedNode {
 
   /** It is asked at once, and one good answer is enough. */
   dialled(nowMs: number): void {
+    this.polls.moved()
     this.actor.send({ type: 'tunnel.opened', at: nowMs })
     this.watch?.pollSoon()
   }
@@ -151,6 +156,7 @@ export class PoolNode implements RoutedNode {
   /** It gets no new work. */
   hungUp(nowMs: number): void {
     if (!this.dialsIn) return
+    this.polls.moved()
     if (this.state !== 'asleep') this.failedWith('closed', nowMs)
     this.actor.send({ type: 'connection.refused', at: nowMs })
   }
@@ -197,16 +203,17 @@ export class PoolNode implements RoutedNode {
 
   /**
    * Takes over the reports of all runtimes. `changed`: routes look different now. `emptied`: profiles whose models have
-   * left the memory, and with them what their caches held.
+   * left the memory, and with them what their caches held. `lateAskedMs`: `performance.now()` when another process asked.
    */
-  onReports(reports: readonly RuntimeReport[], nowMs: number): Heard {
+  onReports(reports: readonly RuntimeReport[], nowMs: number, lateAskedMs: number | null = null): Heard {
     const before = this.signature()
     const warm = [...this.profiles()].filter(isWarm)
     const statuses = new Map(reports.map(({ label, status }) => [label, status]))
-    const askedAtMs = nowMs - Math.max(0, performance.now() - Math.max(0, this.askedMs))
+    const askedMs = lateAskedMs ?? Math.max(0, this.askedMs)
+    const askedAtMs = nowMs - Math.max(0, performance.now() - askedMs)
     let modelsReady = 0
     for (const runtime of this.runtimes.values()) {
-      runtime.onStatus(statuses.get(runtime.label) ?? null, nowMs, askedAtMs)
+      runtime.onStatus(statuses.get(runtime.label) ?? null, nowMs, askedAtMs, lateAskedMs !== null)
       modelsReady += runtime.modelsReady()
     }
     if (this.state === 'ready') this.sleep.sawReady(this.profiles())

@@ -82,9 +82,9 @@ export class PoolRuntime implements RoutedRuntime {
   /**
    * Takes over a status; null: the node no longer has this runtime. A server that is there and broken (5xx on its
    * health) has answered, but its models count as not ready from the second such poll on, like those of a silent one.
-   * `askedAtMs`: Unix ms when the poll went out.
+   * `askedAtMs`: Unix ms when the poll went out. `isLate`: another process polled, so that calls may have ended since.
    */
-  onStatus(status: RuntimeStatus | null, nowMs: number, askedAtMs = nowMs): void {
+  onStatus(status: RuntimeStatus | null, nowMs: number, askedAtMs = nowMs, isLate = false): void {
     this.status = status
     const down = status?.state === 'down'
     this.polledDown = down ? this.polledDown + 1 : 0
@@ -101,7 +101,7 @@ export class PoolRuntime implements RoutedRuntime {
       profile.adapts = this.profiles.get(profile.model?.adapts ?? '') ?? null
       if (profile.model !== null) profile.work = workIn(profile.model)
       noteMemory(profile.load.reading, profile.model?.loaded ?? null, before, nowMs, askedAtMs)
-      this.noteStatus(profile, status)
+      this.noteStatus(profile, status, isLate)
     }
     const loaded = [...this.profiles.values()].filter(
       ({ model }) => model?.loaded === true && model.adapts === undefined,
@@ -132,10 +132,16 @@ export class PoolRuntime implements RoutedRuntime {
   }
 
   /** What the choice of a route reads of it. Slots and queue are the runtime's: all its models share them. */
-  private noteStatus({ load: { reading, inFlight }, model }: Profile, status: RuntimeStatus | null): void {
+  private noteStatus(
+    { load: { reading, inFlight }, model }: Profile,
+    status: RuntimeStatus | null,
+    isLate: boolean,
+  ): void {
     const { slotsTotal, slotsFree, queueDepth, running } = status ?? idleStatus(this.kind, 'down')
     const taken = slotsTotal === null || slotsFree === null ? null : slotsTotal - slotsFree
-    loadReported(reading, { busy: running ?? taken, queued: queueDepth }, inFlight)
+    // Calls of this process that ran when the poll went out are not those of others, though they have ended since.
+    const ours = isLate ? Math.max(inFlight, reading.openCallsMost) : inFlight
+    loadReported(reading, { busy: running ?? taken, queued: queueDepth }, ours)
     noteLoad(reading, model?.loadingSinceMs, inFlight > 0)
     reading.dozing = reading.cold && model?.dozing === true
     reading.sizeBytes = model?.file?.size_bytes ?? model?.memory?.bytes ?? null

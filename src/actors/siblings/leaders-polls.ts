@@ -1,0 +1,12 @@
+import { Polls } from '../../protocol/wire/admin/processes.ts'
+import type { AskLeader } from '../polls/shared-polls.ts'
+import type { Siblings } from './siblings.ts'
+
+/** Asks the siblings for polls. One that does not lead, or that is of an earlier version, has no such route. */
+export const askLeaderOf =
+  (siblings: Pick<Siblings, 'first'>): AskLeader =>
+  async (leader, since) => {
+    const names = leader === null ? null : [leader]
+    const said = await siblings.first(names, 'polls', { since: String(since) }, Polls)
+    return said === null ? null : { leader: said.name, polls: said.answer }
+  }
