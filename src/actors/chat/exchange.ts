@@ -57,7 +57,7 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched<ChatC
   private stopped = false
   /** null for a free call. */
   paid: PaidCall | null = null
-  /** The money of a model that was tried before; null: none was, or it cost nothing. */
+  /** The money of a model or node that was tried before; null: none was, or it cost nothing. */
   private left: PaidCall | null = null
   /** Of billed work: resolves when debit and receipt are on the disk. */
   durable: Promise<void> | null = null
@@ -84,6 +84,8 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched<ChatC
   /** One more call for this request: the first goes by the request's own id (§14). `timed`: its first token will be seen. */
   begin(route: Route, timed: boolean): Attempt {
     const { command, port } = this
+    // A node that was tried before may be gone, and this one the customer's own.
+    if (this.paid !== null && !this.isBilled(route)) this.leaveMoney()
     this.attempts++
     const callId = this.attempts === 1 ? command.requestId : newId('req')
     const { operation, access } = command
@@ -195,6 +197,11 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched<ChatC
     command.ticket = undefined
     this.attempt = attempt
     this.work = null
+    this.leaveMoney()
+  }
+
+  /** What was set aside is not for the call that comes. */
+  protected leaveMoney(): void {
     this.paid?.leave()
     this.left = this.paid ?? this.left
     this.paid = null

@@ -29,6 +29,11 @@ class OneCall extends Exchange {
   override async afford(route: Route): Promise<void> {
     this.paid = await this.moneyFor(route)
   }
+
+  /** What no call has used goes back at the end of all. */
+  protected override leaveMoney(): void {
+    this.paid = null
+  }
 }
 
 /**
@@ -119,9 +124,8 @@ export class ManyCalls {
     )
   }
 
-  /** What this route is sent. One that costs nothing uses none of the money that was set aside. */
+  /** What this route is sent. */
   bodyFor(call: Exchange, route: Route): UpstreamBody {
-    if (!call.isBilled(route)) call.paid = null
     return bodyFor(call, route, this.ceiling)
   }
 
