@@ -83,9 +83,7 @@ export class CallsMoney {
     if (refused !== undefined) throw refused.reason
   }
 
-  /**
-   * The request is over: what no call has used goes back, once, whoever says so first. `total`: of those that were charged; null: none was.
-   */
+  /** The request is over: what no call has used goes back. The first call counts. `total`: of those that were charged; null: none was. */
   end(total: ChargedTotal | null): Promise<void> {
     this.ending ??= this.close(total)
     return this.ending
