@@ -14,6 +14,30 @@ export function isoTime(at: number | Date): string {
 let lastSecond = Number.NaN
 let lastText = ''
 
+/** Unix ms of what `isoTime` writes; of any other text what `Date.parse` says, which takes eight times as long. */
+export function isoMs(text: string): number {
+  if (text.length === isoLength && text.startsWith(readText)) {
+    const rest = 100 * digitAt(text, 20) + 10 * digitAt(text, 21) + digitAt(text, 22)
+    if (text.charCodeAt(23) === letterZ && rest >= 0) return readMs + rest
+  }
+  const ms = Date.parse(text)
+  if (text.length === isoLength && !Number.isNaN(ms) && isoTime(ms) === text) {
+    readText = text.slice(0, -4)
+    readMs = Math.floor(ms / 1_000) * 1_000
+  }
+  return ms
+}
+
+const [isoLength, letterZ, digitZero] = [24, 90, 48]
+/** NaN: it is no digit. */
+function digitAt(text: string, at: number): number {
+  const digit = text.charCodeAt(at) - digitZero
+  return digit >= 0 && digit <= 9 ? digit : Number.NaN
+}
+// Up to the point before the fraction, as `lastText`.
+let readText = '-'
+let readMs = 0
+
 export const secondMs = 1_000
 export const minuteMs = 60_000
 export const hourMs = 3_600_000

@@ -47,8 +47,8 @@ interface MacKey {
   readonly id: string
   /** Of a stored row, whose hash may be any text. */
   price(hash: string, prices: string): string
-  /** The same mark, of a receipt that this process issues. */
-  newPrice(hash: string, prices: string): string
+  /** The same mark, of a receipt that this process issues. `line`: a line feed and the prices. */
+  newPrice(hash: string, line: string): string
   mac(ms: number | string, subject: MacSubject): string
 }
 
@@ -59,27 +59,33 @@ const textBytesMax = 512
 const macBytes = Math.ceil((macLength * 6) / 8)
 
 /**
- * HMAC-SHA-256 (RFC 2104) of short ASCII texts, as the characters of a mark. A hasher is an object outside the heap, which the collector has to
- * free; these marks make no hasher and copy nothing.
+ * HMAC-SHA-256 (RFC 2104) of a head, a receipt's hash and a tail, all ASCII, as the characters of a mark. A hasher is an object outside the heap,
+ * which the collector has to free; these marks make no hasher and copy nothing. Receipts one after the other mostly have the same tail.
  */
-function shortMacs(key: Uint8Array): (text: string) => string {
+function hashMacs(key: Uint8Array, head: string): (hash: string, tail: string) => string {
   const inner = Buffer.alloc(blockBytes + textBytesMax, 0x36)
   const outer = Buffer.alloc(blockBytes + hashBytes, 0x5c)
   for (const [at, byte] of key.entries()) {
     inner[at] = byte ^ 0x36
     outer[at] = byte ^ 0x5c
   }
+  const hashAt = blockBytes + inner.write(head, blockBytes, 'latin1')
   const innerHash = outer.subarray(blockBytes)
   const mac = Buffer.alloc(hashBytes)
-  return (text) => {
-    inner.write(text, blockBytes, 'latin1')
-    Bun.SHA256.hash(inner.subarray(0, blockBytes + text.length), innerHash)
+  let [tailAt, lastTail, text] = [0, '', inner]
+  return (hash, tail) => {
+    const from = hashAt + hash.length
+    if (from !== tailAt || tail !== lastTail) {
+      text = inner.subarray(0, from + inner.write(tail, from, 'latin1'))
+      tailAt = from
+      lastTail = tail
+    }
+    inner.write(hash, hashAt, 'latin1')
+    Bun.SHA256.hash(text, innerHash)
     Bun.SHA256.hash(outer, mac)
     return mac.toString('base64url', 0, macBytes).slice(0, macLength)
   }
 }
-
-const priceText = (hash: string, prices: string) => `${priceHead}\n${hash}\n${prices}`
 
 /** A hasher with a key is copied in half the time of making one: 1.4 µs a receipt. */
 function macKey(text: string): MacKey {
@@ -89,11 +95,11 @@ function macKey(text: string): MacKey {
   const keyed = new Bun.CryptoHasher('sha256', key)
   const id = keyed.copy().update(keyIdFor).digest('hex').slice(0, keyIdLength)
   const marked = (text: string) => keyed.copy().update(text).digest('base64url').slice(0, macLength)
-  const short = shortMacs(key)
+  const newPrice = hashMacs(key, `${priceHead}\n`)
   return {
     id,
-    price: (hash, prices) => marked(priceText(hash, prices)),
-    newPrice: (hash, prices) => short(priceText(hash, prices)),
+    price: (hash, prices) => marked(`${priceHead}\n${hash}\n${prices}`),
+    newPrice,
     mac: (ms, { hashes, customers, group }) => marked(`${group ? groupHead : rowHead}\n${ms}\n${hashes}\n${customers}`),
   }
 }
@@ -106,6 +112,12 @@ export function createReceiptMacs(seeds: readonly string[], now: () => number = 
   const keys = seeds.map(macKey)
   const [newest] = keys
   if (newest === undefined) throw new Error('The gateway has no key to mark its receipts with')
+  const shownPrices = ({ promptTokenWei, completionTokenWei }: MarkedPrices) => {
+    const text = `${promptTokenWei}:${completionTokenWei}`
+    return { promptTokenWei, completionTokenWei, line: `\n${text}`, shown: `${text}.${newest.id}.` }
+  }
+  // Those of one model follow each other.
+  let last = shownPrices({ promptTokenWei: 0n, completionTokenWei: 0n })
   return {
     of: (subject) => {
       const ms = now()
@@ -117,9 +129,11 @@ export function createReceiptMacs(seeds: readonly string[], now: () => number = 
       if (key === undefined) return 'unknown'
       return same(key.mac(ms, subject), stored)
     },
-    priced: (hash, { promptTokenWei, completionTokenWei }) => {
-      const prices = `${promptTokenWei}:${completionTokenWei}`
-      return `${prices}.${newest.id}.${newest.newPrice(hash, prices)}`
+    priced: (hash, prices) => {
+      const { promptTokenWei, completionTokenWei } = prices
+      if (promptTokenWei !== last.promptTokenWei || completionTokenWei !== last.completionTokenWei)
+        last = shownPrices(prices)
+      return last.shown + newest.newPrice(hash, last.line)
     },
     judgePrice: (price, hash) => {
       const [, prices = '', id, stored = ''] = priceForm.exec(price) ?? []

@@ -23,3 +23,20 @@ test('§36: the mark of a price is the HMAC that every version before has made, 
     expect(macs.judgePrice(price, `0x${hash('sha256', receipt)}`)).toBe('wrong')
   }
 })
+
+test('§36: marks of prices are the same in whatever order receipts and prices come', () => {
+  const macs = createReceiptMacs([seed])
+  const receipts = ['ab', 'cd'].map((byte) => `0x${byte.repeat(32)}`)
+  const prices = [
+    { promptTokenWei: 17n, completionTokenWei: 1_003n },
+    { promptTokenWei: 171n, completionTokenWei: 3n },
+    { promptTokenWei: 0n, completionTokenWei: 0n },
+  ]
+  for (const price of [...prices, ...prices.toReversed(), ...prices]) {
+    for (const hash of receipts) {
+      const mark = macs.priced(hash, price)
+      expect(mark).toBe(createReceiptMacs([seed]).priced(hash, price))
+      expect(macs.judgePrice(mark, hash)).toBe('holds')
+    }
+  }
+})

@@ -1,4 +1,5 @@
 import type { Receipt } from '../../../protocol/receipts/receipt.ts'
+import { isoMs } from '../../../time.ts'
 import { type ArrayValue, arrayText, listText } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
 import type { MarkGroup } from './receipt-groups.ts'
@@ -25,7 +26,7 @@ const hexPrefix = 2
 
 const issuedAfterMs = ({ issuedAt, completedAt }: Receipt): number | null => {
   if (issuedAt == null) return null
-  return issuedAt === completedAt ? 0 : Date.parse(issuedAt) - Date.parse(completedAt)
+  return issuedAt === completedAt ? 0 : isoMs(issuedAt) - isoMs(completedAt)
 }
 
 /** In the order of `receipt_groups`. */
@@ -43,8 +44,8 @@ const columnsOfGroup: readonly ((one: Grouped) => ArrayValue)[] = [
   ({ facts }) => facts.modelId,
   ({ facts }) => facts.promptTokens,
   ({ facts }) => facts.completionTokens,
-  ({ facts }) => Date.parse(facts.startedAt),
-  ({ facts }) => Date.parse(facts.completedAt),
+  ({ facts }) => isoMs(facts.startedAt),
+  ({ facts }) => isoMs(facts.completedAt),
   ({ facts }) => issuedAfterMs(facts),
   ({ receipt }) => receipt.price ?? null,
 ]

@@ -1,4 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
+import { isoMs } from '../../../time.ts'
 import { type ArrayValue, arrayText, columnsOf, type Row } from '../../arrays.ts'
 import type { OpenDatabase } from '../../client.ts'
 import { copyNull, copyValue, rowsOfLines } from '../../copy.ts'
@@ -43,13 +44,13 @@ export function groupLine(receipt: NewReceipt): string | null {
     facts.completedAt,
     facts.issuedAt == null
       ? `${copyNull}\n`
-      : `${facts.issuedAt === facts.completedAt ? 0 : Date.parse(facts.issuedAt) - Date.parse(facts.completedAt)}\n`,
+      : `${facts.issuedAt === facts.completedAt ? 0 : isoMs(facts.issuedAt) - isoMs(facts.completedAt)}\n`,
   ].join('\t')
 }
 
 function columnOf(rows: readonly Row[], place: number): readonly ArrayValue[] {
   const values = rows.map((row) => row[place] ?? null)
-  return timePlaces.has(place) ? values.map((value) => Date.parse(String(value))) : values
+  return timePlaces.has(place) ? values.map((value) => isoMs(String(value))) : values
 }
 
 /** The mark of a group, of the hex of its hashes and its customers' ids: it is written whole or not at all. */
