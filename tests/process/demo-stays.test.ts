@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { start } from '../../src/main.ts'
 import { postJson } from '../support/clients/post-json.ts'
+import { prepareFolder } from '../support/run/prepared-folder.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 interface NodeRow {
@@ -14,7 +15,7 @@ interface NodeRow {
 }
 
 test('§22: the demo answers until another node has had a model; one that never answers does not end it', async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'penstock-demo-'))
+  const dataDir = await prepareFolder(mkdtempSync(join(tmpdir(), 'penstock-demo-')))
   const env = {
     SVC_DATA_DIR: dataDir,
     SVC_PORT: '0',

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { localCustomerId } from '../../src/actors/accounts/first-start.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { start } from '../../src/main.ts'
+import { prepareFolder } from '../support/run/prepared-folder.ts'
 
 interface NodeRow {
   readonly node_id: string
@@ -33,7 +34,7 @@ async function nodesOf(dataDir: string): Promise<{ url: string; token: string; n
 }
 
 test('§22: a runtime on loopback is found and takes the demo’s place; one that was revoked stays away', async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'penstock-discovery-'))
+  const dataDir = await prepareFolder(mkdtempSync(join(tmpdir(), 'penstock-discovery-')))
   const env = { SVC_DATA_DIR: dataDir, SVC_PORT: '0', SVC_LOG_LEVEL: 'silent' }
   const runtime = runtimeOnKnownPort()
   try {
@@ -59,7 +60,7 @@ test('§22: a runtime on loopback is found and takes the demo’s place; one tha
 })
 
 test('§22: a node whose URL ends with /v1 is the server that discovery finds: the gateway starts, and none comes twice', async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'penstock-discovery-'))
+  const dataDir = await prepareFolder(mkdtempSync(join(tmpdir(), 'penstock-discovery-')))
   const env = { SVC_DATA_DIR: dataDir, SVC_PORT: '0', SVC_LOG_LEVEL: 'silent', SVC_DEMO: 'never' }
   const runtime = runtimeOnKnownPort()
   const ofRuntime = async () => {

@@ -8,6 +8,7 @@ import { isAlive, isFree, npmStart, processesOf } from '../support/gateways/npm-
 import { lasts } from '../support/run/lasts.ts'
 import { npmTest } from '../support/run/npm-test.ts'
 import { openFolder } from '../support/run/open-folder.ts'
+import { prepareFolder } from '../support/run/prepared-folder.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const root = resolve(import.meta.dir, '../..')
@@ -71,7 +72,7 @@ npmTest.each([
   ['npm', '2'],
   ['the launcher', '2'],
 ] as const)('§25: kill -9 of %s ends a gateway of %s processes, its database too', async (victim, count) => {
-  const dataDir = newFolder()
+  const dataDir = await prepareFolder(newFolder())
   const port = await freePort()
   const env = {
     SVC_DATA_DIR: dataDir,

@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path'
 import { freePort } from '../support/gateways/free-port.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
 import { openFolder } from '../support/run/open-folder.ts'
+import { prepareFolder } from '../support/run/prepared-folder.ts'
 
 const root = resolve(import.meta.dir, '../..')
 const scratch = openFolder('penstock-in-use-')
@@ -34,7 +35,7 @@ async function refusal(program: string, args: readonly string[], env: Readonly<R
 test.each(['1', '2'])(
   '§25: a gateway of %s processes is named where its port or its folder is wanted, by its pid and its folder',
   async (count) => {
-    const dataDir = newFolder()
+    const dataDir = await prepareFolder(newFolder())
     folders.push(dataDir)
     const port = String(await freePort())
     const first = begin('src/main.ts', [], { SVC_DATA_DIR: dataDir, SVC_PORT: port, SVC_PROCESSES: count })

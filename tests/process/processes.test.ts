@@ -12,6 +12,7 @@ import { isAlive, isFree, type NpmStart, npmStart, processesOf } from '../suppor
 import { fresh, type ProcessGateway, startProcesses } from '../support/gateways/processes.ts'
 import { testLimitMs } from '../support/run/limits.ts'
 import { npmTest } from '../support/run/npm-test.ts'
+import { prepareFolder } from '../support/run/prepared-folder.ts'
 
 /** Processes that this one has started and that run. */
 function childrenOf(pid: number): number[] {
@@ -37,7 +38,7 @@ describe('§33: npm start with SVC_PROCESSES', () => {
     return started
   }
   beforeAll(async () => {
-    dataDir = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-processes-')))
+    dataDir = await prepareFolder(realpathSync(mkdtempSync(join(tmpdir(), 'penstock-processes-'))))
     port = freePort()
   })
   afterEach(async () => {

@@ -7,6 +7,7 @@ import { readCredentials } from '../../src/host/data-folder.ts'
 import { start } from '../../src/main.ts'
 import { freePort } from '../support/gateways/free-port.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { prepareFolder } from '../support/run/prepared-folder.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
 
 /*
@@ -73,7 +74,7 @@ test('a node that never answers keeps it back for 5 s at most', async () => {
 })
 
 test('so does the demo of a first start', async () => {
-  const dataDir = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-ready-')))
+  const dataDir = await prepareFolder(realpathSync(mkdtempSync(join(tmpdir(), 'penstock-ready-'))))
   stops.push(() => {
     rmSync(realpathSync(join(dataDir, 'postgres')), { recursive: true, force: true })
     rmSync(dataDir, { recursive: true, force: true })

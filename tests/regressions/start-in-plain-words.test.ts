@@ -5,6 +5,7 @@ import { unknownSettings } from '../../src/settings/unknown.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
 import { openFolder } from '../support/run/open-folder.ts'
 import { testDatabase } from '../support/run/postgres.ts'
+import { prepareFolder } from '../support/run/prepared-folder.ts'
 
 /*
  * A start that failed over its data folder said `EEXIST` and no more; a list of proxies that are no addresses was taken
@@ -128,7 +129,7 @@ test('§27: a start that succeeds says it where its addresses stand, however it 
     ['start', 'noted'],
     ['serve', 'noted-too'],
   ] as const) {
-    const dataDir = join(scratch, folder)
+    const dataDir = await prepareFolder(join(scratch, folder))
     const child = begin({ SVC_DATA_DIR: dataDir, SVC_HOSTT: 'secret-value', SVC_LOG_LEVEL: 'error' }, program)
     const text = (await firstMatch(child.stdout, /is ready[\s\S]*\n\n/))[0]
     child.kill('SIGTERM')
@@ -185,7 +186,7 @@ test('only so many names, and none that is no name', () => {
 })
 
 test('a start without the credentials that were made says that they are gone, and what helps', async () => {
-  const dataDir = join(scratch, 'folder')
+  const dataDir = await prepareFolder(join(scratch, 'folder'))
   const welcome = async () => {
     const child = begin({ SVC_DATA_DIR: dataDir })
     const text = (await firstMatch(child.stdout, /Credentials [\s\S]*\n\n/))[0]

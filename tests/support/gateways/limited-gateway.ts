@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { type Socket, spawn } from 'bun'
 import type { Credentials } from '../../../src/host/data-folder.ts'
+import { prepareFolder } from '../run/prepared-folder.ts'
 import { firstMatch } from './gateway-process.ts'
 
 const root = resolve(import.meta.dir, '../../..')
@@ -22,7 +23,7 @@ export async function startLimitedGateway(
   descriptorsMax: number,
   env: Readonly<Record<string, string>> = {},
 ): Promise<LimitedGateway> {
-  const dataDir = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-limited-')))
+  const dataDir = await prepareFolder(realpathSync(mkdtempSync(join(tmpdir(), 'penstock-limited-'))))
   const child = spawn(['sh', '-c', `ulimit -n ${descriptorsMax}; exec "$0" "$1"`, process.execPath, 'src/main.ts'], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSyn
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Credentials } from '../../../src/host/data-folder.ts'
+import { prepareFolder } from '../run/prepared-folder.ts'
 import { settled } from '../run/wait-until.ts'
 
 /** A first start with the embedded database in a process of its own, whose every trace can be looked at. */
@@ -41,7 +42,7 @@ async function collect(output: ReadableStream<Uint8Array>, take: (text: string) 
 }
 
 export async function startWatchedGateway(env: Readonly<Record<string, string>>): Promise<WatchedGateway> {
-  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-leaks-')))
+  const folder = await prepareFolder(realpathSync(mkdtempSync(join(tmpdir(), 'penstock-leaks-'))))
   const child = Bun.spawn([process.execPath, join(root, 'src/main.ts')], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -9,6 +9,7 @@ import { sealOf } from '../../../src/offline/backup-seal.ts'
 import { sha256Hex } from '../../../src/secrets.ts'
 import { type CommandLine, commandLine } from '../../cli/command-line.ts'
 import { openFolder } from './open-folder.ts'
+import { prepareFolder } from './prepared-folder.ts'
 
 /** A folder of its own and a command line beside it. */
 export interface Bench {
@@ -70,7 +71,7 @@ export interface EmbeddedCredentials {
 export async function startEmbeddedGateway(dataDir: string, env: Readonly<Record<string, string>> = {}) {
   const server = await start(
     {
-      SVC_DATA_DIR: dataDir,
+      SVC_DATA_DIR: await prepareFolder(dataDir),
       SVC_PORT: '0',
       SVC_DISCOVER: 'false',
       SVC_WARM_UP: 'false',
