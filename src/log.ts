@@ -49,9 +49,17 @@ export function createLog(level: LogLevel | 'silent', write: (text: string) => v
   const add = (text: string) => {
     used += room.utf8Write(text, used)
   }
+  // Most lines are of requests, and begin alike but for the time.
+  let last = { rank: level as string, event: '', text: '' }
+  const behindTime = (rank: LogLevel, event: string): string => {
+    if (last.rank !== rank || last.event !== event) {
+      last = { rank, event, text: `","level":"${rank}","event":"${event}"${alike}` }
+    }
+    return last.text
+  }
   const written = (rank: LogLevel, event: string, object: string) => {
     if (ranks[rank] < ranks[level]) return
-    const head = `{"ts":"${isoTime(Date.now())}","level":"${rank}","event":"${event}"${alike}`
+    const head = `{"ts":"${isoTime(Date.now())}${behindTime(rank, event)}`
     const more = object !== emptyObject
     const bytesMost = (head.length + object.length + 1) * utf8BytesPerUnitMax
     if (used + bytesMost > roomBytes) send()

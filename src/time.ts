@@ -6,9 +6,11 @@ export function isoTime(at: number | Date): string {
     lastText = new Date(second * 1_000).toISOString().slice(0, -4)
     lastSecond = second
   }
-  const rest = ms - second * 1_000
-  return `${lastText}${rest < 10 ? '00' : rest < 100 ? '0' : ''}${rest}Z`
+  return lastText + (rests[ms - second * 1_000] ?? '')
 }
+
+/** What follows the second, by its milliseconds. */
+const rests = Array.from({ length: 1_000 }, (_, ms) => `${String(ms).padStart(3, '0')}Z`)
 
 // Log line, receipt and answer of one request mostly fall into one second.
 let lastSecond = Number.NaN
