@@ -49,12 +49,14 @@ export function publicCompletion(text: string): PublicCompletion | null {
   const choices: PublicChoice[] = []
   for (const choice of body.choices) {
     if (!isObject(choice) || !isObject(choice.message) || callsTooMuch(choice.message)) return null
-    choices.push({
-      index: typeof choice.index === 'number' ? choice.index : choices.length,
-      message: choice.message,
-      finish_reason: knownFinishReason(choice.finish_reason),
-      ...(isObject(choice.logprobs) ? { logprobs: choice.logprobs } : {}),
-    })
+    const { message, logprobs } = choice
+    const index = typeof choice.index === 'number' ? choice.index : choices.length
+    const reason = knownFinishReason(choice.finish_reason)
+    choices.push(
+      isObject(logprobs)
+        ? { index, message, finish_reason: reason, logprobs }
+        : { index, message, finish_reason: reason },
+    )
   }
   return completionOf(choices, readUsage(body), body.svc, readCachedTokens(body), timingsOf(body.timings))
 }
