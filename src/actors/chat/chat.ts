@@ -9,7 +9,7 @@ import { usageSum } from '../../protocol/chat/token-usage.ts'
 import { Roster } from '../../roster.ts'
 import { dispatch, refusal } from '../dispatch/dispatch.ts'
 import type { Admission } from '../limits/limits.ts'
-import type { Idle, PartedOperation, StreamWriter } from '../operations/operation.ts'
+import type { CallPlan, Idle, PartedOperation, StreamWriter } from '../operations/operation.ts'
 import { Relay } from '../relay/relay.ts'
 import { type ChatAnswer, type ChatCommand, outputAsked } from './chat-command.ts'
 import type { ChatPort } from './chat-port.ts'
@@ -23,7 +23,7 @@ import { tryPassed } from './passed-answer.ts'
 import { StreamOwner, tryStream } from './stream-answer.ts'
 import { StreamOfCalls } from './stream-calls.ts'
 import { bodyFor, outputCeiling, placementRequest } from './wanted.ts'
-import type { SentAnswer } from './whole-answer.ts'
+import { limitHeaders, type SentAnswer, sentAnswer } from './whole-answer.ts'
 import { tryWhole } from './whole-call.ts'
 
 export interface Chat {
@@ -37,7 +37,6 @@ export interface Chat {
   abortAll(): void
 }
 
-const noHeaders = {}
 /** Refusals that need no node: by the account, and by the policy's `max_tokens`. */
 export function checkPolicy(command: ChatCommand): void {
   const { access } = command
@@ -98,9 +97,13 @@ function dispatchPassed(exchange: Exchange, { request, ceiling, clocks }: Turn) 
 function answerWhole(exchange: Exchange, turn: Turn): Promise<SentAnswer> {
   const parts = exchange.command.operation.parts === undefined ? null : Parts.of(exchange, turn.request)
   exchange.parts = parts
-  if (parts === null) return dispatchWhole(exchange, turn)
-  return joined(exchange, parts).finally(() => parts.dropKept())
+  return parts === null ? dispatchWhole(exchange, turn) : answerOfParts(exchange, parts)
 }
+
+const answerOfParts = (exchange: Exchange, parts: Parts) => joined(exchange, parts).finally(() => parts.dropKept())
+
+/** The same of the first of several models that gives one. */
+const wholeInTurn = (exchange: Exchange, first: Turn) => inTurn(exchange, first, (turn) => answerWhole(exchange, turn))
 
 /** A request without a prompt loads or unloads its model. It is refused as a prompt would be, except that an owner may unload any model. */
 async function tended(exchange: Exchange, request: PlacementRequest, { wish, answer }: Idle): Promise<ChatAnswer> {
@@ -113,7 +116,7 @@ async function tended(exchange: Exchange, request: PlacementRequest, { wish, ans
   exchange.admission = admission
   await whileWanted(exchange, ownModels[wish](wanted))
   exchange.finish(200, null, null, null)
-  return { kind: 'whole', body: answer, kept: null, headers: admission.headers ?? noHeaders }
+  return sentAnswer(exchange, answer, null)
 }
 
 /** A load goes on when its client has left or the gateway stops, but nothing here waits for it any more. */
@@ -169,26 +172,66 @@ async function joined(exchange: Exchange, parts: Parts): Promise<SentAnswer> {
   exchange.attempts = answers.length
   const kept = exchange.handOver(textBytes(text.length))
   exchange.finish(200, null, usage, null)
-  return { body: text, kept }
+  return sentAnswer(exchange, text, kept)
 }
 
 /** The answer to a request that is several calls. */
 async function answerOf(calls: ManyCalls): Promise<ChatAnswer> {
   const { exchange } = calls
-  const headers = exchange.admission?.headers ?? noHeaders
   exchange.parts = calls
   exchange.port.ticker.add(exchange)
-  if (exchange.command.body.stream !== true) {
-    const { body, kept } = await joinedAnswer(calls)
-    return { kind: 'whole', body, kept, headers }
-  }
+  if (exchange.command.body.stream !== true) return joinedAnswer(calls)
   const all = new StreamOfCalls(calls)
   await all.open()
-  return { kind: 'stream', stream: all.stream, headers }
+  return { kind: 'stream', stream: all.stream, headers: limitHeaders(exchange) }
 }
 
-async function run(exchange: Exchange): Promise<ChatAnswer> {
+function answerOfPlan(exchange: Exchange, { request, ceiling }: Turn, plan: CallPlan): Promise<ChatAnswer> {
+  const { models } = exchange.command
+  if (models == null) return answerOf(new ManyCalls(exchange, plan, request, ceiling))
+  const chosen = turnToOne(exchange, models)
+  return answerOf(new ManyCalls(exchange, plan, chosen, outputCeiling(exchange)))
+}
+
+async function passed(exchange: Exchange, first: Turn): Promise<ChatAnswer> {
+  const answer = await inTurn(exchange, first, (turn) => dispatchPassed(exchange, turn))
+  return { kind: 'bytes', headers: limitHeaders(exchange), ...answer }
+}
+
+async function streamed(exchange: Exchange, first: Turn, writer: StreamWriter): Promise<ChatAnswer> {
+  const { port, command } = exchange
+  const relay = new Relay(port, new StreamOwner(exchange), command, writer)
+  exchange.relay = relay
+  const opened = relay.open()
+  void dispatchStream(exchange, relay, first)
+  await opened
+  return { kind: 'stream', stream: relay.stream, headers: limitHeaders(exchange) }
+}
+
+/** A whole answer, the usual one, is what its dispatch resolves with: no suspended function stands in between. */
+function answered(exchange: Exchange, first: Turn, plan: CallPlan | null): Promise<ChatAnswer> {
+  if (plan !== null) return answerOfPlan(exchange, first, plan)
+  const writer = writerOf(exchange)
+  if (writer !== undefined) return streamed(exchange, first, writer)
   const { command, port } = exchange
+  port.ticker.add(exchange)
+  if (command.operation.passes === true) return passed(exchange, first)
+  return command.models == null ? answerWhole(exchange, first) : wholeInTurn(exchange, first)
+}
+
+async function whenLetIn(
+  admitted: Promise<void>,
+  exchange: Exchange,
+  first: Turn,
+  plan: CallPlan | null,
+): Promise<ChatAnswer> {
+  await admitted
+  return answered(exchange, first, plan)
+}
+
+/** Throws as it rejects. */
+function run(exchange: Exchange): Promise<ChatAnswer> {
+  const { command } = exchange
   const { operation, body } = command
   checkPolicy(command)
   const request = placementRequest(exchange)
@@ -198,29 +241,8 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
   const ceiling = outputCeiling(exchange)
   const plan = operation.calls?.(command.text, body) ?? null
   const admitted = admit(exchange, request, ceilingOfAll(exchange, ceiling), plan?.count ?? 1)
-  if (admitted !== null) await admitted
-  if (plan !== null) {
-    if (command.models == null) return answerOf(new ManyCalls(exchange, plan, request, ceiling))
-    const chosen = turnToOne(exchange, command.models)
-    return answerOf(new ManyCalls(exchange, plan, chosen, outputCeiling(exchange)))
-  }
-  const headers = exchange.admission?.headers ?? noHeaders
   const first = { request, ceiling }
-  const writer = writerOf(exchange)
-  if (writer === undefined) {
-    port.ticker.add(exchange)
-    if (operation.passes === true) {
-      return { kind: 'bytes', headers, ...(await inTurn(exchange, first, (turn) => dispatchPassed(exchange, turn))) }
-    }
-    const { body: text, kept } = await inTurn(exchange, first, (turn) => answerWhole(exchange, turn))
-    return { kind: 'whole', body: text, kept, headers }
-  }
-  const relay = new Relay(port, new StreamOwner(exchange), command, writer)
-  exchange.relay = relay
-  const opened = relay.open()
-  void dispatchStream(exchange, relay, first)
-  await opened
-  return { kind: 'stream', stream: relay.stream, headers }
+  return admitted === null ? answered(exchange, first, plan) : whenLetIn(admitted, exchange, first, plan)
 }
 
 export function createChat(port: ChatPort): Chat {

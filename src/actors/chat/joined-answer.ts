@@ -6,7 +6,7 @@ import type { Exchange } from './exchange.ts'
 import { metadataOf } from './exchange-receipt.ts'
 import type { ManyCalls } from './many-calls.ts'
 import { placementRequest } from './wanted.ts'
-import { type ReceivedAnswer, receiveWhole, type SentAnswer } from './whole-answer.ts'
+import { type ReceivedAnswer, receiveWhole, type SentAnswer, sentAnswer } from './whole-answer.ts'
 
 /** A call, and its answer, which is charged when all are there. */
 interface Answered {
@@ -53,5 +53,5 @@ async function written(calls: ManyCalls, answered: readonly Answered[]): Promise
   const text = await (promisedEnd(exchange, written, metadata) ?? written)
   const kept = exchange.handOver(textBytes(text.length))
   exchange.finish(200, null, usage, null)
-  return { body: text, kept }
+  return sentAnswer(exchange, text, kept)
 }

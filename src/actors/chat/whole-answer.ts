@@ -11,7 +11,7 @@ import type { WholeAnswer } from '../operations/operation.ts'
 import { promisedEnd } from '../promises/promised-end.ts'
 import type { Attempt, AttemptFailure } from '../relay/attempt.ts'
 import { finishReasons } from '../telemetry/tracing.ts'
-import type { ChatCommand } from './chat-command.ts'
+import type { ChatAnswer, ChatCommand } from './chat-command.ts'
 import type { Exchange } from './exchange.ts'
 import type { Conclusion } from './exchange-receipt.ts'
 import { afford, callNode, failedAnswer } from './node-call.ts'
@@ -151,11 +151,20 @@ export function writeAnswer(exchange: Exchange, { completion, conclusion }: Rece
   return body
 }
 
-/** An answer on its way to its client. `kept`: closed once the client has it; null: it is too small to count. */
-export interface SentAnswer {
-  readonly body: string
-  readonly kept: Grant | null
-}
+/** An answer on its way to its client, as the door gets it. */
+export type SentAnswer = Extract<ChatAnswer, { readonly kind: 'whole' }>
+
+const noHeaders = {}
+/** The state of the account's limits. */
+export const limitHeaders = ({ admission }: Exchange): ChatAnswer['headers'] => admission?.headers ?? noHeaders
+
+/** `kept`: closed once the client has it; null: it is too small to count. */
+export const sentAnswer = (exchange: Exchange, body: string, kept: Grant | null): SentAnswer => ({
+  kind: 'whole',
+  body,
+  kept,
+  headers: limitHeaders(exchange),
+})
 
 export type WholeTry = SentAnswer | { readonly failure: AttemptFailure }
 
@@ -167,5 +176,5 @@ export async function tryReceived(exchange: Exchange, route: Route, upstream: Up
   const body = await (promisedEnd(exchange, written, received.conclusion.metadata) ?? written)
   const kept = exchange.handOver(textBytes(body.length))
   exchange.finish(200, null, received.usage, received.firstContentMs)
-  return { body, kept }
+  return sentAnswer(exchange, body, kept)
 }

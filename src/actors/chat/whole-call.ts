@@ -14,6 +14,7 @@ import {
   type ReadAnswer,
   type ReceivedAnswer,
   readWhole,
+  sentAnswer,
   tryReceived,
   type WholeTry,
   writeAnswer,
@@ -147,7 +148,7 @@ class WholeCall extends CountedText implements AnswerReceiver, BodySink {
     try {
       const kept = exchange.handOver(textBytes(body.length))
       exchange.finish(200, null, received.usage, null)
-      this.end({ body, kept })
+      this.end(sentAnswer(exchange, body, kept))
     } catch (error) {
       this.fail(error)
     }
