@@ -22,7 +22,7 @@ import { settings } from '../src/settings/table.ts'
 import { startTestGateway, waitFor } from './support/gateways/gateway.ts'
 import { enrollmentToken, startAgent } from './support/nodes/agents.ts'
 import { fakeLaptop } from './support/nodes/fake-hardware.ts'
-import { fixture } from './support/run/fixture.ts'
+import { fixture, scoped } from './support/run/fixture.ts'
 
 /** The files under `ops`, held to what the gateway really says and takes. */
 const root = join(import.meta.dir, '..')
@@ -291,15 +291,11 @@ test('the drawn secrets make a gateway start', async () => {
   // No two are alike; and nothing is missing where the test's own gateway would step in with its defaults.
   expect(new Set(Object.values(env)).size).toBe(Object.keys(env).length)
   expect(readConfig({ ...env, DATABASE_URL: 'postgres://penstock@127.0.0.1/penstock' })).not.toHaveProperty('faults')
-  const fresh = await startTestGateway({ env })
-  try {
-    const response = await fetch(`${fresh.url}/v1/admin/nodes`, {
-      headers: { 'x-svc-admin-token': env.SVC_ADMIN_TOKENS ?? '' },
-    })
-    expect(response.status).toBe(200)
-  } finally {
-    await fresh.stop()
-  }
+  await using fresh = await scoped(startTestGateway({ env }))
+  const response = await fetch(`${fresh.url}/v1/admin/nodes`, {
+    headers: { 'x-svc-admin-token': env.SVC_ADMIN_TOKENS ?? '' },
+  })
+  expect(response.status).toBe(200)
 })
 
 test('§6: the proxies wait longer than the gateway, and buffer nothing', () => {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { ownAddresses } from '../../src/host/own-addresses.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
+import { scoped } from '../support/run/fixture.ts'
 import { testDatabase } from '../support/run/postgres.ts'
 import { commandLine } from './command-line.ts'
 
@@ -86,30 +87,25 @@ test('§24: doctor looks at every port that a start takes, in the words of the s
 })
 
 test('§24: doctor looks at a gateway that runs: its database, and why a node does not answer', async () => {
-  const gateway = await startTestGateway()
-  const node = startFakeNode({ models: ['llama'] })
-  try {
-    await gateway.node(node.url)
-    const { customerId } = await gateway.customer()
-    await gateway.admin('POST', '/v1/admin/nodes', {
-      ...{ customer_id: customerId, url: 'http://127.0.0.1:9', name: 'attic' },
-      ...{ visibility: 'private', node_class: 'standard', privacy_class: 'private' },
-    })
-    const env = {
-      DATABASE_URL: (await testDatabase()).url,
-      SVC_BASE_URL: gateway.url,
-      SVC_ADMIN_TOKEN: gateway.tokens.viewer,
-    }
-    const { of } = await findings(env)
-    expect(of('database')).toMatchObject({ state: 'good', says: expect.stringMatching(/^PostgreSQL \d+/) })
-    expect(of('gateway')).toMatchObject({
-      state: 'note',
-      says: expect.stringMatching(/1 of 2 nodes answer.* attic: Nothing listens there/),
-    })
-  } finally {
-    node.stop()
-    await gateway.stop()
+  await using gateway = await scoped(startTestGateway())
+  await using node = await scoped(startFakeNode({ models: ['llama'] }))
+  await gateway.node(node.url)
+  const { customerId } = await gateway.customer()
+  await gateway.admin('POST', '/v1/admin/nodes', {
+    ...{ customer_id: customerId, url: 'http://127.0.0.1:9', name: 'attic' },
+    ...{ visibility: 'private', node_class: 'standard', privacy_class: 'private' },
+  })
+  const env = {
+    DATABASE_URL: (await testDatabase()).url,
+    SVC_BASE_URL: gateway.url,
+    SVC_ADMIN_TOKEN: gateway.tokens.viewer,
   }
+  const { of } = await findings(env)
+  expect(of('database')).toMatchObject({ state: 'good', says: expect.stringMatching(/^PostgreSQL \d+/) })
+  expect(of('gateway')).toMatchObject({
+    state: 'note',
+    says: expect.stringMatching(/1 of 2 nodes answer.* attic: Nothing listens there/),
+  })
 })
 
 test.skipIf(ownAddresses().length === 0)(

@@ -4,7 +4,7 @@ import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { WaitingJoinList } from '../../src/protocol/wire/nodes/join.ts'
 import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { untilState } from '../support/nodes/agents.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 import { commandLine, type TerminalRun } from './command-line.ts'
 
 /** The operator's. */
@@ -92,17 +92,13 @@ test('§39: who says yes to a gateway that announces itself agrees to a connecti
 })
 
 test('§39: at a gateway that is not ours the words differ: ours says so, and who says no joins neither', async () => {
-  const neighbour = await startTestGateway({ env: { SVC_PUBLIC_RPM_PER_IP: '100000' } })
-  try {
-    const run = far.inTerminal([...agent, '--gateway', neighbour.url, '--data-dir', `${far.home}/strayed`])
-    const [, words = ''] = await wordsOf(run)
-    const typed = await cli.run(['nodes', 'join', ...words.split(' ')])
-    expect([typed.code, typed.err]).toEqual([1, expect.stringContaining('it talks to another gateway')])
-    run.type('n\r')
-    expect(await run.exited).toBe(1)
-    const theirs = await neighbour.admin<WaitingJoinList>('GET', '/v1/admin/joins')
-    expect([theirs.joins, await joins()]).toEqual([[], []])
-  } finally {
-    await neighbour.stop()
-  }
+  await using neighbour = await scoped(startTestGateway({ env: { SVC_PUBLIC_RPM_PER_IP: '100000' } }))
+  const run = far.inTerminal([...agent, '--gateway', neighbour.url, '--data-dir', `${far.home}/strayed`])
+  const [, words = ''] = await wordsOf(run)
+  const typed = await cli.run(['nodes', 'join', ...words.split(' ')])
+  expect([typed.code, typed.err]).toEqual([1, expect.stringContaining('it talks to another gateway')])
+  run.type('n\r')
+  expect(await run.exited).toBe(1)
+  const theirs = await neighbour.admin<WaitingJoinList>('GET', '/v1/admin/joins')
+  expect([theirs.joins, await joins()]).toEqual([[], []])
 })

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { bundleAgent } from '../../src/actors/agents/agent-bundle.ts'
 import { startLoneAgent } from '../support/nodes/lone-agent.ts'
 import { systemTools } from '../support/nodes/system-tools.ts'
+import { scoped } from '../support/run/fixture.ts'
 import { commandLine, root } from './command-line.ts'
 
 const cli = commandLine()
@@ -123,14 +124,10 @@ test('§39: the agent in one file installs itself, by the Bun that runs it', asy
 })
 
 test('§39: an agent that somebody started keeps its folder, and a service is not put beside it', async () => {
-  const agent = await startLoneAgent()
-  try {
-    const refused = await cli.run(['node', 'install', '--data-dir', agent.dataDir], { env })
-    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('uses the folder already')])
-    expect(existsSync(units)).toBe(false)
-    const shown = await cli.json<{ service: unknown }>('node', 'status', '--data-dir', agent.dataDir)
-    expect(shown.service).toHaveProperty('state')
-  } finally {
-    await agent.remove()
-  }
+  await using agent = await scoped(startLoneAgent())
+  const refused = await cli.run(['node', 'install', '--data-dir', agent.dataDir], { env })
+  expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('uses the folder already')])
+  expect(existsSync(units)).toBe(false)
+  const shown = await cli.json<{ service: unknown }>('node', 'status', '--data-dir', agent.dataDir)
+  expect(shown.service).toHaveProperty('state')
 })

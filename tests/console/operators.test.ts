@@ -3,6 +3,7 @@ import type { Browser } from 'playwright-core'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { type ConsolePool, nodeNames, startConsolePool } from '../support/console/console-pool.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
+import { scoped } from '../support/run/fixture.ts'
 
 /** Another secret, whatever the last letter of this one is. */
 const almost = (secret: string) => secret.slice(0, -1) + (secret.endsWith('x') ? 'y' : 'x')
@@ -206,73 +207,63 @@ describe.skipIf(!hasBrowser)('states that nobody hopes for', () => {
   afterAll(() => browser.close())
 
   test('an empty pool says how to fill it; a lost gateway is named, and found again', async () => {
-    const first = await startTestGateway()
+    await using first = await scoped(startTestGateway())
     const second = await startTestGateway({ beside: first })
-    const console = await openConsole(browser, second.url)
+    await using console = await scoped(openConsole(browser, second.url))
     const { page } = console
-    try {
-      await console.signIn(first.tokens.viewer)
-      await page.getByText('No node yet').waitFor()
-      await console.show('Jobs')
-      await page.getByText('No private job yet').waitFor()
-      await console.show('Pool')
-      await page.getByText('No node yet').waitFor()
-      expect(await console.violations()).toEqual([])
-      await console.picture('console-empty-light')
-      await second.stop()
-      await page.getByText('Connection lost.').waitFor()
-      expect(await page.getByText('No node yet').count()).toBe(1)
-      expect(await console.violations()).toEqual([])
-      await console.picture('console-lost-light')
-      // A view that was open before shows what was known; one that was not says what it cannot read.
-      await console.show('Jobs')
-      await page.getByText('No private job yet').waitFor()
-      await console.show('Money')
-      await page.getByText('Payout batches could not be read').waitFor()
-      expect(await console.violations()).toEqual([])
-      await console.show('Pool')
-      await page.getByText('No node yet').waitFor()
-      const third = await startTestGateway({ beside: first, env: { SVC_PORT: new URL(second.url).port } })
-      // The console may have found it by itself before anybody can press the button.
-      const pressed = page.getByRole('button', { name: /^Try/ }).click()
-      await Promise.race([pressed, page.getByText('Live', { exact: true }).waitFor()])
-      pressed.catch(() => {})
-      await page.getByText('Connection lost.').waitFor({ state: 'hidden' })
-      await page.getByText('Live', { exact: true }).waitFor()
-      await third.stop()
-    } finally {
-      await console.close()
-      await first.stop()
-    }
+    await console.signIn(first.tokens.viewer)
+    await page.getByText('No node yet').waitFor()
+    await console.show('Jobs')
+    await page.getByText('No private job yet').waitFor()
+    await console.show('Pool')
+    await page.getByText('No node yet').waitFor()
+    expect(await console.violations()).toEqual([])
+    await console.picture('console-empty-light')
+    await second.stop()
+    await page.getByText('Connection lost.').waitFor()
+    expect(await page.getByText('No node yet').count()).toBe(1)
+    expect(await console.violations()).toEqual([])
+    await console.picture('console-lost-light')
+    // A view that was open before shows what was known; one that was not says what it cannot read.
+    await console.show('Jobs')
+    await page.getByText('No private job yet').waitFor()
+    await console.show('Money')
+    await page.getByText('Payout batches could not be read').waitFor()
+    expect(await console.violations()).toEqual([])
+    await console.show('Pool')
+    await page.getByText('No node yet').waitFor()
+    const third = await startTestGateway({ beside: first, env: { SVC_PORT: new URL(second.url).port } })
+    // The console may have found it by itself before anybody can press the button.
+    const pressed = page.getByRole('button', { name: /^Try/ }).click()
+    await Promise.race([pressed, page.getByText('Live', { exact: true }).waitFor()])
+    pressed.catch(() => {})
+    await page.getByText('Connection lost.').waitFor({ state: 'hidden' })
+    await page.getByText('Live', { exact: true }).waitFor()
+    await third.stop()
   })
 
   test('a part that cannot be read says so, with the request id, and is read again', async () => {
-    const gateway = await startTestGateway()
-    const console = await openConsole(browser, gateway.url)
+    await using gateway = await scoped(startTestGateway())
+    await using console = await scoped(openConsole(browser, gateway.url))
     const { page } = console
-    try {
-      let broken = true
-      await page.route('**/v1/admin/machines', (route) =>
-        broken
-          ? route.fulfill({
-              status: 503,
-              headers: { 'x-request-id': 'req_X' },
-              json: { code: 'service_unavailable', detail: 'The database is away' },
-            })
-          : route.continue(),
-      )
-      await console.signIn(gateway.tokens.viewer)
-      await console.show('Statecharts')
-      const alert = page.getByRole('alert')
-      await alert.waitFor()
-      expect(await alert.textContent()).toContain('The database is away req_X')
-      expect(await console.violations()).toEqual([])
-      broken = false
-      await page.getByRole('button', { name: 'Try again' }).click()
-      await page.locator('.statechart').waitFor()
-    } finally {
-      await console.close()
-      await gateway.stop()
-    }
+    let broken = true
+    await page.route('**/v1/admin/machines', (route) =>
+      broken
+        ? route.fulfill({
+            status: 503,
+            headers: { 'x-request-id': 'req_X' },
+            json: { code: 'service_unavailable', detail: 'The database is away' },
+          })
+        : route.continue(),
+    )
+    await console.signIn(gateway.tokens.viewer)
+    await console.show('Statecharts')
+    const alert = page.getByRole('alert')
+    await alert.waitFor()
+    expect(await alert.textContent()).toContain('The database is away req_X')
+    expect(await console.violations()).toEqual([])
+    broken = false
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.locator('.statechart').waitFor()
   })
 })

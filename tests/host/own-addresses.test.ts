@@ -4,6 +4,7 @@ import { callableHost, everyAddress, isWildcard, ownAddresses } from '../../src/
 import { welcome } from '../../src/host/welcome.ts'
 import { hostFault } from '../../src/http/ollama/allowed-hosts.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
+import { scoped } from '../support/run/fixture.ts'
 
 const at = (address: string, internal = false): NetworkInterfaceInfo => ({
   address,
@@ -59,22 +60,20 @@ test('§25: the first start shows the key where no model answers yet, too: who r
 test('§25: a gateway that is bound to a wildcard names an address that can be called', async () => {
   const launched = Promise.withResolvers<string>()
   const { start } = await import('../../src/main.ts')
-  const gateway = await startTestGateway({
-    env: { SVC_HOST: '0.0.0.0' },
-    launch: async (env) => {
-      const running = await start(env, { quiet: true })
-      launched.resolve(running.url)
-      return { url: running.url.replace(/\/\/[^:]+:/, '//127.0.0.1:'), stop: () => running.stop() }
-    },
-  })
-  try {
-    const url = await launched.promise
-    expect(new URL(url).hostname).toBe(callableHost('0.0.0.0'))
-    const index = (await (await fetch(`${gateway.url}/v1/api`)).json()) as { base_url: string }
-    expect(index.base_url).toBe(url)
-  } finally {
-    await gateway.stop()
-  }
+  await using gateway = await scoped(
+    startTestGateway({
+      env: { SVC_HOST: '0.0.0.0' },
+      launch: async (env) => {
+        const running = await start(env, { quiet: true })
+        launched.resolve(running.url)
+        return { url: running.url.replace(/\/\/[^:]+:/, '//127.0.0.1:'), stop: () => running.stop() }
+      },
+    }),
+  )
+  const url = await launched.promise
+  expect(new URL(url).hostname).toBe(callableHost('0.0.0.0'))
+  const index = (await (await fetch(`${gateway.url}/v1/api`)).json()) as { base_url: string }
+  expect(index.base_url).toBe(url)
 })
 
 test('§28: Ollama’s listener answers to every address of this computer, not to the likeliest few', () => {

@@ -7,7 +7,7 @@ import { loadBackup } from '../../src/db/backup/restore.ts'
 import { writeBackup } from '../../src/offline/backup.ts'
 import { openBackup } from '../../src/offline/backup-file.ts'
 import { everyRow } from '../support/leaks/every-row.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 import { openBench } from '../support/run/offline.ts'
 import { emptyDatabase, testDatabase } from '../support/run/postgres.ts'
 
@@ -143,38 +143,30 @@ describe('§24: a backup is looked through before anything in it is used', () =>
 // The header was parsed before the sums of gzip were compared.
 test('§24: a damaged byte in the names of the secrets is damage, and no missing secret', async () => {
   for (const bytes of [whole, readFileSync(older)]) {
-    const target = await emptyDatabase()
-    try {
-      for (const at of [60, 150, 300]) {
-        const bad = changed(flipped(bytes, at, 2))
-        const env = { DATABASE_URL: target.url, ...secrets }
-        const refused = await bench.cli.run(['restore', bad, '--unverified'], { env })
-        expect(refused).toMatchObject({ code: 1, out: '' })
-        expect(refused.err).toContain('The backup is damaged or incomplete.')
-        expect(await everyRow(target.url)).toEqual([])
-      }
-    } finally {
-      await target.drop()
+    await using target = await scoped(emptyDatabase())
+    for (const at of [60, 150, 300]) {
+      const bad = changed(flipped(bytes, at, 2))
+      const env = { DATABASE_URL: target.url, ...secrets }
+      const refused = await bench.cli.run(['restore', bad, '--unverified'], { env })
+      expect(refused).toMatchObject({ code: 1, out: '' })
+      expect(refused.err).toContain('The backup is damaged or incomplete.')
+      expect(await everyRow(target.url)).toEqual([])
     }
   }
 })
 
 test('§24: a backup of the format of before is read, and said to carry no signature', async () => {
   for (const release of ['2bf003a', 'aa044207']) {
-    const target = await emptyDatabase()
+    await using target = await scoped(emptyDatabase())
     const at = join(import.meta.dir, '../heavy/releases', release, 'backup.sql.gz')
     const env = { DATABASE_URL: target.url }
-    try {
-      const refused = await bench.cli.run(['restore', at], { env })
-      expect(refused).toMatchObject({ code: 1, out: '' })
-      expect(refused.err).toContain('carries no signature')
-      expect(await everyRow(target.url)).toEqual([])
-      const ended = await bench.cli.run(['restore', at, '--unverified'], { env })
-      expect([ended.out, ended.code]).toEqual([expect.stringContaining('Books      balance'), 0])
-      expect(ended.err).toContain('NOT VERIFIED: the backup carries no signature.')
-      expect((await everyRow(target.url)).filter(({ table }) => table === 'receipt_rows')).toHaveLength(12)
-    } finally {
-      await target.drop()
-    }
+    const refused = await bench.cli.run(['restore', at], { env })
+    expect(refused).toMatchObject({ code: 1, out: '' })
+    expect(refused.err).toContain('carries no signature')
+    expect(await everyRow(target.url)).toEqual([])
+    const ended = await bench.cli.run(['restore', at, '--unverified'], { env })
+    expect([ended.out, ended.code]).toEqual([expect.stringContaining('Books      balance'), 0])
+    expect(ended.err).toContain('NOT VERIFIED: the backup carries no signature.')
+    expect((await everyRow(target.url)).filter(({ table }) => table === 'receipt_rows')).toHaveLength(12)
   }
 })

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { connect } from '../../src/db/client.ts'
 import { writeBackup } from '../../src/offline/backup.ts'
 import { restoreBackup } from '../../src/offline/restore.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 import { openBench } from '../support/run/offline.ts'
 import { emptyDatabase, testDatabase } from '../support/run/postgres.ts'
 
@@ -27,25 +27,21 @@ const digest = `select (select md5(string_agg(r::text, '' order by receipt_hash)
 
 test('§24: tables larger than any buffer, and rows longer than one, come through to the letter', async () => {
   const file = bench.path('large.sql.gz')
-  const target = await emptyDatabase()
-  try {
-    const made = await writeBackup({ env: { DATABASE_URL: database.url }, target: file, overwrite: false })
-    expect(made.rows).toMatchObject({ receipt_rows: receiptsMade, nodes: nodesMade })
-    await restoreBackup({
-      env: { DATABASE_URL: target.url },
-      file,
-      overwrite: false,
-      secretsTo: null,
-      unverified: true,
-    })
-    const sql = connect(target.url, { max: 1 })
-    const [restored] = await sql.unsafe(digest)
-    const [original] = await database.sql.unsafe(digest)
-    await sql.end()
-    expect(restored).toEqual(original as never)
-  } finally {
-    await target.drop()
-  }
+  await using target = await scoped(emptyDatabase())
+  const made = await writeBackup({ env: { DATABASE_URL: database.url }, target: file, overwrite: false })
+  expect(made.rows).toMatchObject({ receipt_rows: receiptsMade, nodes: nodesMade })
+  await restoreBackup({
+    env: { DATABASE_URL: target.url },
+    file,
+    overwrite: false,
+    secretsTo: null,
+    unverified: true,
+  })
+  const sql = connect(target.url, { max: 1 })
+  const [restored] = await sql.unsafe(digest)
+  const [original] = await database.sql.unsafe(digest)
+  await sql.end()
+  expect(restored).toEqual(original as never)
 })
 
 test('§24: a role that owns its database and is no superuser can restore into it, twice', async () => {

@@ -3,7 +3,7 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect } from '../../src/db/client.ts'
 import { backedUpGateway, restoredFrom, richer } from '../support/run/backed-up.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 import { emptyDatabase } from '../support/run/postgres.ts'
 
 const backedUp = await fixture(backedUpGateway())
@@ -82,24 +82,20 @@ describe('§24: a restore ends with the verdict of the books', () => {
   })
 
   test('a database whose log was longer than the backup has says so, and what it replaces is gone', async () => {
-    const database = await emptyDatabase()
-    try {
-      const env = { DATABASE_URL: database.url }
-      const args = ['restore', file, '--log-key', key, '--overwrite']
-      expect(await bench.cli.run(args, { env })).toMatchObject({
-        code: 0,
-        err: expect.not.stringContaining('public log'),
-      })
-      const sql = connect(database.url, { max: 1 })
-      await sql`update log_state set size = 9999`
-      await sql.end()
-      const again = await bench.cli.run(args, { env })
-      expect(again).toMatchObject({ code: 0, err: expect.stringContaining('the database had 9999') })
-      const third = await bench.cli.run([...args, '--json'], { env })
-      expect(JSON.parse(third.out).books).toMatchObject({ sound: true, lost_log_size: null })
-    } finally {
-      await database.drop()
-    }
+    await using database = await scoped(emptyDatabase())
+    const env = { DATABASE_URL: database.url }
+    const args = ['restore', file, '--log-key', key, '--overwrite']
+    expect(await bench.cli.run(args, { env })).toMatchObject({
+      code: 0,
+      err: expect.not.stringContaining('public log'),
+    })
+    const sql = connect(database.url, { max: 1 })
+    await sql`update log_state set size = 9999`
+    await sql.end()
+    const again = await bench.cli.run(args, { env })
+    expect(again).toMatchObject({ code: 0, err: expect.stringContaining('the database had 9999') })
+    const third = await bench.cli.run([...args, '--json'], { env })
+    expect(JSON.parse(third.out).books).toMatchObject({ sound: true, lost_log_size: null })
   })
 
   test('rows that cannot be read are there with their secrets, and the command says that they were not checked', async () => {

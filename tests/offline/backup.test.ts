@@ -6,7 +6,7 @@ import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { start } from '../../src/main.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
 import { everyRow } from '../support/leaks/every-row.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 import { adminCall, chatWith, nodeReady, openBench, startEmbeddedGateway } from '../support/run/offline.ts'
 import { emptyDatabase, testDatabase } from '../support/run/postgres.ts'
 
@@ -108,14 +108,10 @@ test('§24: the rows of requests and what PostgreSQL loses at a crash anyway are
     expect.arrayContaining(['customers', 'receipt_rows', 'receipt_groups', 'nodes', 'ledger_rows', 'charge_groups']),
   )
   expect(tables.filter((name) => /^request_(?:groups|records)|^rate_|^slot_leases/.test(name))).toEqual([])
-  const database = await emptyDatabase()
-  try {
-    const env = { DATABASE_URL: database.url }
-    expect((await bench.cli.run(['restore', file, '--log-key', key], { env })).code).toBe(0)
-    expect((await everyRow(database.url)).filter(({ table }) => table.startsWith('request_'))).toEqual([])
-  } finally {
-    await database.drop()
-  }
+  await using database = await scoped(emptyDatabase())
+  const env = { DATABASE_URL: database.url }
+  expect((await bench.cli.run(['restore', file, '--log-key', key], { env })).code).toBe(0)
+  expect((await everyRow(database.url)).filter(({ table }) => table.startsWith('request_'))).toEqual([])
 })
 
 test('§24: into a fresh data folder: keys, policies, the node with its sealed key and receipts are there, and it serves', async () => {
@@ -129,109 +125,92 @@ test('§24: into a fresh data folder: keys, policies, the node with its sealed k
   expect(bench.textOf(again)).toBe(bench.textOf(file))
   expect(bench.headerOf(again).secrets).toEqual(bench.headerOf(file).secrets)
   expect(bench.textOf(file)).toMatch(/"receipt_groups":[1-3]/)
-  const gateway = await startEmbeddedGateway(dataDir)
-  try {
-    await servesAsBefore(gateway.url, gateway.credentials.admin_token)
-  } finally {
-    await gateway.stop()
-  }
+  await using gateway = await scoped(startEmbeddedGateway(dataDir))
+  await servesAsBefore(gateway.url, gateway.credentials.admin_token)
 })
 
 test('§24: into a PostgreSQL of its own, with the secrets as an environment file', async () => {
-  const database = await emptyDatabase()
+  await using database = await scoped(emptyDatabase())
   const secrets = bench.path('secrets.env')
-  try {
-    const env = { DATABASE_URL: database.url }
-    const restored = await bench.cli.run(['restore', file, '--log-key', key, '--secrets-to', secrets, '--json'], {
-      env,
-    })
-    expect(restored).toMatchObject({ code: 0, err: '' })
-    expect(JSON.parse(restored.out)).toMatchObject({
-      data_dir: null,
-      rows: { receipt_groups: expect.any(Number), nodes: 1 },
-      other_secrets: [],
-    })
-    expect(statSync(secrets).mode & 0o777).toBe(0o600)
-    const given = Object.fromEntries(
-      readFileSync(secrets, 'utf8')
-        .trim()
-        .split('\n')
-        .map((line) => line.split('=') as [string, string]),
-    )
-    const server = await start(
-      {
-        ...env,
-        ...given,
-        SVC_ADMIN_TOKENS: 'unused',
-        SVC_PORT: '0',
-        SVC_LOG_LEVEL: 'silent',
-        SVC_POLL_INTERVAL_MS: '100',
-      },
-      { quiet: true },
-    )
-    // The admin tokens of the first start are rows, and came along.
-    await servesAsBefore(server.url, JSON.parse(credentials).admin_token).finally(() => server.stop())
-    const other = await bench.cli.run(['restore', file, '--log-key', key, '--overwrite'], {
-      env: { ...env, ...given, SVC_SECRETS_KEY: 'x' },
-    })
-    expect(other.code).toBe(0)
-    expect(other.err).toContain('SVC_SECRETS_KEY')
-    expect(other.err).not.toContain('SVC_TOKEN_PEPPER')
-  } finally {
-    await database.drop()
-  }
+  const env = { DATABASE_URL: database.url }
+  const restored = await bench.cli.run(['restore', file, '--log-key', key, '--secrets-to', secrets, '--json'], {
+    env,
+  })
+  expect(restored).toMatchObject({ code: 0, err: '' })
+  expect(JSON.parse(restored.out)).toMatchObject({
+    data_dir: null,
+    rows: { receipt_groups: expect.any(Number), nodes: 1 },
+    other_secrets: [],
+  })
+  expect(statSync(secrets).mode & 0o777).toBe(0o600)
+  const given = Object.fromEntries(
+    readFileSync(secrets, 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => line.split('=') as [string, string]),
+  )
+  const server = await start(
+    {
+      ...env,
+      ...given,
+      SVC_ADMIN_TOKENS: 'unused',
+      SVC_PORT: '0',
+      SVC_LOG_LEVEL: 'silent',
+      SVC_POLL_INTERVAL_MS: '100',
+    },
+    { quiet: true },
+  )
+  // The admin tokens of the first start are rows, and came along.
+  await servesAsBefore(server.url, JSON.parse(credentials).admin_token).finally(() => server.stop())
+  const other = await bench.cli.run(['restore', file, '--log-key', key, '--overwrite'], {
+    env: { ...env, ...given, SVC_SECRETS_KEY: 'x' },
+  })
+  expect(other.code).toBe(0)
+  expect(other.err).toContain('SVC_SECRETS_KEY')
+  expect(other.err).not.toContain('SVC_TOKEN_PEPPER')
 })
 
 test('§24: what is there already is not replaced without --overwrite', async () => {
-  const used = await testDatabase()
-  try {
-    const env = { DATABASE_URL: used.url }
-    const over = await bench.cli.run(['backup', file], { env })
-    expect(over).toMatchObject({ code: 1, out: '' })
-    expect(over.err).toContain('--overwrite')
-    const secrets = bench.path('kept.env')
-    writeFileSync(secrets, 'mine')
-    for (const args of [
-      ['restore', file, '--log-key', key],
-      ['restore', file, '--log-key', key, '--secrets-to', secrets],
-    ]) {
-      const refused = await bench.cli.run(args, { env })
-      expect(refused.code).toBe(1)
-      expect(refused.err).toContain('--overwrite')
-    }
-    expect(readFileSync(secrets, 'utf8')).toBe('mine')
-    expect((await everyRow(used.url)).filter(({ table }) => table === 'customers')).toEqual([])
-    expect(await bench.cli.run(['restore', file, '--log-key', key, '--overwrite'], { env })).toMatchObject({ code: 0 })
-    const groups = (await everyRow(used.url)).filter(({ table }) => table === 'receipt_groups')
-    expect(groups.reduce((sum, { row }) => sum + Number(JSON.parse(row).rows), 0)).toBe(3)
-  } finally {
-    await used.drop()
+  await using used = await scoped(testDatabase())
+  const env = { DATABASE_URL: used.url }
+  const over = await bench.cli.run(['backup', file], { env })
+  expect(over).toMatchObject({ code: 1, out: '' })
+  expect(over.err).toContain('--overwrite')
+  const secrets = bench.path('kept.env')
+  writeFileSync(secrets, 'mine')
+  for (const args of [
+    ['restore', file, '--log-key', key],
+    ['restore', file, '--log-key', key, '--secrets-to', secrets],
+  ]) {
+    const refused = await bench.cli.run(args, { env })
+    expect(refused.code).toBe(1)
+    expect(refused.err).toContain('--overwrite')
   }
+  expect(readFileSync(secrets, 'utf8')).toBe('mine')
+  expect((await everyRow(used.url)).filter(({ table }) => table === 'customers')).toEqual([])
+  expect(await bench.cli.run(['restore', file, '--log-key', key, '--overwrite'], { env })).toMatchObject({ code: 0 })
+  const groups = (await everyRow(used.url)).filter(({ table }) => table === 'receipt_groups')
+  expect(groups.reduce((sum, { row }) => sum + Number(JSON.parse(row).rows), 0)).toBe(3)
 })
 
 test('§24: a database of something else, or one whose gateway runs, is left alone even with --overwrite', async () => {
-  const foreign = await emptyDatabase()
-  const busy = await testDatabase()
-  try {
-    const { connect } = await import('../../src/db/client.ts')
-    const sql = connect(foreign.url, { max: 1 })
-    await sql`create table theirs (a int)`
-    await sql`insert into theirs values (1)`
-    const refused = await bench.cli.run(['restore', file, '--log-key', key, '--overwrite'], {
-      env: { DATABASE_URL: foreign.url },
-    })
-    expect(refused.err).toContain('another program')
-    expect(await sql<{ a: number }[]>`select a from theirs`).toEqual([{ a: 1 }] as never)
-    await sql.end()
-    await busy.sql`select 1`
-    const running = await bench.cli.run(['restore', file, '--log-key', key, '--overwrite'], {
-      env: { DATABASE_URL: busy.url },
-    })
-    expect(running.err).toContain('Stop every gateway')
-  } finally {
-    await foreign.drop()
-    await busy.drop()
-  }
+  await using foreign = await scoped(emptyDatabase())
+  await using busy = await scoped(testDatabase())
+  const { connect } = await import('../../src/db/client.ts')
+  const sql = connect(foreign.url, { max: 1 })
+  await sql`create table theirs (a int)`
+  await sql`insert into theirs values (1)`
+  const refused = await bench.cli.run(['restore', file, '--log-key', key, '--overwrite'], {
+    env: { DATABASE_URL: foreign.url },
+  })
+  expect(refused.err).toContain('another program')
+  expect(await sql<{ a: number }[]>`select a from theirs`).toEqual([{ a: 1 }] as never)
+  await sql.end()
+  await busy.sql`select 1`
+  const running = await bench.cli.run(['restore', file, '--log-key', key, '--overwrite'], {
+    env: { DATABASE_URL: busy.url },
+  })
+  expect(running.err).toContain('Stop every gateway')
 })
 
 const spoil: Readonly<Record<string, readonly [(at: string) => void, string]>> = {
@@ -267,15 +246,11 @@ test.each(Object.keys(spoil))('§24: a file that %s changes nothing', async (how
   const bad = bench.path(`bad-${how.replaceAll(' ', '-')}`)
   writeFileSync(bad, readFileSync(file))
   damage(bad)
-  const database = await emptyDatabase()
-  try {
-    const refused = await bench.cli.run(['restore', bad, '--log-key', key], { env: { DATABASE_URL: database.url } })
-    expect(refused).toMatchObject({ code: 1, out: '' })
-    expect(refused.err).toContain(says)
-    expect(await everyRow(database.url)).toEqual([])
-  } finally {
-    await database.drop()
-  }
+  await using database = await scoped(emptyDatabase())
+  const refused = await bench.cli.run(['restore', bad, '--log-key', key], { env: { DATABASE_URL: database.url } })
+  expect(refused).toMatchObject({ code: 1, out: '' })
+  expect(refused.err).toContain(says)
+  expect(await everyRow(database.url)).toEqual([])
 })
 
 test('§24: what failed leaves a data folder into which the next one goes, and no third without --overwrite', async () => {

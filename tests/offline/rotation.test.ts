@@ -6,8 +6,8 @@ import { checkNote, parseNote, parseNoteKey } from '../../src/protocol/log/note.
 import { verifyEd25519 } from '../../src/protocol/signing/ed25519.ts'
 import { newToken, sha256Hex } from '../../src/secrets.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
-import { fixture } from '../support/run/fixture.ts'
-import { type Bench, chatWith, openBench, startEmbeddedGateway } from '../support/run/offline.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
+import { chatWith, openBench, startEmbeddedGateway } from '../support/run/offline.ts'
 
 /** Each key list of the environment is changed as docs/operations/secure.md says: new in front, then the old one away. */
 
@@ -21,12 +21,8 @@ async function restarted<T>(
   env: Readonly<Record<string, string>>,
   body: (gateway: TestGateway) => Promise<T>,
 ): Promise<T> {
-  const gateway = await startTestGateway({ beside: first, env })
-  try {
-    return await body(gateway)
-  } finally {
-    await gateway.stop()
-  }
+  await using gateway = await scoped(startTestGateway({ beside: first, env }))
+  return await body(gateway)
 }
 
 const models = async (gateway: TestGateway, key: string) =>
@@ -111,17 +107,13 @@ test('SVC_WEBHOOK_KEY: both keys are published, the newest first', async () => {
 })
 
 test('SVC_LOG_KEY: both keys are published and sign each checkpoint', async () => {
-  const own = await startTestGateway({ env: { SVC_LOG_KEY: `${'88'.repeat(32)},${'77'.repeat(32)}` } })
-  try {
-    const { keys } = (await (await fetch(`${own.url}/v1/public/log/keys`)).json()) as { keys: string[] }
-    expect(keys).toHaveLength(2)
-    const known = keys.map(parseNoteKey).filter((key) => key !== null)
-    const checkpoint = async () => parseNote(await (await fetch(`${own.url}/v1/public/log/checkpoint`)).text())
-    const note = await waitFor('a checkpoint', checkpoint)
-    expect(checkNote(note, known, verifyEd25519)).toHaveLength(2)
-  } finally {
-    await own.stop()
-  }
+  await using own = await scoped(startTestGateway({ env: { SVC_LOG_KEY: `${'88'.repeat(32)},${'77'.repeat(32)}` } }))
+  const { keys } = (await (await fetch(`${own.url}/v1/public/log/keys`)).json()) as { keys: string[] }
+  expect(keys).toHaveLength(2)
+  const known = keys.map(parseNoteKey).filter((key) => key !== null)
+  const checkpoint = async () => parseNote(await (await fetch(`${own.url}/v1/public/log/checkpoint`)).text())
+  const note = await waitFor('a checkpoint', checkpoint)
+  expect(checkNote(note, known, verifyEd25519)).toHaveLength(2)
 })
 
 test('SVC_ADMIN_TOKENS: raw and hashed entries beside each other; one that is taken out ends', async () => {
@@ -137,25 +129,21 @@ test('SVC_ADMIN_TOKENS: raw and hashed entries beside each other; one that is ta
 })
 
 test('the lists of a data folder stand in secrets.json: new in front of old there, too', async () => {
-  const bench: Bench = openBench()
-  try {
-    const dataDir = bench.path('data')
-    const before = await startEmbeddedGateway(dataDir)
-    await before.stop()
-    const file = join(dataDir, 'secrets.json')
-    const secrets = JSON.parse(readFileSync(file, 'utf8')) as Record<string, string>
-    const rotated = Object.entries(secrets).map(([name, old]) => [
-      name,
-      `${Buffer.alloc(32, 7).toString('base64url')},${old}`,
-    ])
-    writeFileSync(file, JSON.stringify(Object.fromEntries(rotated)))
-    const after = await startEmbeddedGateway(dataDir)
-    const { gateway_key: key } = before.credentials
-    const { status } = await fetch(`${after.url}/v1/api/models`, { headers: { authorization: `Bearer ${key}` } })
-    await after.stop()
-    expect(status).toBe(200)
-    expect(readFileSync(file, 'utf8')).toContain(secrets.token_pepper ?? 'absent')
-  } finally {
-    bench.close()
-  }
+  await using bench = await scoped(openBench())
+  const dataDir = bench.path('data')
+  const before = await startEmbeddedGateway(dataDir)
+  await before.stop()
+  const file = join(dataDir, 'secrets.json')
+  const secrets = JSON.parse(readFileSync(file, 'utf8')) as Record<string, string>
+  const rotated = Object.entries(secrets).map(([name, old]) => [
+    name,
+    `${Buffer.alloc(32, 7).toString('base64url')},${old}`,
+  ])
+  writeFileSync(file, JSON.stringify(Object.fromEntries(rotated)))
+  const after = await startEmbeddedGateway(dataDir)
+  const { gateway_key: key } = before.credentials
+  const { status } = await fetch(`${after.url}/v1/api/models`, { headers: { authorization: `Bearer ${key}` } })
+  await after.stop()
+  expect(status).toBe(200)
+  expect(readFileSync(file, 'utf8')).toContain(secrets.token_pepper ?? 'absent')
 })

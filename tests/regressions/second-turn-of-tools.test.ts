@@ -6,7 +6,7 @@ import type { ChatCompletionMessageParam } from 'openai/resources/chat/completio
 import { createPrivateJobs } from '../../src/client/private-jobs.ts'
 import { postJson } from '../support/clients/post-json.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
+import { enrollmentToken, startAgent, untilState } from '../support/nodes/agents.ts'
 import { startLoneAgent } from '../support/nodes/lone-agent.ts'
 import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { fixture, scoped } from '../support/run/fixture.ts'
@@ -141,20 +141,16 @@ describe('§5: the second turn of a loop of tools', () => {
 
   test('a private job', async () => {
     const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
-    const agent: TestAgent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [node.url] })
-    try {
-      await untilState(gateway, agent.nodeId, 'ready')
-      const jobs = createPrivateJobs({ baseUrl: gateway.url, ...customer })
-      const target = { nodeId: agent.nodeId, fingerprint: agent.node.fingerprint, modelId: 'm' }
-      const outcome = await jobs.wait(await jobs.submit({ ...target, chat: { messages: secondTurn } }), { pollMs: 20 })
-      expect(outcome).toMatchObject({ answer: { choices: [{ message: { content: 'blue' } }] } })
-      expect(sentMessages()).toEqual(asNodesTakeIt)
-      const lacking = { messages: [{ role: 'user' }] }
-      const refused = await jobs.wait(await jobs.submit({ ...target, chat: lacking }), { pollMs: 20 })
-      expect(refused).toMatchObject({ answer: { error: { code: 'invalid_request' } } })
-    } finally {
-      await agent.remove()
-    }
+    await using agent = await scoped(startAgent({ gatewayUrl: gateway.url, token, runtimes: [node.url] }))
+    await untilState(gateway, agent.nodeId, 'ready')
+    const jobs = createPrivateJobs({ baseUrl: gateway.url, ...customer })
+    const target = { nodeId: agent.nodeId, fingerprint: agent.node.fingerprint, modelId: 'm' }
+    const outcome = await jobs.wait(await jobs.submit({ ...target, chat: { messages: secondTurn } }), { pollMs: 20 })
+    expect(outcome).toMatchObject({ answer: { choices: [{ message: { content: 'blue' } }] } })
+    expect(sentMessages()).toEqual(asNodesTakeIt)
+    const lacking = { messages: [{ role: 'user' }] }
+    const refused = await jobs.wait(await jobs.submit({ ...target, chat: lacking }), { pollMs: 20 })
+    expect(refused).toMatchObject({ answer: { error: { code: 'invalid_request' } } })
   })
 })
 

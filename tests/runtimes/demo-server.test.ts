@@ -2,16 +2,13 @@ import { expect, test } from 'bun:test'
 import { demoModelId } from '../../src/runtimes/demo.ts'
 import { type DemoRuntime, startDemoRuntime } from '../../src/runtimes/demo-server.ts'
 import { detectRuntime } from '../../src/runtimes/registry.ts'
+import { scoped } from '../support/run/fixture.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 async function withDemo<T>(tokensPerSecond: number, body: (demo: DemoRuntime) => Promise<T>): Promise<T> {
-  const demo = startDemoRuntime({ tokensPerSecond })
-  try {
-    return await body(demo)
-  } finally {
-    await demo.stop()
-  }
+  await using demo = await scoped(startDemoRuntime({ tokensPerSecond }))
+  return await body(demo)
 }
 
 const fast = 100_000

@@ -10,6 +10,7 @@ import { json, startTestGateway, type TestGateway } from '../../support/gateways
 import { receiptFacts } from '../../support/money/receipt-facts.ts'
 import { markRows } from '../../support/money/receipt-macs.ts'
 import { tamper } from '../../support/money/tampering.ts'
+import { scoped } from '../../support/run/fixture.ts'
 
 const env = { SVC_LOG_INTERVAL_MS: '5000' }
 const node = signingKey(new Uint8Array(32).fill(5))
@@ -82,34 +83,26 @@ test('§31: receipts from before node signatures are a class of their own, which
 })
 
 test('§31: a log of a new gateway begins with a cutoff that bounds nothing, and never gets another', async () => {
-  const fresh = await startTestGateway(env)
-  try {
-    expect(await cutoffs(fresh)).toMatchObject([{ at: 1, subject: expect.stringMatching(/^0:0x/) }])
-    const second = await startTestGateway(env, undefined, { beside: fresh })
-    for (const one of [fresh, second]) await one.gateway.sequencer.catchUp({ heads: true })
-    await second.stop()
-    expect(await cutoffs(fresh)).toHaveLength(1)
-    const late = await received(fresh.database.sql, false)
-    await markRows(fresh.database)
-    await fresh.gateway.sequencer.catchUp()
-    const { faults, unsigned } = await fresh.gateway.checkBooks()
-    // Its row is dated back, too, to before its mark.
-    const dated = { rule: 'every receipt was written when it was issued', subject: late } as const
-    expect([faults, unsigned]).toEqual([[dated, { rule: bearsRule, subject: late }], 0])
-  } finally {
-    await fresh.stop()
-  }
+  await using fresh = await scoped(startTestGateway(env))
+  expect(await cutoffs(fresh)).toMatchObject([{ at: 1, subject: expect.stringMatching(/^0:0x/) }])
+  const second = await startTestGateway(env, undefined, { beside: fresh })
+  for (const one of [fresh, second]) await one.gateway.sequencer.catchUp({ heads: true })
+  await second.stop()
+  expect(await cutoffs(fresh)).toHaveLength(1)
+  const late = await received(fresh.database.sql, false)
+  await markRows(fresh.database)
+  await fresh.gateway.sequencer.catchUp()
+  const { faults, unsigned } = await fresh.gateway.checkBooks()
+  // Its row is dated back, too, to before its mark.
+  const dated = { rule: 'every receipt was written when it was issued', subject: late } as const
+  expect([faults, unsigned]).toEqual([[dated, { rule: bearsRule, subject: late }], 0])
 })
 
 test('§31: the cutoff comes behind a backlog that enters the log in several groups', async () => {
-  const many = await startTestGateway(env, left(4_100))
-  try {
-    await many.gateway.sequencer.catchUp()
-    expect(await cutoffs(many)).toMatchObject([{ at: 4_102, subject: expect.stringMatching(/^4100:0x/) }])
-    expect(await many.gateway.checkBooks()).toMatchObject({ faults: [], unsigned: 4_100 })
-  } finally {
-    await many.stop()
-  }
+  await using many = await scoped(startTestGateway(env, left(4_100)))
+  await many.gateway.sequencer.catchUp()
+  expect(await cutoffs(many)).toMatchObject([{ at: 4_102, subject: expect.stringMatching(/^4100:0x/) }])
+  expect(await many.gateway.checkBooks()).toMatchObject({ faults: [], unsigned: 4_100 })
 })
 
 type Edit = readonly [what: string, rule: string, edit: () => Promise<unknown>]

@@ -4,7 +4,7 @@ import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { factsOf, forge, issued, issuedInGroup } from '../../support/money/forging.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
 import { markOf } from '../../support/money/receipt-macs.ts'
-import { fixture } from '../../support/run/fixture.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 const env = { SVC_LOG_INTERVAL_MS: '5000' }
 const gateway = await fixture(startTestGateway(env))
@@ -78,19 +78,15 @@ test('§36: a row that was changed after the log took it gets neither proof nor 
 })
 
 test('§36: nothing is put behind a state of the log that none of its keys has signed', async () => {
-  const own = await startTestGateway(env)
-  try {
-    const { sql } = own.database
-    const root = Buffer.alloc(32, 9)
-    await sql`update log_state set size = size + 1, root = ${root}`
-    const fresh = await startTestGateway(env, undefined, { beside: own })
-    const text = receiptText(factsOf())
-    await insertReceipts(own.database, [{ hash: textHash(text), text, customerId: 'cus_a' }])
-    for (const one of [own, fresh]) await one.gateway.sequencer.catchUp()
-    expect(await sql`select size::int as size from log_state`).toEqual([{ size: 3 }] as never)
-    for (const one of [own, fresh]) expect(one.gateway.sequencer.fork()).not.toBeNull()
-    await fresh.stop()
-  } finally {
-    await own.stop()
-  }
+  await using own = await scoped(startTestGateway(env))
+  const { sql } = own.database
+  const root = Buffer.alloc(32, 9)
+  await sql`update log_state set size = size + 1, root = ${root}`
+  const fresh = await startTestGateway(env, undefined, { beside: own })
+  const text = receiptText(factsOf())
+  await insertReceipts(own.database, [{ hash: textHash(text), text, customerId: 'cus_a' }])
+  for (const one of [own, fresh]) await one.gateway.sequencer.catchUp()
+  expect(await sql`select size::int as size from log_state`).toEqual([{ size: 3 }] as never)
+  for (const one of [own, fresh]) expect(one.gateway.sequencer.fork()).not.toBeNull()
+  await fresh.stop()
 })

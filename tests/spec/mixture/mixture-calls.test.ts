@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { textWeight } from '../../../src/protocol/chat/token-estimate.ts'
 import {
   answerOf,
@@ -15,6 +15,7 @@ import {
   vote,
   weighted,
 } from '../../support/pools/mixture-pool.ts'
+import { scoped } from '../../support/run/fixture.ts'
 
 let pool: MixturePool
 shareMixturePool((started) => {
@@ -207,28 +208,26 @@ describe('§7: the synthesis prompt, as the aggregator got it', () => {
   })
 
   test('each answer is cut to its share of the aggregator’s context', async () => {
-    const small: FakeNode = startFakeNode({ models: ['small'], contextLength: 1_000, answer: { text: 'fine' } })
+    await using small = await scoped(
+      startFakeNode({ models: ['small'], contextLength: 1_000, answer: { text: 'fine' } }),
+    )
     await pool.gateway.node(small.url, { customerId: pool.customer.customerId })
-    try {
-      const long = Array.from({ length: 2_000 }, (_, at) => `${at} `).join('')
-      pool.nodes.a.setAnswer({ text: long })
-      pool.nodes.b.setAnswer({ text: `b ${long}` })
-      const maxTokens = 100
-      const mixture = { ...synthesize(a, b), aggregator: { model: 'small' } }
-      const answer = await pool.answered(mixture, { body: { max_tokens: maxTokens } })
-      expect(answer.svc.mixture.experts.map(({ status }) => status)).toEqual(['ok', 'ok', 'ok'])
-      const body = small.requests.at(-1)?.body as Sent
-      const prompt = Math.ceil(0.3 * secret.length + 4 + 3)
-      const share = (1_000 - prompt - maxTokens) / 2
-      const found = blocks(systemOf(body))
-      expect(found).toHaveLength(2)
-      for (const [at, { body: text }] of found.entries()) {
-        expect((at === 0 ? long : `b ${long}`).startsWith(text)).toBe(true)
-        expect(textWeight(text)).toBeLessThanOrEqual(share)
-        expect(textWeight(text)).toBeGreaterThan(share / 2)
-      }
-    } finally {
-      small.stop()
+    const long = Array.from({ length: 2_000 }, (_, at) => `${at} `).join('')
+    pool.nodes.a.setAnswer({ text: long })
+    pool.nodes.b.setAnswer({ text: `b ${long}` })
+    const maxTokens = 100
+    const mixture = { ...synthesize(a, b), aggregator: { model: 'small' } }
+    const answer = await pool.answered(mixture, { body: { max_tokens: maxTokens } })
+    expect(answer.svc.mixture.experts.map(({ status }) => status)).toEqual(['ok', 'ok', 'ok'])
+    const body = small.requests.at(-1)?.body as Sent
+    const prompt = Math.ceil(0.3 * secret.length + 4 + 3)
+    const share = (1_000 - prompt - maxTokens) / 2
+    const found = blocks(systemOf(body))
+    expect(found).toHaveLength(2)
+    for (const [at, { body: text }] of found.entries()) {
+      expect((at === 0 ? long : `b ${long}`).startsWith(text)).toBe(true)
+      expect(textWeight(text)).toBeLessThanOrEqual(share)
+      expect(textWeight(text)).toBeGreaterThan(share / 2)
     }
   })
 })

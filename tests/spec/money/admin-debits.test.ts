@@ -11,7 +11,7 @@ import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'
 import { testMacs } from '../../support/money/receipt-macs.ts'
-import { fixture } from '../../support/run/fixture.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 import { waitFor, waitUntil } from '../../support/run/wait-until.ts'
 
 const gateway = await fixture(startTestGateway())
@@ -253,7 +253,7 @@ describe('§13, §31: whoever looks sees it', () => {
 })
 
 test('§31: a gateway of a version before takes the part of the ledger and leaves its entry out; the next one adds it', async () => {
-  const own = await startTestGateway()
+  await using own = await scoped(startTestGateway())
   const { sql } = own.database
   const logged = async () =>
     (
@@ -267,26 +267,21 @@ test('§31: a gateway of a version before takes the part of the ledger and leave
       await own.gateway.sequencer.catchUp()
       return (await logged()).length >= entries
     })
-  try {
-    const ask = (path: string, body: object) =>
-      own.ask('POST', `/v1/admin/customers${path}`, { as: 'admin', json: body })
-    const { customer_id: id } = await json(await ask('', { display_name: 'Ada' }))
-    await sql.begin(async (tx) => {
-      // No gateway goes on with the log meanwhile.
-      await tx`select pg_advisory_xact_lock(7413, 80)`
-      for (const what of ['credits', 'debits']) await ask(`/${String(id)}/${what}`, { amount_wei: '5' })
-      await tx`set local session_replication_role = 'replica'`
-      await tx`update ledger_rows set kind = 'not known yet', reservation_id = 'none' where kind = 'admin_debit'`
-    })
-    await caughtUp(1)
-    expect(await logged()).toEqual(['credit'])
-    await sql.begin(async (tx) => {
-      await tx`set local session_replication_role = 'replica'`
-      await tx`update ledger_rows set kind = 'admin_debit', reservation_id = null where kind = 'not known yet'`
-    })
-    await caughtUp(2)
-    expect(await logged()).toEqual(['credit', 'admin_debit'])
-  } finally {
-    await own.stop()
-  }
+  const ask = (path: string, body: object) => own.ask('POST', `/v1/admin/customers${path}`, { as: 'admin', json: body })
+  const { customer_id: id } = await json(await ask('', { display_name: 'Ada' }))
+  await sql.begin(async (tx) => {
+    // No gateway goes on with the log meanwhile.
+    await tx`select pg_advisory_xact_lock(7413, 80)`
+    for (const what of ['credits', 'debits']) await ask(`/${String(id)}/${what}`, { amount_wei: '5' })
+    await tx`set local session_replication_role = 'replica'`
+    await tx`update ledger_rows set kind = 'not known yet', reservation_id = 'none' where kind = 'admin_debit'`
+  })
+  await caughtUp(1)
+  expect(await logged()).toEqual(['credit'])
+  await sql.begin(async (tx) => {
+    await tx`set local session_replication_role = 'replica'`
+    await tx`update ledger_rows set kind = 'admin_debit', reservation_id = null where kind = 'not known yet'`
+  })
+  await caughtUp(2)
+  expect(await logged()).toEqual(['credit', 'admin_debit'])
 })

@@ -7,7 +7,7 @@ import { checkWord } from '../../../src/protocol/verify/trust.ts'
 import { readStream } from '../../support/clients/event-stream.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
-import { fixture } from '../../support/run/fixture.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 const env = { SVC_RECEIPT_FLUSH_MS: '10', SVC_LOG_INTERVAL_MS: '100' }
 const gateway = await fixture(startTestGateway({ env }))
@@ -100,25 +100,18 @@ test('§36: a receipt that the log took an hour later has a warning, and is vali
 
 test('§36: in the hour after an upgrade receipts are of v1 and v2, so that a gateway of the version before can read them', async () => {
   await gateway.database.sql`update receipt_versions set issued_from = now() + interval '1 hour'`
-  const upgraded = await startTestGateway({ beside: gateway })
-  try {
-    await waitFor(
-      'the node',
-      async () => (await upgraded.chat(customer.key, { model: 'm-plain', messages: [] })).status,
-    )
-    for (const [bound, version] of [
-      [false, 'svc-receipt-v1'],
-      [true, 'svc-receipt-v2'],
-    ] as const) {
-      const file = await fileOf(await answered(upgraded, 'm-plain', false, bound))
-      expect(file.receipt.v).toBe(version)
-      expect(file.receipt).not.toHaveProperty('issued_at')
-      const verdict = await verdictOf(file)
-      expect(verdict.valid).toBe(true)
-      expect(verdict.checks.find(({ name }) => name === 'times')?.detail).toContain('does not say when it was issued')
-    }
-  } finally {
-    await upgraded.stop()
+  await using upgraded = await scoped(startTestGateway({ beside: gateway }))
+  await waitFor('the node', async () => (await upgraded.chat(customer.key, { model: 'm-plain', messages: [] })).status)
+  for (const [bound, version] of [
+    [false, 'svc-receipt-v1'],
+    [true, 'svc-receipt-v2'],
+  ] as const) {
+    const file = await fileOf(await answered(upgraded, 'm-plain', false, bound))
+    expect(file.receipt.v).toBe(version)
+    expect(file.receipt).not.toHaveProperty('issued_at')
+    const verdict = await verdictOf(file)
+    expect(verdict.valid).toBe(true)
+    expect(verdict.checks.find(({ name }) => name === 'times')?.detail).toContain('does not say when it was issued')
   }
 })
 

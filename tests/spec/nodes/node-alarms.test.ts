@@ -1,5 +1,4 @@
 import { expect, test } from 'bun:test'
-import type { Browser } from 'playwright-core'
 import { openPrivateFolder } from '../../../src/host/private-files.ts'
 import { createLog } from '../../../src/log.ts'
 import { tellAlarms } from '../../../src/node/membership/alarm-report.ts'
@@ -14,7 +13,7 @@ import { commandLine } from '../../cli/command-line.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../../support/console/console.ts'
 import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent } from '../../support/nodes/agents.ts'
-import { fixture } from '../../support/run/fixture.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 const log = createLog('silent', () => {})
 const gateway = await fixture(startTestGateway())
@@ -91,16 +90,12 @@ test('§36: a gateway of a version before, which has no such route, is told noth
 test.skipIf(!hasBrowser)('§36: the console shows the alarms of a node in the pool', async () => {
   const at = isoTime(Date.now())
   await tellAlarms(asking(), [{ code: 'receipt_replaced', subject: 'req_1', at }])
-  const browser: Browser = await launchBrowser()
-  try {
-    const { page, signIn } = await openConsole(browser, gateway.url)
-    await signIn(gateway.tokens.operator)
-    await page.evaluate("location.hash = '#pool'")
-    const row = page.locator(`[data-row="${agent.nodeId}"]`)
-    await row.getByText('alarm', { exact: true }).waitFor()
-    await row.getByRole('button').first().click()
-    await row.getByText(/^receipt_replaced: req_1, /).waitFor()
-  } finally {
-    await browser.close()
-  }
+  await using browser = await scoped(launchBrowser())
+  const { page, signIn } = await openConsole(browser, gateway.url)
+  await signIn(gateway.tokens.operator)
+  await page.evaluate("location.hash = '#pool'")
+  const row = page.locator(`[data-row="${agent.nodeId}"]`)
+  await row.getByText('alarm', { exact: true }).waitFor()
+  await row.getByRole('button').first().click()
+  await row.getByText(/^receipt_replaced: req_1, /).waitFor()
 })

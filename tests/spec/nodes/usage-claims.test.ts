@@ -1,10 +1,9 @@
 import { expect, test } from 'bun:test'
-import type { Browser } from 'playwright-core'
 import type { Node } from '../../../src/protocol/wire/admin/admin.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../../support/console/console.ts'
 import { seriesOf } from '../../support/gateways/metric.ts'
 import { startPaidGateway } from '../../support/money/paid-gateway.ts'
-import { fixture } from '../../support/run/fixture.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 
 const paid = await fixture(startPaidGateway({ promptPrice: 10n, outputPrice: 1_000n, creditWei: 10n ** 12n }))
 await paid.gateway.admin('PATCH', `/v1/admin/nodes/${paid.nodeId}`, { name: 'greedy' })
@@ -74,16 +73,12 @@ test('§5: what nobody pays for is no claim', async () => {
 test.skipIf(!hasBrowser)('the console says so in the pool', async () => {
   claim(10)
   await asked(6)
-  const browser: Browser = await launchBrowser()
-  try {
-    const { page, signIn } = await openConsole(browser, paid.gateway.url)
-    await signIn(paid.gateway.tokens.operator)
-    await page.evaluate("location.hash = '#pool'")
-    const row = page.locator(`[data-row="${paid.nodeId}"]`)
-    await row.getByText('review', { exact: true }).waitFor()
-    await row.getByRole('button', { name: 'greedy' }).first().click()
-    await row.getByText(/of the last 100 paid calls$/).waitFor()
-  } finally {
-    await browser.close()
-  }
+  await using browser = await scoped(launchBrowser())
+  const { page, signIn } = await openConsole(browser, paid.gateway.url)
+  await signIn(paid.gateway.tokens.operator)
+  await page.evaluate("location.hash = '#pool'")
+  const row = page.locator(`[data-row="${paid.nodeId}"]`)
+  await row.getByText('review', { exact: true }).waitFor()
+  await row.getByRole('button', { name: 'greedy' }).first().click()
+  await row.getByText(/of the last 100 paid calls$/).waitFor()
 })

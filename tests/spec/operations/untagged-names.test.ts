@@ -4,7 +4,7 @@ import OpenAI from 'openai'
 import { createPrivateJobs } from '../../../src/client/private-jobs.ts'
 import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { startTestGateway } from '../../support/gateways/gateway.ts'
-import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
+import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { startLoneAgent } from '../../support/nodes/lone-agent.ts'
 import { startOllamaNode } from '../../support/nodes/ollama-node.ts'
 import { fixture, scoped } from '../../support/run/fixture.ts'
@@ -113,23 +113,19 @@ describe('§28: a name without a tag means `latest`, on every door', () => {
 
   test('private jobs', async () => {
     const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
-    const agent: TestAgent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [node.url] })
-    try {
-      await untilState(gateway, agent.nodeId, 'ready')
-      const jobs = createPrivateJobs({ baseUrl: gateway.url, ...customer })
-      const target = { nodeId: agent.nodeId, fingerprint: agent.node.fingerprint, chat: { messages } }
-      const outcome = await jobs.wait(await jobs.submit({ ...target, modelId: 'writer' }), { pollMs: 20 })
-      // As it was asked for: the envelope is sealed for that name.
-      expect(outcome).toMatchObject({ answer: { model: 'writer', choices: [{ message: { content: 'two words' } }] } })
-      expect(sent()).toBe('writer:latest')
-      const path = `/v1/admin/customers/${customer.customerId}`
-      await gateway.admin('PATCH', path, { gateway_policy: { denied_models: ['writer:latest'] } })
-      await expect(jobs.submit({ ...target, modelId: 'writer' })).rejects.toMatchObject({ code: 'model_not_allowed' })
-      await gateway.admin('PATCH', path, { gateway_policy: null })
-      await expect(jobs.submit({ ...target, modelId: 'qwen' })).rejects.toMatchObject({ code: 'model_not_served' })
-    } finally {
-      await agent.remove()
-    }
+    await using agent = await scoped(startAgent({ gatewayUrl: gateway.url, token, runtimes: [node.url] }))
+    await untilState(gateway, agent.nodeId, 'ready')
+    const jobs = createPrivateJobs({ baseUrl: gateway.url, ...customer })
+    const target = { nodeId: agent.nodeId, fingerprint: agent.node.fingerprint, chat: { messages } }
+    const outcome = await jobs.wait(await jobs.submit({ ...target, modelId: 'writer' }), { pollMs: 20 })
+    // As it was asked for: the envelope is sealed for that name.
+    expect(outcome).toMatchObject({ answer: { model: 'writer', choices: [{ message: { content: 'two words' } }] } })
+    expect(sent()).toBe('writer:latest')
+    const path = `/v1/admin/customers/${customer.customerId}`
+    await gateway.admin('PATCH', path, { gateway_policy: { denied_models: ['writer:latest'] } })
+    await expect(jobs.submit({ ...target, modelId: 'writer' })).rejects.toMatchObject({ code: 'model_not_allowed' })
+    await gateway.admin('PATCH', path, { gateway_policy: null })
+    await expect(jobs.submit({ ...target, modelId: 'qwen' })).rejects.toMatchObject({ code: 'model_not_served' })
   })
 })
 
