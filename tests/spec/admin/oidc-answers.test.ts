@@ -9,7 +9,10 @@ import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { fixture } from '../../support/run/fixture.ts'
 
 /** What a provider may answer that is broken or hostile, or was made for somebody else. */
-const people = { ada: { email: 'ada@example.test', groups: ['operators'] } }
+const people = {
+  ada: { email: 'ada@example.test', groups: ['operators'] },
+  mallory: { email: 'mallory@example.test', groups: ['operators'] },
+}
 let instead: NonNullable<ProviderOptions['instead']> = () => false
 const port = freePort()
 const callback = `http://127.0.0.1:${port}/v1/console/oidc/callback`
@@ -74,15 +77,16 @@ async function comesBack(jar: Jar, change: (claims: Members) => Members, alg?: s
   instead = () => false
   return outcome
 }
+const claim = (jar: Jar, secret: string | null) =>
+  jar.go(`${gateway.url}/v1/console/oidc/session`, {
+    method: 'POST',
+    headers: secret === null ? {} : { 'x-svc-sign-in-secret': secret },
+  })
 async function signedIn(change: (claims: Members) => Members, userinfo?: Members): Promise<SessionBegun | string> {
   const jar = new Jar()
   const outcome = await comesBack(jar, change, undefined, userinfo)
   if (outcome !== 'done') return String(outcome)
-  const answer = await jar.go(`${gateway.url}/v1/console/oidc/session`, {
-    method: 'POST',
-    headers: { 'x-svc-sign-in-secret': jar.secret },
-  })
-  return (await answer.json()) as SessionBegun
+  return (await (await claim(jar, jar.secret)).json()) as SessionBegun
 }
 
 test('an ID token that was made for another client, by another issuer, too early, or without what binds it, is refused', async () => {
@@ -170,4 +174,49 @@ test('a name that is not checked, no text, or empty gives way to the name by whi
     expect([email, await named({ email })]).toEqual([email, 'ada'])
   }
   expect((await named({ email: 'x'.repeat(5_000) }))?.length).toBe(64)
+})
+
+/*
+ * A page of another port of the same computer, such as that of a hostile model server, got the session of the person who was just
+ * signing in, and could give her tab a session of its own: the callback left the session's token in a cookie, and a browser sends and takes
+ * cookies without regard to ports. The cookie is sealed, and only the tab that began has the secret for which the gateway opens it.
+ */
+/** To the moment when the session waits in the cookie. */
+async function waitsInCookie(jar: Jar, login: string): Promise<string> {
+  const begun = await jar.go(`${gateway.url}/v1/console/oidc/begin?tab=${jar.tab}`)
+  const done = await jar.go(await throughProvider(jar, locationOf(begun), login, callback))
+  expect(locationOf(done)).toBe(`${gateway.url}/console#sign-in/done`)
+  return jar.cookie('svc_signed_in') ?? ''
+}
+
+test('who has the cookie of a sign-in has no session, and takes none from the tab that began', async () => {
+  const [ada, thief] = [new Jar(), new Jar()]
+  const cookie = await waitsInCookie(ada, 'ada')
+  expect(cookie).not.toContain('svc_session_')
+  thief.put('svc_signed_in', cookie)
+  for (const secret of [null, '', thief.secret, ada.tab]) expect((await claim(thief, secret)).status).toBe(401)
+  const direct = await fetch(`${gateway.url}/v1/admin/nodes`, { headers: { 'x-svc-admin-token': cookie } })
+  expect(direct.status).toBe(401)
+  const session = (await (await claim(ada, ada.secret)).json()) as SessionBegun
+  expect(session).toMatchObject({ name: 'ada@example.test', state: 'open' })
+})
+
+test('a tab takes no session that another browser began, though its cookies are put there', async () => {
+  const [ada, mallory] = [new Jar(), new Jar()]
+  await ada.go(`${gateway.url}/v1/console/oidc/begin?tab=${ada.tab}`)
+  ada.put('svc_signed_in', await waitsInCookie(mallory, 'mallory'))
+  expect((await claim(ada, ada.secret)).status).toBe(401)
+})
+
+test('a sign-in without the tab that began, or with something else in its place, does not begin', async () => {
+  for (const query of ['', '?tab=', '?tab=x', `?tab=${'a'.repeat(44)}`]) {
+    const jar = new Jar()
+    const begun = await jar.go(`${gateway.url}/v1/console/oidc/begin${query}`)
+    expect([query, begun.status, locationOf(begun), jar.seen]).toEqual([
+      query,
+      303,
+      `${gateway.url}/console#sign-in/expired`,
+      [],
+    ])
+  }
 })
