@@ -37,7 +37,7 @@ function digitAt(text: string, at: number): number {
   return digit >= 0 && digit <= 9 ? digit : Number.NaN
 }
 // Up to the point before the fraction, as `lastText`.
-let readText = '-'
+let readText = '1970-01-01T00:00:00.'
 let readMs = 0
 
 export const secondMs = 1_000
