@@ -127,11 +127,14 @@ export class Ledger {
     void this.leases.start()
   }
 
-  /** Waits for running work, at most 10 s. */
+  /** Waits for running work, at most 10 s, and for the ends of leases, at most 5 s. */
   async stop(): Promise<void> {
     this.upkeep.stop()
+    const untilMs = performance.now() + stopWaitMs
     await this.ends.settled(stopWaitMs)
     await this.leases.stop()
+    // What waited for the end of a lease has become a row, and its charge is under way.
+    await this.ends.settled(Math.max(0, untilMs - performance.now()))
     this.ends.stop()
     if (this.ends.count > 0) this.options.log.error('settlements_left', { settlements: this.ends.count })
   }

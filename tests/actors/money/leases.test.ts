@@ -147,6 +147,29 @@ test('§13: a stop gives all leases back', async () => {
   expect(await amounts(id)).toEqual({ balance: String(credit - 9n * 60n), reserved: '0', leased: '0' })
 })
 
+test('§13: and waits for charges that wait for the end of a lease', async () => {
+  const [ledger, id] = [await gateway(), await fundedCustomer(database, credit)]
+  const { settle } = await leased(ledger, id)
+  await settle()
+  const last = await inMemory(ledger, id)
+  const locked = Promise.withResolvers<void>()
+  const lock = database.sql.begin(async (tx) => {
+    await tx`select 1 from money_leases where customer_id = ${id} for update`
+    await locked.promise
+  })
+  const recalled = ledger.recall(id)
+  await waitUntil('the lease is being ended', async () => {
+    const waiting = await database.sql`select 1 from pg_stat_activity where wait_event_type = 'Lock'`
+    return waiting.length > 0
+  })
+  const settled = ledger.settle(last, chargeFor(id, 60n))
+  const stopped = ledger.stop()
+  locked.resolve()
+  await Promise.all([lock, recalled, stopped])
+  expect(await amounts(id)).toEqual({ balance: String(credit - 10n * 60n), reserved: '0', leased: '0' })
+  expect(await settled).toEqual({ outcome: 'settled', chargedWei: 60n })
+})
+
 test('§13: a gateway that is gone leaves its lease for its time, in which it counts as reserved; then all of it is free', async () => {
   const own = openDatabase({ url: database.url, connectionsMax: 4 })
   const [dead, other, id] = [
