@@ -175,6 +175,8 @@ export class ChunkRewriter extends ChunkReader {
     const key = keys.at(-1)
     if (key === undefined || key === 'role' || typeof choice.delta[key] !== 'string') return
     if (keys.length > 2 || (keys.length === 2 && keys[0] !== 'role')) return
+    // Of data on several lines each line has a name of its own, which is not in the data.
+    if (data.includes('\n')) return
     this.lessons++
     this.template = this.templateOf(data, key, choice.delta, choice)
   }

@@ -108,6 +108,16 @@ test('§6: an answer whose events come whole, one or several at a time, is the s
   )
 })
 
+test('§6: a line feed within JSON ends a line of an event, also where nodes write their chunks on several', () => {
+  const lines = (content: string) => chunk({ content }).replace(',"choices"', ',\n"choices"')
+  const taught = ['so', ' it', ' goes', ' on'].map((content) => event(lines(content).replaceAll('\n', '\ndata: ')))
+  const broken = event(lines(' now'))
+  const answer = read([...taught, broken])
+  expect(answer).toEqual(read(inBytes([...taught, broken])))
+  expect(answer.text).toContain('goes')
+  expect(answer.text).not.toContain('now')
+})
+
 test('§6: events of the learnt shape become text without being parsed, and the one that differs is left', () => {
   const rewriter = new ChunkRewriter(identity)
   const known = [1, 2, 3, 4].map((at) => rewriter.accept(chunk({ content: `w${at}` })))
