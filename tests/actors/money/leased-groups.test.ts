@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { openDatabase } from '../../../src/db/client.ts'
 import {
   addToLease,
   endStaleLeases,
@@ -42,6 +43,24 @@ test('§13: charges under leases that are sent again, in any composition, are ch
   expect((await groupsOf(database, ada)).map(({ rows }) => rows)).toEqual([2, 1])
   const kinds = (await entriesOf(database, ada)).map(({ kind }) => kind)
   expect(kinds).toEqual(['admin_credit', ...[1, 2, 3].flatMap(() => ['reserve', 'debit', 'release'])] as typeof kinds)
+})
+
+test('§13: a charge that is sent again and again while the database is away keeps each group in which it was sent once', async () => {
+  const ada = await fundedCustomer(database, credit)
+  const lease = await leaseOf(ada, 1_000n)
+  const [a, b] = [work(ada, lease), work(ada, lease)]
+  const away = openDatabase({ url: database.url, connectionsMax: 1 })
+  await away.close()
+  for (const group of [
+    [a, b],
+    [a, b],
+    [b, a],
+    [a, b],
+  ])
+    await expect(new LeasedCalls(away).send(group)).rejects.toThrow()
+  expect([a.sentIn, b.sentIn]).toEqual([0, 1].map(() => [a.row.debit, b.row.debit]))
+  expect(await send([b, a])).toEqual(['settled', 'settled'])
+  expect(await amounts(ada)).toEqual({ balance: 9_880, reserved: 0, leased: 880 })
 })
 
 test('§13: of charges of several leases and customers in one call each entry has the balance after it', async () => {

@@ -19,7 +19,7 @@ export interface LeasedCharge {
   readonly reservation: ReservedUnder
   readonly row: SettleRow
   readonly receipt: MarkedReceipt
-  /** The ids of the groups in which it was sent: where its answer was lost, it is in one of them or not charged. One more for each time. */
+  /** The ids of the groups in which it was sent: where its answer was lost, it is in one of them or not charged. Each once. */
   readonly sentIn: string[]
 }
 
@@ -101,7 +101,9 @@ class CallColumns {
     this.receipts.push(receipt)
     this.hashes += receipt.hash.slice(2)
     for (const group of sentIn) this.sent.add(group)
-    sentIn.push(this.groupIds.get(leaseId) ?? row.debit)
+    const group = this.groupIds.get(leaseId) ?? row.debit
+    // While the database is away, the same ones are sent together again and again.
+    if (!sentIn.includes(group)) sentIn.push(group)
   }
 
   private begin({ leaseId, customerId }: ReservedUnder, { debit }: SettleRow): void {
