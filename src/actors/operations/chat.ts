@@ -14,16 +14,10 @@ import type { Json } from '../../protocol/json/json-object.ts'
 import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { askedAsStream, thinkingMembers } from '../../runtimes/registry.ts'
 import type { Operation } from './operation.ts'
-import { readRequestBody, refuseRouting } from './request-body.ts'
+import { readRequestBody, refuseRouting, refuseTwoBounds } from './request-body.ts'
 
-function refuseChoices({ n, max_tokens: most, max_completion_tokens: alias }: ChatRequest): void {
+function refuseChoices({ n }: ChatRequest): void {
   if (n != null && n > 1) throw new Problem('n_not_supported', { param: 'n' })
-  if (most != null && alias != null && most !== alias) {
-    throw new Problem('invalid_request', {
-      param: 'max_completion_tokens',
-      detail: 'max_completion_tokens is another name of max_tokens: send one, or the same value in both.',
-    })
-  }
 }
 
 /** Members in the place of the client's, for this route; null: none. What a hosted provider knows is not known here. */
@@ -52,6 +46,7 @@ export const asChat: Operation<ChatRequest> = {
     const body = readRequestBody(text, ChatRequest)
     fitMessages(body)
     refuseRouting(body, true)
+    refuseTwoBounds(body)
     refuseChoices(body)
     return body
   },

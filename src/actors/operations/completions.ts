@@ -11,7 +11,7 @@ import { firstUnlisted } from '../../protocol/dialects/members/unlisted.ts'
 import { CompletionRequest, TextCompletion } from '../../protocol/wire/inference/completions.ts'
 import { type CompletionAnswer, completionCalls, estimateCalls, promptsOf, refuseAnswers } from './completion-calls.ts'
 import type { Operation } from './operation.ts'
-import { readRequestBody, refuseRouting } from './request-body.ts'
+import { readRequestBody, refuseRouting, refuseTwoBounds } from './request-body.ts'
 
 const path = '/v1/completions'
 /** Of a UTF-16 unit, in hundredths of a token, as for chat (§27). */
@@ -46,6 +46,7 @@ export const completions: Operation<CompletionRequest> = {
   read(text) {
     const body = readRequestBody(text, CompletionRequest)
     refuseRouting(body, false)
+    refuseTwoBounds(body)
     refuseAnswers(body)
     return body
   },

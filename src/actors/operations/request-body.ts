@@ -51,6 +51,15 @@ export function refuseRouting({ svc, models }: InferenceRequest, mixes: boolean)
     throw new Problem('dispatch_mode_invalid', { param: 'svc.dispatch_mode' })
 }
 
+/** Policy, quota and quote go by one of the two, and the node may go by the other. */
+export function refuseTwoBounds({ max_tokens: most, max_completion_tokens: alias }: InferenceRequest): void {
+  if (most == null || alias == null || most === alias) return
+  throw new Problem('invalid_request', {
+    param: 'max_completion_tokens',
+    detail: 'max_completion_tokens is another name of max_tokens: send one, or the same value in both.',
+  })
+}
+
 /** Clients of OpenRouter may leave `model` out: then it is the first of `models`. The text stays as it came. */
 function nameFirst(body: { models?: unknown; model?: unknown }): void {
   const [first] = Array.isArray(body.models) ? (body.models as readonly unknown[]) : []
