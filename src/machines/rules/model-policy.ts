@@ -72,6 +72,12 @@ function matches(pattern: string, modelId: string): boolean {
   return pattern.endsWith('*') ? modelId.startsWith(pattern.slice(0, -1)) : pattern === modelId
 }
 
+/** Loops, as it is asked for every request: closures in each other would be made for each pattern. */
+function anyMatches(patterns: readonly string[], modelIds: readonly string[]): boolean {
+  for (const pattern of patterns) for (const id of modelIds) if (matches(pattern, id)) return true
+  return false
+}
+
 function intersect<T>(a: ReadonlySet<T> | null, b: ReadonlySet<T> | null): ReadonlySet<T> | null {
   if (a === null || b === null) return a ?? b
   return new Set([...a].filter((item) => b.has(item)))
@@ -106,9 +112,11 @@ export function mergePolicies(account: GatewayPolicy | null, key: KeyRules | nul
   const allowed = rules.flatMap((policy) => (policy.allowed_models ? [policy.allowed_models] : []))
   const scope = (list: readonly string[] | null | undefined) => (list ? new Set(list) : null)
   return {
-    allows: (modelIds) =>
-      !denied.some((pattern) => modelIds.some((id) => matches(pattern, id))) &&
-      allowed.every((patterns) => patterns.some((pattern) => modelIds.some((id) => matches(pattern, id)))),
+    allows: (modelIds) => {
+      if (anyMatches(denied, modelIds)) return false
+      for (const patterns of allowed) if (!anyMatches(patterns, modelIds)) return false
+      return true
+    },
     minPrivacyRank: Math.max(...held.map(({ privacyClass }) => privacyRank[privacyClass])),
     external: held.every(({ external }) => external),
     bounds,
