@@ -5,7 +5,7 @@ import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { CountedText } from '../../transport/counted-text.ts'
 import { type AnswerReceiver, type BodySink, type NodeResponse, TransportError } from '../../transport/transport.ts'
 import { promisedEnd } from '../promises/promised-end.ts'
-import type { Attempt } from '../relay/attempt.ts'
+import type { Attempt, AttemptFailure } from '../relay/attempt.ts'
 import type { Exchange } from './exchange.ts'
 import { afford, failedAnswer, nodeRequest, wayToNode } from './node-call.ts'
 import {
@@ -22,7 +22,8 @@ import {
 
 /**
  * One try of a whole answer that the node does not stream. It needs one object and one promise from the request's
- * bytes to the answer's; `tryReceived` has five nested suspended functions.
+ * bytes to the answer's; `tryReceived` has five nested suspended functions. What waits stands in methods of its own: one with a closure in it
+ * makes an object for its variables at each call.
  */
 class WholeCall extends CountedText implements AnswerReceiver, BodySink {
   private readonly attempt: Attempt
@@ -45,14 +46,18 @@ class WholeCall extends CountedText implements AnswerReceiver, BodySink {
     if (!exchange.isBilled(attempt.route)) return this.send(upstream)
     try {
       const affording = afford(exchange, attempt)
-      if (affording === null) return this.send(upstream)
-      affording.then(
-        (unsent) => (unsent === null ? this.send(upstream) : this.end({ failure: unsent })),
-        (error: unknown) => this.fail(error),
-      )
+      if (affording === null) this.send(upstream)
+      else this.sendAfter(affording, upstream)
     } catch (error) {
       this.fail(error)
     }
+  }
+
+  private sendAfter(affording: Promise<AttemptFailure | null>, upstream: UpstreamBody): void {
+    affording.then(
+      (unsent) => (unsent === null ? this.send(upstream) : this.end({ failure: unsent })),
+      (error: unknown) => this.fail(error),
+    )
   }
 
   private send(upstream: UpstreamBody): void {
@@ -61,22 +66,29 @@ class WholeCall extends CountedText implements AnswerReceiver, BodySink {
     if (transport === null) return this.refused(new TransportError('aborted'))
     try {
       const request = nodeRequest(exchange, attempt, upstream)
-      if (transport.ask !== undefined) return transport.ask(upstream.path, request, this)
-      transport.fetch(upstream.path, request).then(
-        (response) => this.answered(response),
-        (error: unknown) => this.refused(error),
-      )
+      if (transport.ask !== undefined) transport.ask(upstream.path, request, this)
+      else this.take(transport.fetch(upstream.path, request))
     } catch (error) {
       this.refused(error)
     }
+  }
+
+  private take(fetched: Promise<NodeResponse>): void {
+    fetched.then(
+      (response) => this.answered(response),
+      (error: unknown) => this.refused(error),
+    )
   }
 
   answered(response: NodeResponse): void {
     if (response.status === 200) {
       this.firstByteMs = performance.now()
       this.response = response
-      return response.read(this)
-    }
+      response.read(this)
+    } else this.failedBy(response)
+  }
+
+  private failedBy(response: NodeResponse): void {
     failedAnswer(this.attempt, response).then(
       (failure) => this.end({ failure }),
       (error: unknown) => this.refused(error),
@@ -102,7 +114,11 @@ class WholeCall extends CountedText implements AnswerReceiver, BodySink {
 
   ended(): void {
     if (this.small) this.read()
-    else this.whole(() => this.read())
+    else this.readInTurn()
+  }
+
+  private readInTurn(): void {
+    this.whole(() => this.read())
   }
 
   /** Of a long answer reading, committing and writing each have a turn of the event loop. */
@@ -113,15 +129,23 @@ class WholeCall extends CountedText implements AnswerReceiver, BodySink {
     if (read === null) return
     // Nothing that still comes changes it.
     this.over = true
-    if (long) setImmediate(() => this.conclude(read, true))
+    if (long) setImmediate(WholeCall.concludeLong, this, read)
     else this.conclude(read, false)
+  }
+
+  private static concludeLong(call: WholeCall, read: ReadAnswer): void {
+    call.conclude(read, true)
+  }
+
+  private static writeLong(call: WholeCall, received: ReceivedAnswer): void {
+    call.write(received)
   }
 
   private conclude(read: ReadAnswer, long: boolean): void {
     const { exchange, attempt } = this
     try {
       const received = concluded(exchange, attempt, read, this.firstByteMs)
-      if (long) setImmediate(() => this.write(received))
+      if (long) setImmediate(WholeCall.writeLong, this, received)
       else this.write(received)
     } catch (error) {
       this.fail(error)
@@ -133,14 +157,18 @@ class WholeCall extends CountedText implements AnswerReceiver, BodySink {
     try {
       const body = writeAnswer(exchange, received)
       const promised = promisedEnd(exchange, body, received.conclusion.metadata)
-      if (promised === null) return this.sent(body, received)
-      promised.then(
-        (text) => this.sent(text, received),
-        (error: unknown) => this.fail(error),
-      )
+      if (promised === null) this.sent(body, received)
+      else this.sendPromised(promised, received)
     } catch (error) {
       this.fail(error)
     }
+  }
+
+  private sendPromised(promised: Promise<string>, received: ReceivedAnswer): void {
+    promised.then(
+      (text) => this.sent(text, received),
+      (error: unknown) => this.fail(error),
+    )
   }
 
   private sent(body: string, received: ReceivedAnswer): void {
