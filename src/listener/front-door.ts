@@ -49,6 +49,9 @@ export function frontDoor(options: FrontDoorOptions): FrontDoor {
   } = options
   const enter = (next: Handler, request: Request): Handler => {
     const fault = targetFault(request) ?? unwanted(request)
+    return fault === null && !descriptors.scarce && !leaving() ? next : guarded(next, fault)
+  }
+  const guarded = (next: Handler, fault: Problem | null): Handler => {
     const handler: Handler = fault === null ? next : (asked) => refuse(asked, fault)
     if (leaving()) return async (asked) => closing(await handler(asked))
     if (fault !== null || !descriptors.scarce) return handler

@@ -36,6 +36,12 @@ function queryOf(url: string): string {
   return at === -1 ? '' : url.slice(at + 1)
 }
 
+async function readableFor(named: Readonly<Record<string, string>>, answering: Promise<Response>): Promise<Response> {
+  const response = await answering
+  for (const name in named) response.headers.set(name, named[name] ?? '')
+  return response
+}
+
 /**
  * One inference operation on HTTP: handles each POST to its path. Every request runs through this file, so it has only
  * one suspended function and no object that merely passes values on.
@@ -68,11 +74,7 @@ export class InferenceDoor implements InferencePlace {
   handle(request: Request, server: PeerDirectory | null): Promise<Response> {
     const answering = this.answer(request, server)
     const named = namedOrigin(this.context.gateway.config.SVC_CORS_ORIGINS, request)
-    if (named === null) return answering
-    return answering.then((response) => {
-      for (const name in named) response.headers.set(name, named[name] ?? '')
-      return response
-    })
+    return named === null ? answering : readableFor(named, answering)
   }
 
   private async answer(request: Request, server: PeerDirectory | null): Promise<Response> {
