@@ -116,6 +116,7 @@ class SizedHead {
       if (digit < 0 || digit > 9) return null
       length = 10 * length + digit
     }
+    if (length === head.length) return head
     const { status, keepAlive, phase, fault } = head
     return { status, headers: head.headers.ofLength(length), keepAlive, phase, length, fault }
   }
