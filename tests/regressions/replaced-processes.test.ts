@@ -43,6 +43,11 @@ const undoings: readonly (readonly [RegExp, (...names: string[]) => string])[] =
       `alter table ${table} ${[...added.matchAll(/ADD COLUMN "?(\w+)"?/g)].map(([, column]) => `drop column ${column}`).join()}`,
   ],
   [/^ALTER TABLE "?(\w+)"? ADD CONSTRAINT "?(\w+)"?/, (table, rule) => `alter table ${table} drop constraint ${rule}`],
+  // Any will do: it is dropped again.
+  [
+    /^ALTER TABLE "?(\w+)"? DROP CONSTRAINT "?(\w+)"?/,
+    (table, rule) => `alter table ${table} add constraint ${rule} check (true)`,
+  ],
   [/^CREATE TRIGGER "?(\w+)"? [^;]*? ON "?(\w+)"? /, (trigger, table) => `drop trigger ${trigger} on ${table}`],
   // Any will do: it is dropped again.
   [
