@@ -76,7 +76,7 @@ async function runTests(files: readonly string[], databaseUrl: string, folder: s
       PENSTOCK_TEST_TIMEOUT_MS: String(timeoutMs),
       // Heavy tests measure, on the disk that a gateway has and with the code that runs there. What is compiled best takes longest to
       // compile, and most processes of the others end before that pays: a tenth of the processor time.
-      ...(heavy ? {} : { TMPDIR: folder, BUN_JSC_useFTLJIT: '0' }),
+      ...(heavy ? {} : { TMPDIR: folder, PENSTOCK_TEST_FOLDER: folder, BUN_JSC_useFTLJIT: '0' }),
     },
   })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal))

@@ -1,18 +1,18 @@
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, lstatSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startEmbedded } from '../../../src/db/embedded/embedded.ts'
 import { migrateDatabase } from '../../../src/db/migrate.ts'
-import { testServerVariable } from './postgres.ts'
 
+/** Set by `scripts/test.ts`, which removes this folder after the run. Not by heavy tests, which measure first starts. */
+const runFolder = process.env.PENSTOCK_TEST_FOLDER
 /** What of a data folder belongs to its PostgreSQL. */
 const parts = ['postgres', 'postgres-password']
 const silent = { info: () => {}, warn: () => {} }
 
 /** With an embedded PostgreSQL that has all migrations and not one row. Two processes may make it at once; the first one's stays. */
-async function makeOriginal(original: string): Promise<void> {
-  const making = mkdtempSync(join(tmpdir(), 'penstock-preparing-'))
+async function makeOriginal(folder: string, original: string): Promise<void> {
+  const making = mkdtempSync(join(folder, 'penstock-preparing-'))
   chmodSync(making, 0o711)
   const dataDir = join(making, 'data')
   const server = await startEmbedded({ dataDir, log: silent, durable: false })
@@ -30,9 +30,9 @@ async function makeOriginal(original: string): Promise<void> {
 }
 
 /** Null: what a gateway makes there itself cannot be copied, since another folder has it. */
-async function originalFolder(): Promise<string | null> {
-  const original = join(tmpdir(), 'penstock-prepared')
-  if (!existsSync(original)) await makeOriginal(original)
+async function originalFolder(folder: string): Promise<string | null> {
+  const original = join(folder, 'penstock-prepared')
+  if (!existsSync(original)) await makeOriginal(folder, original)
   return lstatSync(join(original, 'postgres')).isDirectory() ? original : null
 }
 
@@ -44,9 +44,8 @@ let original: Promise<string | null> | null = null
  * is left alone. Returns the folder.
  */
 export async function prepareFolder(dataDir: string): Promise<string> {
-  // By hand (`bun test`) nobody would remove the original.
-  if (process.env[testServerVariable] === undefined || existsSync(join(dataDir, 'postgres'))) return dataDir
-  original ??= originalFolder()
+  if (runFolder === undefined || existsSync(join(dataDir, 'postgres'))) return dataDir
+  original ??= originalFolder(runFolder)
   const from = await original
   if (from === null) return dataDir
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
