@@ -27,11 +27,15 @@ export interface LeadersAnswer {
   readonly polls: Polls
 }
 
-/** Asks one process, or with null all of them at once. Resolves with null where none of them leads and answers in time. Never rejects. */
-export type AskLeader = (leader: string | null, since: number) => Promise<LeadersAnswer | null>
+/**
+ * Asks one process, or with null all of them at once. Resolves with null where none of them leads and answers in time, which for one
+ * is `withinMs`. Never rejects.
+ */
+export type AskLeader = (leader: string | null, since: number, withinMs: number) => Promise<LeadersAnswer | null>
 
 /** The pool, as far as polls of another process concern it. */
 export interface PolledPool {
+  knows(nodeId: NodeId): boolean
   /** Takes over a poll of another process. False: not at this address of a node. `askedMs`: `performance.now()` when it went out. */
   take(nodeId: NodeId, way: string, result: PollResult, askedMs: number): boolean
   /** Polls a node from here, now. */
@@ -78,7 +82,7 @@ export class SharedPolls {
   private since = Number.MAX_SAFE_INTEGER
   private answeredMs = Number.NEGATIVE_INFINITY
   private failing = false
-  /** The leader's last poll of each node: of those of its pool, which is soon this one's, too. */
+  /** The leader's last poll of each node of the pool. */
   private readonly news = new Map<NodeId, News>()
   /** Nodes that wait for the next question to the leader, and those of the question under way; at most those of the pool. */
   private readonly expected = new Set<NodeId>()
@@ -192,7 +196,8 @@ export class SharedPolls {
     if (this.inquired.size > 0) this.since = 0
     for (let answers = 0; answers < answersMax; answers++) {
       const sentMs = this.clock.now()
-      const answer = await this.options.ask(this.leader, this.since)
+      // One that is only busy has all the time: the polls of all the others would make it no less so.
+      const answer = await this.options.ask(this.leader, this.since, this.patienceMs)
       if (stopped.aborted) return
       if (answer === null) {
         this.unanswered()
@@ -208,7 +213,7 @@ export class SharedPolls {
   private answered({ leader, polls }: LeadersAnswer, sentMs: number): void {
     this.leader = leader
     this.since = polls.up_to
-    this.answeredMs = sentMs
+    this.answeredMs = this.clock.now()
     this.failing = false
     this.outage.worked()
     this.patience.set(this.patienceMs)
@@ -217,11 +222,12 @@ export class SharedPolls {
       const nodeId = node_id as NodeId
       const result = typeof text === 'string' ? readPolled(text) : text === null ? null : this.news.get(nodeId)?.result
       const askedMs = sentMs - agoMs
-      if (result == null) {
+      // Of a node that is only known there everything is told again when it is known here.
+      if (result == null || this.pool?.knows(nodeId) !== true) {
         this.news.delete(nodeId)
         continue
       }
-      const isTaken = agoMs < this.newsMsMax && this.pool?.take(nodeId, way, result, askedMs) === true
+      const isTaken = agoMs < this.newsMsMax && this.pool.take(nodeId, way, result, askedMs)
       this.news.set(nodeId, { result, askedMs, isTaken })
     }
   }

@@ -14,6 +14,10 @@ export class HeardPolls implements PolledPool {
     private readonly taken: TakenPolls,
   ) {}
 
+  knows(nodeId: NodeId): boolean {
+    return this.members.has(nodeId)
+  }
+
   take(nodeId: NodeId, way: string, result: PollResult, askedMs: number): boolean {
     const node = this.members.get(nodeId)
     if (node === undefined || node.polls.way !== way) return false

@@ -71,9 +71,11 @@ function learnFailedCall(
   const at = Date.now()
   if (doubtful !== true) strikeRoute(node, profile, outcome, options)
   node.failedWith(transport ?? cause, at)
-  if (transport === 'refused') node.actor.send({ type: 'connection.refused', at })
-  // Either an old keep-alive connection or a dead node loses a connection. The next poll tells which.
-  else if (cause === 'connect') void node.watch?.pollNow()
+  if (transport === 'refused') {
+    node.polls.moved()
+    node.actor.send({ type: 'connection.refused', at })
+    // Either an old keep-alive connection or a dead node loses a connection. The next poll tells which.
+  } else if (cause === 'connect') void node.watch?.pollNow()
 }
 
 /** Counts a failed call toward the ejection of its route. */

@@ -5,8 +5,9 @@ import type { Siblings } from './siblings.ts'
 /** Asks the siblings for polls. One that does not lead, or that is of an earlier version, has no such route. */
 export const askLeaderOf =
   (siblings: Pick<Siblings, 'first'>): AskLeader =>
-  async (leader, since) => {
-    const names = leader === null ? null : [leader]
-    const said = await siblings.first(names, 'polls', { since: String(since) }, Polls)
+  async (leader, since, withinMs) => {
+    // Who leads is asked again soon: it may be another one by then.
+    const [names, waitMs] = leader === null ? [null, undefined] : [[leader], withinMs]
+    const said = await siblings.first(names, 'polls', { since: String(since) }, Polls, waitMs)
     return said === null ? null : { leader: said.name, polls: said.answer }
   }

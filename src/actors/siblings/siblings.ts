@@ -48,12 +48,15 @@ export interface Siblings {
   ): Promise<Survey<Static<T>>>
   /** What each says of itself, without those that do not answer in time. Does not reject. */
   ask<T extends TSchema>(part: OwnPart, query: Readonly<Record<string, string>>, schema: T): Promise<Static<T>[]>
-  /** The first answer of those with one of these names, of all with null; null: none answers in time. Does not reject. */
+  /**
+   * The first answer of those with one of these names, of all with null; null: none answers within `withinMs`. Does not reject.
+   */
   first<T extends TSchema>(
     names: readonly string[] | null,
     part: OwnPart,
     query: Readonly<Record<string, string>>,
     schema: T,
+    withinMs?: number,
   ): Promise<NamedAnswer<Static<T>> | null>
   /** Whether a sibling asks. `target`: path and query. */
   admits(proof: string | null, target: string): boolean
@@ -105,23 +108,23 @@ export function createSiblings({ index, socketFolder, socketName, secret }: Proc
     }
     return found.slice(0, socketsMax)
   }
-  const askOne = async (name: string, target: string): Promise<unknown> => {
+  const askOne = async (name: string, target: string, withinMs = answerMsMax): Promise<unknown> => {
     const request = { replicaId: name, method: 'GET', path: target, head: '', bodyHash: noBody }
     const response = await wayTo(name).fetch(target, {
       method: 'GET',
       headers: { [headers.peerProof]: peerProof(secret, request, Date.now()) },
-      signal: AbortSignal.timeout(answerMsMax),
+      signal: AbortSignal.timeout(withinMs),
     })
     const text = await response.text(answerBytesMax)
     return response.status === 200 ? foreignJson(text) : undefined
   }
   const targetOf = (part: OwnPart, query: Readonly<Record<string, string>>) =>
     `${ownPartPath}${part}?${new URLSearchParams({ of: part, ...query })}`
-  const first: Siblings['first'] = async (named, part, query, schema) => {
+  const first: Siblings['first'] = async (named, part, query, schema, withinMs) => {
     const target = targetOf(part, query)
     const names = named ?? (await others().catch(() => []))
     const asked = names.map(async (name) => {
-      const answer = await askOne(name, target)
+      const answer = await askOne(name, target, withinMs)
       if (!Value.Check(schema, answer)) throw new Error('no such answer')
       return { name, answer }
     })

@@ -44,6 +44,9 @@ class PlayedProcess implements PolledPool {
     this.polls = new SharedPolls({ config, log: this.log, leads, ask, clock })
   }
 
+  knows(nodeId: NodeId): boolean {
+    return this.ways(nodeId) !== null
+  }
   take(nodeId: NodeId, theirs: string, result: PollResult, askedMs: number): boolean {
     if (this.ways(nodeId) !== theirs) return false
     this.taken.push({ nodeId, result, askedMs })
@@ -162,6 +165,22 @@ describe('§37: a process takes over what the leading one polls', () => {
     follower.polls.expects(idAt(1))
     await clock.pass(second)
     expect(follower.polls.spares(idAt(1))).toBe(true)
+  })
+
+  test('of a node that is not known here yet everything is told when it is', async () => {
+    let known = false
+    const { clock, leader, follower } = played({ ways: () => (known ? way : null) })
+    follower.polls.start(follower)
+    await clock.pass(second)
+    for (const _ of [1, 2, 3]) {
+      leader.record(idAt(1), way, refused, clock.now())
+      await clock.pass(second)
+    }
+    expect(follower.taken).toEqual([])
+    known = true
+    follower.polls.expects(idAt(1))
+    await clock.pass(second)
+    expect([follower.taken.map(({ result }) => result), follower.polled]).toEqual([[refused], []])
   })
 
   test('what it does not understand of one node leaves the others as they are', async () => {

@@ -3,6 +3,7 @@ import { polledText } from '../../../src/actors/polls/polled-text.ts'
 import { type AskLeader, SharedPolls } from '../../../src/actors/polls/shared-polls.ts'
 import { wayMark } from '../../../src/actors/pool/node-connection.ts'
 import { PoolRouter } from '../../../src/actors/pool/pool-router.ts'
+import type { AgentAccess, RouterOptions } from '../../../src/actors/pool/router-options.ts'
 import { createInspector } from '../../../src/actors/telemetry/inspect.ts'
 import * as pool from '../../../src/db/queries/pool/pool.ts'
 import type { NodeId } from '../../../src/ids.ts'
@@ -60,7 +61,12 @@ const register = (url: string) =>
   })
 
 /** The pool of one of several processes. */
-async function startPool(leads: boolean, ask: AskLeader, change: Readonly<Record<string, string>> = {}) {
+async function startPool(
+  leads: boolean,
+  ask: AskLeader,
+  change: Readonly<Record<string, string>> = {},
+  more: Partial<RouterOptions> = {},
+) {
   const read = readConfig({ ...env, ...change })
   if ('faults' in read) throw new Error(read.faults.join())
   const { config } = read
@@ -74,6 +80,7 @@ async function startPool(leads: boolean, ask: AskLeader, change: Readonly<Record
     polls,
     openSecret: (sealed) => Buffer.from(sealed).toString(),
     inspect: inspector.inspect,
+    ...more,
   })
   cleanups.push(async () => {
     polls.stop()
@@ -152,6 +159,20 @@ test('§37: what another process has polled before something newer was heard of 
   expect(router.node(nodeId)?.state).toBe('asleep')
   expect(await hear(answered, awakeMs)).toBe('asleep')
   expect(router.heard.take(nodeId as NodeId, 'another address', answered, performance.now())).toBe(false)
+})
+
+test('§37: where the tunnel of a node ends in this process, it is asked from here when the other one does not reach it', async () => {
+  const server = listedServer()
+  const { nodeId } = await register(server.url)
+  // Of the way to agents only its end matters here.
+  const agents = { way: () => 'tunnel' } as unknown as AgentAccess
+  const { router } = await startPool(true, nobody, { SVC_POLL_INTERVAL_MS: '60000' }, { agents })
+  await router.pollNow(nodeId)
+  const asked = server.asked.length
+  const way = router.pooled(nodeId)?.polls.way ?? ''
+  expect(router.heard.take(nodeId, way, refused, performance.now())).toBe(true)
+  await waitUntil('a poll from here', () => server.asked.length > asked)
+  expect(router.node(nodeId)?.state).toBe('ready')
 })
 
 test('§37: a node is silent from when another process has asked it, not from when that was heard', async () => {

@@ -16,6 +16,7 @@ const secret = 'of-this-gateway'
 const refused: PollResult = { kind: 'failed', code: 'refused' }
 const timeout: PollResult = { kind: 'failed', code: 'timeout' }
 const nodeId = 'node_1' as NodeId
+const busyMs = 1_500
 
 const ends: (() => unknown)[] = []
 afterEach(async () => {
@@ -31,6 +32,13 @@ const leading =
     const book = new PollBook()
     book.record(nodeId, 'way', result, performance.now())
     return Response.json(book.since(Number(new URL(request.url).searchParams.get('since')), performance.now()))
+  }
+/** One that is so busy that it answers each question after longer than others are waited for. */
+const busy =
+  (door: Door): Door =>
+  async (request) => {
+    await Bun.sleep(busyMs)
+    return door(request)
   }
 const noSuchRoute: Door = () => Response.json({ error: { code: 'route_not_found' } }, { status: 404 })
 const standsStill: Door = () => new Promise<Response>(() => {})
@@ -73,6 +81,7 @@ function beside(doors: Readonly<Record<string, Door>>) {
   })
   ends.push(() => polls.stop())
   polls.start({
+    knows: () => true,
     take: (_nodeId, _way, result) => {
       taken.push(result)
       return true
@@ -98,6 +107,20 @@ describe('§37: a process finds the one that polls for all', () => {
     await waitUntil('more questions', () => asked.length >= before + 3)
     // The one that leads is asked from then on, and no other.
     expect(new Set(asked.slice(before))).toEqual(new Set(['4-1.sock']))
+  })
+
+  test('and waits for it also when it is busy: more polls would make it no less so', async () => {
+    let isBusy = false
+    const slow = busy(leading(refused))
+    const { polls, asked } = beside({
+      '1-1.sock': (request) => (isBusy ? slow(request) : leading(refused)(request)),
+      '2-1.sock': noSuchRoute,
+    })
+    await waitUntil('its news', () => polls.spares(nodeId))
+    isBusy = true
+    const before = asked.length
+    await waitUntil('more questions', () => asked.length >= before + 3)
+    expect(new Set(asked.slice(before))).toEqual(new Set(['1-1.sock']))
   })
 
   test('with two at once it keeps to one of them', async () => {
