@@ -8,13 +8,17 @@ import { type ListedFleet, startListedFleet } from '../support/nodes/listed-flee
 import { patientDatabase } from '../support/pools/large-installation.ts'
 import { processorSeconds } from '../support/run/processor-time.ts'
 
-const [nodes, models, modelsOfNode] = [2_000, 500, 4]
+/** A machine without the time to poll so many gets fewer. */
+const nodes = Number(process.env.POLLED_NODES ?? 2_000)
+const [models, modelsOfNode] = [500, 4]
 const pollMs = 5_000
 const intervals = 6
 const withinMs = 600_000
 
 let gateway: TestGateway
 let fleet: ListedFleet
+/** Processor time of a process without nodes, s an interval. */
+let idleCpu = 0
 
 beforeAll(async () => {
   fleet = startListedFleet((at) =>
@@ -28,6 +32,7 @@ beforeAll(async () => {
       return { url: started.url, stop: async () => {} }
     },
   })
+  idleCpu = await idle()
   const customer = 'cus_00000000000000000000000001'
   const patient = await patientDatabase(gateway.database.url)
   await patient.sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed)
@@ -49,6 +54,17 @@ afterAll(async () => {
   await gateway?.stop()
   fleet?.stop()
 }, withinMs)
+
+/** Of the process that costs more of two. */
+async function idle(): Promise<number> {
+  const server = await start({ ...gateway.env, SVC_PROCESSES: '2' }, { quiet: true })
+  const { pids } = server
+  const before = pids.map(processorSeconds)
+  await Bun.sleep(intervals * pollMs)
+  const used = pids.map((pid, at) => processorSeconds(pid) - (before[at] ?? 0))
+  await server.stop()
+  return Math.max(...used) / intervals
+}
 
 const milliseconds = (seconds: number) => (seconds * 1_000).toFixed(0)
 
@@ -74,16 +90,16 @@ async function measured({ url, pids }: Server, processes: number) {
 }
 
 test.each([2, 4])(
-  '§37: %d processes of one computer ask each of 2,000 nodes once an interval, and those that do not ask have little work with it',
+  '§37: %d processes of one computer ask each node of many once an interval, and those that do not ask have little work with it',
   async (processes) => {
     const server = await start({ ...gateway.env, SVC_PROCESSES: String(processes) }, { quiet: true })
     try {
       const { startCpu, counts, pollCpu } = await measured(server, processes)
-      const [leading = 0, ...following] = pollCpu
+      const [leading = 0, ...following] = pollCpu.map((cpu) => cpu / intervals - idleCpu)
       process.stdout.write(
         `${processes} processes: until all are ready ${startCpu.map((cpu) => `${cpu.toFixed(1)} s`).join(', ')}; GETs of a node in ${intervals} intervals: ` +
-          `at most ${Math.max(...counts)}, ${counts.reduce((sum, n) => sum + n, 0)} in all; processor an interval: ` +
-          `${milliseconds(leading / intervals)} ms leading, ${following.map((cpu) => `${milliseconds(cpu / intervals)} ms`).join(', ')} following\n`,
+          `at most ${Math.max(...counts)}, ${counts.reduce((sum, n) => sum + n, 0)} in all; processor an interval beyond the ${milliseconds(idleCpu)} ms of a process without nodes: ` +
+          `${milliseconds(leading)} ms leading, ${following.map((cpu) => `${milliseconds(cpu)} ms`).join(', ')} following\n`,
       )
       expect(counts).toHaveLength(nodes)
       // Intervals differ by a tenth: one more may fall into the time.
