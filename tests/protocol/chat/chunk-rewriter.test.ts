@@ -57,8 +57,8 @@ describe('§6: kinds of lines', () => {
     const rewriter = new ChunkRewriter(identity)
     const line = (content: string) =>
       JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: null }] })
-    rewriter.accept(line(''))
-    rewriter.accept(line(''))
+    // The fourth chunk is the first that teaches the shape of those behind it.
+    for (let at = 0; at < 4; at++) rewriter.accept(line(''))
     expect(rewriter.contentSeen).toBe(false)
     rewriter.accept(line('x'))
     expect(rewriter.contentSeen).toBe(true)
@@ -135,6 +135,17 @@ describe('§6: the end of a stream', () => {
     }
     expect(rewriter.terminal(end, false)).toContain('last words')
     expect(rewriter.usage).toEqual(usage)
+  })
+
+  test('a running count does not end the wait for the usage', () => {
+    const rewriter = begun()
+    const running = { prompt_tokens: 9, completion_tokens: 0 }
+    const choices = [{ index: 0, delta: { content: 'a' }, finish_reason: null }]
+    rewriter.accept(JSON.stringify({ choices, usage: running }))
+    rewriter.accept(JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }))
+    expect(rewriter.usageFinal).toBe(false)
+    rewriter.accept(JSON.stringify({ choices: [], usage: { ...running, completion_tokens: 1 } }))
+    expect([rewriter.usageFinal, rewriter.usage?.completion_tokens]).toEqual([true, 1])
   })
 
   test('a failure inside the stream names no node and ends without [DONE]', () => {
