@@ -1,40 +1,22 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import { describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import type { PayoutBatch } from '../../src/protocol/wire/money/money.ts'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import {
-  batchThat,
-  type ConsoleBatches,
-  type ConsoleChain,
-  explorer,
-  startConsoleChain,
-} from '../support/console/console-batches.ts'
-import { type ConsolePool, startConsolePool } from '../support/console/console-pool.ts'
-import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
+import { batchThat, explorer, startConsoleChain } from '../support/console/console-batches.ts'
+import { startConsolePool } from '../support/console/console-pool.ts'
+import { startConsoleWork } from '../support/console/console-work.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const clockTime = /^\d\d:\d\d:\d\d\.\d{3}$/
 
-describe.skipIf(!hasBrowser)('payout batches on a chain', () => {
-  let chain: ConsoleChain
-  let pool: ConsolePool
-  let work: ConsoleWork
-  let batches: ConsoleBatches
-  let browser: Browser
-  beforeAll(async () => {
-    chain = await startConsoleChain()
-    pool = await startConsolePool(chain.env)
-    work = await startConsoleWork(pool, chain)
-    if (work.batches === null) throw new Error('no batches')
-    batches = work.batches
-    browser = await launchBrowser()
-  })
-  afterAll(async () => {
-    await browser?.close()
-    await work?.stop()
-    await pool?.stop()
-    await chain?.stop()
-  })
+const chain = await fixture(startConsoleChain())
+const pool = await fixture(startConsolePool(chain.env))
+const work = await fixture(startConsoleWork(pool, chain))
+if (work.batches === null) throw new Error('no batches')
+const batches = work.batches
+const browser = await fixture(launchBrowser())
 
+describe.skipIf(!hasBrowser)('payout batches on a chain', () => {
   const as = async (role: 'viewer' | 'operator', look: (console: ConsolePage) => Promise<void>) => {
     const console = await openConsole(browser, pool.gateway.url)
     await console.signIn(pool.gateway.tokens[role])

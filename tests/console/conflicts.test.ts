@@ -1,35 +1,30 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import { beforeAll, describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import type { Customer } from '../../src/protocol/wire/admin/accounts.ts'
 import type { AdminModelList } from '../../src/protocol/wire/admin/catalogue.ts'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const model = 'org/priced'
 
+const gateway = await fixture(startTestGateway())
+await gateway.admin('PUT', '/v1/admin/models', { id: model, aliases: ['one'], prompt_token_price_wei: '5' })
+const { customer_id: id } = await gateway.admin<Customer>('POST', '/v1/admin/customers', { display_name: 'Shared' })
+const place = `/v1/admin/customers/${id}`
+const browser = await fixture(launchBrowser())
+
 describe.skipIf(!hasBrowser)('§23: a form that was opened before somebody else changed the same', () => {
-  let gateway: TestGateway
-  let browser: Browser
   let console: ConsolePage
   let page: Page
-  let place: string
   const sent: unknown[] = []
   beforeAll(async () => {
-    gateway = await startTestGateway()
-    await gateway.admin('PUT', '/v1/admin/models', { id: model, aliases: ['one'], prompt_token_price_wei: '5' })
-    const { customer_id: id } = await gateway.admin<Customer>('POST', '/v1/admin/customers', { display_name: 'Shared' })
-    place = `/v1/admin/customers/${id}`
-    browser = await launchBrowser()
     console = await openConsole(browser, gateway.url)
     page = console.page
     page.on('request', (request) => {
       if (request.method() === 'PATCH') sent.push([request.headers()['if-match'], request.postDataJSON()])
     })
     await console.signIn(gateway.tokens.admin)
-  })
-  afterAll(async () => {
-    await browser?.close()
-    await gateway?.stop()
   })
 
   const dialog = () => page.getByRole('dialog')

@@ -1,26 +1,18 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import { describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import type { ApprovalPolicy } from '../../src/protocol/wire/admin/approval-policy.ts'
 import type { AuditSummary } from '../../src/protocol/wire/admin/audit-summary.ts'
 import type { LedgerProof, PayoutBatchList } from '../../src/protocol/wire/money/money.ts'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { type ConsolePool, startConsolePool } from '../support/console/console-pool.ts'
-import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
+import { startConsolePool } from '../support/console/console-pool.ts'
+import { startConsoleWork } from '../support/console/console-work.ts'
+import { fixture } from '../support/run/fixture.ts'
+
+const pool = await fixture(startConsolePool({ SVC_AUDIT_REVIEW_DENIED: '1' }))
+const work = await fixture(startConsoleWork(pool))
+const browser = await fixture(launchBrowser())
 
 describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
-  let pool: ConsolePool
-  let work: ConsoleWork
-  let browser: Browser
-  beforeAll(async () => {
-    pool = await startConsolePool({ SVC_AUDIT_REVIEW_DENIED: '1' })
-    work = await startConsoleWork(pool)
-    browser = await launchBrowser()
-  })
-  afterAll(async () => {
-    await browser?.close()
-    await work?.stop()
-    await pool?.stop()
-  })
   const as = async (role: 'viewer' | 'operator', look: (console: ConsolePage) => Promise<void>) => {
     const console = await openConsole(browser, pool.gateway.url)
     await console.signIn(pool.gateway.tokens[role])

@@ -1,27 +1,19 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser } from 'playwright-core'
+import { describe, expect, test } from 'bun:test'
 import type { Customer } from '../../src/protocol/wire/admin/accounts.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { payFor } from '../support/money/money.ts'
+import { fixture } from '../support/run/fixture.ts'
+
+const gateway = await fixture(startTestGateway())
+const browser = await fixture(launchBrowser())
+const made = await gateway.admin<{ readonly customer_id: string }>('POST', '/v1/admin/customers', {
+  display_name: 'Payer',
+})
+const customer = made.customer_id
+await gateway.admin('POST', `/v1/admin/customers/${customer}/credits`, { amount_wei: '1000' })
 
 describe.skipIf(!hasBrowser)('receipts on hold', () => {
-  let gateway: TestGateway
-  let browser: Browser
-  let customer: string
-  beforeAll(async () => {
-    gateway = await startTestGateway()
-    browser = await launchBrowser()
-    const made = await gateway.admin<{ readonly customer_id: string }>('POST', '/v1/admin/customers', {
-      display_name: 'Payer',
-    })
-    customer = made.customer_id
-    await gateway.admin('POST', `/v1/admin/customers/${customer}/credits`, { amount_wei: '1000' })
-  })
-  afterAll(async () => {
-    await browser.close()
-    await gateway.stop()
-  })
   const hold = (amountWei: bigint) =>
     payFor(gateway.database, { customerId: customer, nodeId: 'node_a', amountWei, held: true })
   const statusOf = async (hash: string) => {

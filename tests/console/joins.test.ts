@@ -1,26 +1,18 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser } from 'playwright-core'
+import { describe, expect, test } from 'bun:test'
 import type { NodeList } from '../../src/protocol/wire/admin/admin.ts'
 import type { JoinBegun, JoinRevealed, JoinState } from '../../src/protocol/wire/nodes/join.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { newJoiner } from '../support/nodes/joining.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const path = '/v1/node-agent/join'
 
-describe.skipIf(!hasBrowser)('§39: joins in the console', () => {
-  let gateway: TestGateway
-  let browser: Browser
-  beforeAll(async () => {
-    gateway = await startTestGateway()
-    await gateway.customer()
-    browser = await launchBrowser()
-  })
-  afterAll(async () => {
-    await browser?.close()
-    await gateway?.stop()
-  })
+const gateway = await fixture(startTestGateway())
+await gateway.customer()
+const browser = await fixture(launchBrowser())
 
+describe.skipIf(!hasBrowser)('§39: joins in the console', () => {
   const post = async <T>(place: string, body: object) => {
     const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }
     return (await (await fetch(gateway.url + place, init)).json()) as T

@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { NodeList } from '../../src/protocol/wire/admin/admin.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { payFor } from '../support/money/money.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /** No view has so many places where the keyboard stops. */
 const stopsMax = 150
@@ -47,30 +48,18 @@ class Keyboard {
   }
 }
 
-describe.skipIf(!hasBrowser)('without a pointer, and without movement', () => {
-  let gateway: TestGateway
-  let browser: Browser
-  let node: FakeNode
-  let customer: { readonly customerId: string; readonly key: string }
-  let held: string
-  beforeAll(async () => {
-    gateway = await startTestGateway()
-    node = startFakeNode({ models: ['m'] })
-    customer = await gateway.customer()
-    const id = await gateway.node(node.url, { customerId: customer.customerId })
-    await gateway.admin('PATCH', `/v1/admin/nodes/${id}`, { name: 'rack-1', reason: 'test' })
-    await gateway.admin('POST', `/v1/admin/customers/${customer.customerId}/credits`, { amount_wei: '1000' })
-    held = await payFor(gateway.database, { ...customer, nodeId: id, amountWei: 300n, held: true })
-    const ask = { model: 'nobody-has-it', messages: [{ role: 'user', content: 'hi' }] }
-    await (await gateway.chat(customer.key, ask)).text()
-    browser = await launchBrowser()
-  })
-  afterAll(async () => {
-    await browser?.close()
-    node?.stop()
-    await gateway?.stop()
-  })
+const gateway = await fixture(startTestGateway())
+const node = await fixture(startFakeNode({ models: ['m'] }))
+const customer = await gateway.customer()
+const id = await gateway.node(node.url, { customerId: customer.customerId })
+await gateway.admin('PATCH', `/v1/admin/nodes/${id}`, { name: 'rack-1', reason: 'test' })
+await gateway.admin('POST', `/v1/admin/customers/${customer.customerId}/credits`, { amount_wei: '1000' })
+const held = await payFor(gateway.database, { ...customer, nodeId: id, amountWei: 300n, held: true })
+const ask = { model: 'nobody-has-it', messages: [{ role: 'user', content: 'hi' }] }
+await (await gateway.chat(customer.key, ask)).text()
+const browser = await fixture(launchBrowser())
 
+describe.skipIf(!hasBrowser)('without a pointer, and without movement', () => {
   const rack = async () =>
     (await gateway.admin<NodeList>('GET', '/v1/admin/nodes')).nodes.find(({ name }) => name === 'rack-1')
 

@@ -1,29 +1,27 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import type { NodeList } from '../../src/protocol/wire/admin/admin.ts'
 import type { AdminModelList } from '../../src/protocol/wire/admin/catalogue.ts'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { fixture } from '../support/run/fixture.ts'
+
+const gateway = await fixture(startTestGateway())
+await gateway.customer()
+const browser = await fixture(launchBrowser())
 
 describe.skipIf(!hasBrowser)('§35: kinds of work on the page', () => {
-  let gateway: TestGateway
-  let browser: Browser
   let console: ConsolePage
   let page: Page
   const server: ScriptedNode = startScriptedNode('org/foo')
   beforeAll(async () => {
-    gateway = await startTestGateway()
-    await gateway.customer()
-    browser = await launchBrowser()
     console = await openConsole(browser, gateway.url)
     page = console.page
     await console.signIn(gateway.tokens.admin)
   })
   afterAll(async () => {
-    await browser?.close()
     server.stop()
-    await gateway?.stop()
   })
 
   const dialog = () => page.getByRole('dialog')

@@ -1,26 +1,18 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser } from 'playwright-core'
+import { describe, expect, test } from 'bun:test'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const shownMax = 1_000
 
-describe.skipIf(!hasBrowser)('lists that are longer than what is shown', () => {
-  let gateway: TestGateway
-  let browser: Browser
-  beforeAll(async () => {
-    gateway = await startTestGateway()
-    await gateway.database.sql`
+const gateway = await fixture(startTestGateway())
+await gateway.database.sql`
       insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed)
       select 'cus_' || lpad(n::text, 26, '0'), 'Customer ' || n, n::text::bytea, '\\x02'
       from generate_series(1, ${shownMax + 1}) n`
-    browser = await launchBrowser()
-  })
-  afterAll(async () => {
-    await browser.close()
-    await gateway.stop()
-  })
+const browser = await fixture(launchBrowser())
 
+describe.skipIf(!hasBrowser)('lists that are longer than what is shown', () => {
   test('§13, §3: balances and customers can be searched and sorted, and say where they are cut', async () => {
     const console = await openConsole(browser, gateway.url)
     const { page } = console

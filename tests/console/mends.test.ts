@@ -3,18 +3,18 @@ import type { Browser } from 'playwright-core'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { NodeList } from '../../src/protocol/wire/admin/admin.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
+
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
 
 describe.skipIf(!hasBrowser)('what is wrong is mended where it is shown', () => {
-  let gateway: TestGateway
   let browser: Browser
   const nodes: FakeNode[] = [startFakeNode({ models: ['wanted'] }), startFakeNode({ models: ['broken'] })]
-  let customer: { readonly customerId: string; readonly key: string }
   const ask = async (model: string) =>
     (await gateway.chat(customer.key, { model, messages: [{ role: 'user', content: 'hi' }] })).status
   beforeAll(async () => {
-    gateway = await startTestGateway()
-    customer = await gateway.customer()
     for (const { url } of nodes) await gateway.node(url, { customerId: customer.customerId })
     await gateway.admin('PATCH', `/v1/admin/customers/${customer.customerId}`, {
       display_name: 'Ada',
@@ -29,7 +29,6 @@ describe.skipIf(!hasBrowser)('what is wrong is mended where it is shown', () => 
   afterAll(async () => {
     await browser?.close()
     for (const node of nodes) node.stop()
-    await gateway?.stop()
   })
 
   test('a refusal by a policy leads to the policy, which says what it reaches before it is saved; a node that fails is drained', async () => {

@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import { describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import type { SessionList } from '../../src/protocol/wire/admin/operators.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { clientId, clientSecret, startProvider, type TestProvider } from '../support/console/oidc-provider.ts'
+import { clientId, clientSecret, startProvider } from '../support/console/oidc-provider.ts'
 import { freePort } from '../support/gateways/free-port.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const people = {
   ada: { email: 'ada@example.test', groups: ['operators'] },
@@ -14,32 +15,26 @@ const people = {
 /** A name of this computer that is not the gateway's own. */
 const otherName = 'penstock.test'
 
-describe.skipIf(!hasBrowser)('signing in by OpenID Connect', () => {
-  let provider: TestProvider
-  let gateway: TestGateway
-  let browser: Browser
-  beforeAll(async () => {
-    const port = freePort()
-    provider = await startProvider({ people, redirectUri: `http://127.0.0.1:${port}/v1/console/oidc/callback` })
-    gateway = await startTestGateway({
-      env: {
-        SVC_PORT: String(port),
-        SVC_OIDC_ISSUER: provider.issuer,
-        SVC_OIDC_CLIENT_ID: clientId,
-        SVC_OIDC_CLIENT_SECRET: clientSecret,
-        SVC_OIDC_SCOPES: 'openid email groups',
-        SVC_OIDC_ROLES: 'operator=operators',
-        SVC_OIDC_LABEL: 'Example Login',
-      },
-    })
-    browser = await launchBrowser([otherName])
-  })
-  afterAll(async () => {
-    await browser.close()
-    await gateway.stop()
-    await provider.stop()
-  })
+const port = freePort()
+const provider = await fixture(
+  startProvider({ people, redirectUri: `http://127.0.0.1:${port}/v1/console/oidc/callback` }),
+)
+const gateway = await fixture(
+  startTestGateway({
+    env: {
+      SVC_PORT: String(port),
+      SVC_OIDC_ISSUER: provider.issuer,
+      SVC_OIDC_CLIENT_ID: clientId,
+      SVC_OIDC_CLIENT_SECRET: clientSecret,
+      SVC_OIDC_SCOPES: 'openid email groups',
+      SVC_OIDC_ROLES: 'operator=operators',
+      SVC_OIDC_LABEL: 'Example Login',
+    },
+  }),
+)
+const browser = await fixture(launchBrowser([otherName]))
 
+describe.skipIf(!hasBrowser)('signing in by OpenID Connect', () => {
   const signIn = async (page: Page, login: string) => {
     await page.getByRole('button', { name: 'Sign in with Example Login' }).click()
     await page.locator('input[name=login]').fill(login)

@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { beforeAll, describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const model = 'sold'
 
@@ -10,27 +11,20 @@ interface Listed {
   readonly keys: readonly { readonly name: string; readonly model_policy: object | null }[]
 }
 
+const gateway = await fixture(startTestGateway())
+const node = await fixture(startFakeNode({ models: [model] }))
+await gateway.node(node.url, { visibility: 'public', privacyClass: 'public' })
+const price = { prompt_token_price_wei: '3', completion_token_price_wei: '5' }
+await gateway.admin('PUT', '/v1/admin/models', { id: model, ...price })
+const browser = await fixture(launchBrowser())
+
 describe.skipIf(!hasBrowser)('§9: a key that pays for other people’s nodes, by clicks alone', () => {
-  let gateway: TestGateway
-  let node: FakeNode
-  let browser: Browser
   let console: ConsolePage
   let page: Page
   beforeAll(async () => {
-    gateway = await startTestGateway()
-    node = startFakeNode({ models: [model] })
-    await gateway.node(node.url, { visibility: 'public', privacyClass: 'public' })
-    const price = { prompt_token_price_wei: '3', completion_token_price_wei: '5' }
-    await gateway.admin('PUT', '/v1/admin/models', { id: model, ...price })
-    browser = await launchBrowser()
     console = await openConsole(browser, gateway.url)
     page = console.page
     await console.signIn(gateway.tokens.admin)
-  })
-  afterAll(async () => {
-    await browser?.close()
-    node?.stop()
-    await gateway?.stop()
   })
 
   const dialog = () => page.getByRole('dialog')

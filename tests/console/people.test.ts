@@ -1,21 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser } from 'playwright-core'
+import { describe, expect, test } from 'bun:test'
 import type { AdminCreated, SessionList } from '../../src/protocol/wire/admin/operators.ts'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
+
+const gateway = await fixture(startTestGateway())
+const browser = await fixture(launchBrowser())
 
 describe.skipIf(!hasBrowser)('who is who', () => {
-  let gateway: TestGateway
-  let browser: Browser
-  beforeAll(async () => {
-    gateway = await startTestGateway()
-    browser = await launchBrowser()
-  })
-  afterAll(async () => {
-    await browser.close()
-    await gateway.stop()
-  })
-
   const sessions = async () => (await gateway.admin<SessionList>('GET', '/v1/admin/sessions?limit=1000')).sessions
   const people = async (console: ConsolePage) => {
     await console.page.evaluate("location.hash = '#audit/people'")

@@ -1,28 +1,22 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser } from 'playwright-core'
+import { describe, expect, test } from 'bun:test'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
 import { scriptModel } from '../support/nodes/model-files.ts'
-import { type PlannedPool, startPlannedPool } from '../support/pools/planned-pool.ts'
+import { startPlannedPool } from '../support/pools/planned-pool.ts'
+import { fixture } from '../support/run/fixture.ts'
+
+const pool = await fixture(
+  startPlannedPool('advise', [
+    scriptModel('a', { 'load-ms': '800', 'answer-ms': '600' }),
+    scriptModel('b', {}, { pinned: true, logs: true }),
+  ]),
+)
+for (let call = 0; call < 4; call++) expect(await pool.ask('a')).toBe(200)
+await pool.tell('unload', 'a')
+await waitFor('the advice', async () => (await pool.plan()).places.some(({ step }) => step === 'load'))
+const browser = await fixture(launchBrowser())
 
 describe.skipIf(!hasBrowser)('§37: the plan of the memory on the page', () => {
-  let pool: PlannedPool
-  let browser: Browser
-  beforeAll(async () => {
-    pool = await startPlannedPool('advise', [
-      scriptModel('a', { 'load-ms': '800', 'answer-ms': '600' }),
-      scriptModel('b', {}, { pinned: true, logs: true }),
-    ])
-    for (let call = 0; call < 4; call++) expect(await pool.ask('a')).toBe(200)
-    await pool.tell('unload', 'a')
-    await waitFor('the advice', async () => (await pool.plan()).places.some(({ step }) => step === 'load'))
-    browser = await launchBrowser()
-  })
-  afterAll(async () => {
-    await browser?.close()
-    await pool?.stop()
-  })
-
   test('it says what should be loaded and why, and a button does it by the action of operators', async () => {
     const console = await openConsole(browser, pool.gateway.url)
     const { page } = console

@@ -4,8 +4,9 @@ import { keepRequestRecords } from '../../src/db/queries/requests/request-record
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { dayMs, hourMs, minuteMs } from '../../src/time.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { insertRequests } from '../support/pools/request-rows.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const looks = [
   ['light', 1280],
@@ -13,13 +14,15 @@ const looks = [
   ['light', 360],
 ] as const
 
+const gateway = await fixture(
+  startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_REQUEST_LOG_DAYS: '7' } }),
+)
+const { sql, db } = gateway.database
+
 describe.skipIf(!hasBrowser)('plots of what went through', () => {
-  let gateway: TestGateway
   let browser: Browser
   const now = Math.floor(Date.now() / minuteMs) * minuteMs
   beforeAll(async () => {
-    gateway = await startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_REQUEST_LOG_DAYS: '7' } })
-    const { sql, db } = gateway.database
     await keepRequestRecords(db, new Date(now - 7 * dayMs), new Date(now), new Date(0))
     // Every ten seconds. Two humps of first tokens; refusals all the time, and nodes that fail for the last twenty minutes.
     await insertRequests(
@@ -36,7 +39,6 @@ describe.skipIf(!hasBrowser)('plots of what went through', () => {
   })
   afterAll(async () => {
     await browser?.close()
-    await gateway?.stop()
   })
 
   const plotOf = (page: Page, name: RegExp) => page.getByRole('img', { name })

@@ -1,30 +1,25 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import { beforeAll, describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import type { Customer, Key, KeyList } from '../../src/protocol/wire/admin/accounts.ts'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { type ConsolePool, startConsolePool } from '../support/console/console-pool.ts'
+import { startConsolePool } from '../support/console/console-pool.ts'
 import { payFor } from '../support/money/money.ts'
+import { fixture } from '../support/run/fixture.ts'
+
+const pool = await fixture(startConsolePool())
+const customer = `/v1/admin/customers/${pool.customer.customerId}`
+await pool.gateway.admin('PATCH', customer, { display_name: 'Ada' })
+await pool.gateway.admin('POST', `${customer}/credits`, { amount_wei: '1000000' })
+const browser = await fixture(launchBrowser())
 
 describe.skipIf(!hasBrowser)('every action by a click', () => {
-  let pool: ConsolePool
-  let browser: Browser
   let console: ConsolePage
   let page: Page
-  let customer: string
   beforeAll(async () => {
-    pool = await startConsolePool()
-    customer = `/v1/admin/customers/${pool.customer.customerId}`
-    await pool.gateway.admin('PATCH', customer, { display_name: 'Ada' })
-    await pool.gateway.admin('POST', `${customer}/credits`, { amount_wei: '1000000' })
-    browser = await launchBrowser()
     console = await openConsole(browser, pool.gateway.url)
     page = console.page
     await console.signIn(pool.gateway.tokens.admin)
-  })
-  afterAll(async () => {
-    await browser?.close()
-    await pool?.stop()
   })
 
   const dialog = () => page.getByRole('dialog')

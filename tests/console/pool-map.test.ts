@@ -1,37 +1,28 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
-import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const nodesMax = 2_000
 const address = '#pool?form=map'
 const last = (page: Page) => page.locator('.pool-map .tile').nth(nodesMax - 1)
 
-describe.skipIf(!hasBrowser)('the pool as a map', () => {
-  let gateway: TestGateway
-  let browser: Browser
-  let node: FakeNode
-  beforeAll(async () => {
-    gateway = await startTestGateway()
-    node = startFakeNode({ models: ['m'] })
-    const { customerId } = await gateway.customer()
-    const ready = await gateway.node(node.url, { customerId })
-    await gateway.admin('PATCH', `/v1/admin/nodes/${ready}`, { name: 'aa', node_class: 'big', reason: 'test' })
-    // Agents that have never dialled in: nobody has to be asked how they are.
-    await gateway.database.sql`
+const gateway = await fixture(startTestGateway())
+const node = await fixture(startFakeNode({ models: ['m'] }))
+const { customerId } = await gateway.customer()
+const ready = await gateway.node(node.url, { customerId })
+await gateway.admin('PATCH', `/v1/admin/nodes/${ready}`, { name: 'aa', node_class: 'big', reason: 'test' })
+// Agents that have never dialled in: nobody has to be asked how they are.
+await gateway.database.sql`
       insert into nodes (node_id, customer_id, kind, name, visibility, privacy_class, node_class, admin_state)
       select 'node_' || lpad(n::text, 26, '0'), ${customerId}, 'agent', 'box-' || n, 'private', 'private',
         case when n % 4 = 0 then 'small' else 'big' end, case when n % 10 = 0 then 'revoked' when n % 10 = 1 then 'draining' else 'active' end
       from generate_series(2, ${nodesMax}) n`
-    browser = await launchBrowser()
-  })
-  afterAll(async () => {
-    await browser?.close()
-    node?.stop()
-    await gateway?.stop()
-  })
+const browser = await fixture(launchBrowser())
 
+describe.skipIf(!hasBrowser)('the pool as a map', () => {
   test('2,000 nodes stand on one screen, filter as in the table, and are opened without a pointer', async () => {
     const console = await openConsole(browser, gateway.url, { colorScheme: 'light' })
     const { page } = console

@@ -1,29 +1,21 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser } from 'playwright-core'
+import { describe, expect, test } from 'bun:test'
 import { keepRequestRecords } from '../../src/db/queries/requests/request-records.ts'
 import type { CustomerList } from '../../src/protocol/wire/admin/accounts.ts'
 import type { AdminRequestList } from '../../src/protocol/wire/admin/requests.ts'
 import { dayMs, hourMs } from '../../src/time.ts'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { type ConsolePool, models, startConsolePool } from '../support/console/console-pool.ts'
+import { models, startConsolePool } from '../support/console/console-pool.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
 import { insertRequests } from '../support/pools/request-rows.ts'
+import { fixture } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
-describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
-  let pool: ConsolePool
-  let browser: Browser
-  beforeAll(async () => {
-    pool = await startConsolePool()
-    browser = await launchBrowser()
-    for (const model of models) await pool.chat(model)
-    await pool.chat('no-such-model')
-  })
-  afterAll(async () => {
-    await browser?.close()
-    await pool?.stop()
-  })
+const pool = await fixture(startConsolePool())
+const browser = await fixture(launchBrowser())
+for (const model of models) await pool.chat(model)
+await pool.chat('no-such-model')
 
+describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
   const newest = async () => {
     const { requests } = await pool.gateway.admin<AdminRequestList>('GET', '/v1/admin/requests?limit=1')
     return requests[0]

@@ -1,23 +1,19 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import { beforeAll, describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
+
+const gateway = await fixture(startTestGateway())
+const browser = await fixture(launchBrowser())
 
 describe.skipIf(!hasBrowser)('§16: what an act leaves in the page', () => {
-  let gateway: TestGateway
-  let browser: Browser
   let console: ConsolePage
   let page: Page
   beforeAll(async () => {
-    gateway = await startTestGateway()
-    browser = await launchBrowser()
     console = await openConsole(browser, gateway.url)
     page = console.page
     await console.signIn(gateway.tokens.admin)
-  })
-  afterAll(async () => {
-    await browser?.close()
-    await gateway?.stop()
   })
   const dialog = () => page.getByRole('dialog')
   const add = async (name: string) => {

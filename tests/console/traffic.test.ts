@@ -4,8 +4,9 @@ import { keepRequestRecords } from '../../src/db/queries/requests/request-record
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { dayMs } from '../../src/time.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 import { insertRequests } from '../support/pools/request-rows.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 const nodeCount = 200
 const modelCount = 1_000
@@ -13,15 +14,17 @@ const modelCount = 1_000
 const rowsMax = 120
 const name = (at: number) => `model-${String(at).padStart(4, '0')}`
 
+const gateway = await fixture(
+  startTestGateway({
+    env: { SVC_POLL_INTERVAL_MS: '2000', SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_REQUEST_LOG_DAYS: '7' },
+  }),
+)
+
 describe.skipIf(!hasBrowser)('traffic, and a pool of 200 nodes and 1,000 models', () => {
-  let gateway: TestGateway
   let browser: Browser
   let nodeId: string
   const big = startFakeNode({ models: Array.from({ length: modelCount }, (_, at) => name(at)) })
   beforeAll(async () => {
-    gateway = await startTestGateway({
-      env: { SVC_POLL_INTERVAL_MS: '2000', SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_REQUEST_LOG_DAYS: '7' },
-    })
     nodeId = await gateway.node(big.url)
     await gateway.admin('PATCH', `/v1/admin/nodes/${nodeId}`, { name: 'the-big-one' })
     const { sql, db } = gateway.database
@@ -44,7 +47,6 @@ describe.skipIf(!hasBrowser)('traffic, and a pool of 200 nodes and 1,000 models'
   afterAll(async () => {
     await browser?.close()
     big.stop()
-    await gateway?.stop()
   })
 
   test('a range stands beside the one before it; nodes and models are searched and sorted, and few of their rows are there', async () => {

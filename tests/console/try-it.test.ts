@@ -2,31 +2,30 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser } from 'playwright-core'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { fixture } from '../support/run/fixture.ts'
 
 /** One red pixel. */
 const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=='
 const weather = { type: 'function', function: { name: 'weather', parameters: { type: 'object', properties: {} } } }
 const schema = { type: 'json_schema', json_schema: { name: 'answer', schema: { type: 'object', properties: {} } } }
 
+const gateway = await fixture(startTestGateway())
+const customer = await gateway.customer()
+
 describe.skipIf(!hasBrowser)('Try it', () => {
-  let gateway: TestGateway
-  let customer: TestCustomer
   let browser: Browser
   const models = ['alpha', 'beta', 'gamma']
   const nodes: FakeNode[] = models.map((model) =>
     startFakeNode({ models: [model], answer: { text: `I am ${model}.`, chunks: 4, intervalMs: 20 } }),
   )
   beforeAll(async () => {
-    gateway = await startTestGateway()
-    customer = await gateway.customer()
     for (const { url } of nodes) await gateway.node(url, { customerId: customer.customerId })
     browser = await launchBrowser()
   })
   afterAll(async () => {
     await browser?.close()
     for (const node of nodes) node.stop()
-    await gateway?.stop()
   })
   const open = async (address = '') => {
     const console = await openConsole(browser, gateway.url)

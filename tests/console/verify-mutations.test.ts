@@ -1,17 +1,12 @@
-import { afterAll, expect, test } from 'bun:test'
-import type { Browser } from 'playwright-core'
+import { expect, test } from 'bun:test'
 import { hasBrowser, launchBrowser } from '../support/console/console.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { waitLimitMs } from '../support/run/limits.ts'
 import { mutations, rememberedIn } from '../support/verdicts/mutations.ts'
 
-let browser: Browser
-afterAll(async () => {
-  await browser?.close()
-})
 const gateway = await fixture(startTestGateway())
-if (hasBrowser) browser = await launchBrowser()
+const browser = await fixture(launchBrowser())
 
 /** What the page takes, by the ids of its fields. */
 const fieldsOf = ({ known }: ReturnType<typeof mutations>[number]) => ({

@@ -1,7 +1,7 @@
-import { afterAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Browser, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import { hasBrowser, launchBrowser } from '../support/console/console.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { fixture } from '../support/run/fixture.ts'
@@ -14,12 +14,8 @@ interface Vectors {
 }
 const vectors = JSON.parse(readFileSync(join(import.meta.dir, '../../docs/vectors.json'), 'utf8')) as Vectors
 
-let browser: Browser
-afterAll(async () => {
-  await browser?.close()
-})
 const gateway = await fixture(startTestGateway())
-if (hasBrowser) browser = await launchBrowser()
+const browser = await fixture(launchBrowser())
 
 interface Opened {
   readonly page: Page

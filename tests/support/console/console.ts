@@ -30,9 +30,11 @@ function chromiumWith(hosts: string): Promise<Browser> {
 
 /**
  * A browser that finds no host but the gateway's, which has `names` as well: nothing may depend on another. Its `close` closes what
- * was opened by it. Contexts share nothing, so the Chromium behind it is that of the whole process, and ends with it.
+ * was opened by it. Contexts share nothing, so the Chromium behind it is that of the whole process, and ends with it. Where there is no
+ * Chromium it opens nothing: what would open a page is skipped there by `hasBrowser`.
  */
 export async function launchBrowser(names: readonly string[] = []): Promise<Browser> {
+  if (!hasBrowser) return { close: async () => {} } satisfies Partial<Browser> as Browser
   const hosts = names.map((name) => `MAP ${name} 127.0.0.1, `).join('')
   const shared = await chromiumWith(`${hosts}MAP * ~NOTFOUND, EXCLUDE 127.0.0.1`)
   const opened = new Set<BrowserContext>()
