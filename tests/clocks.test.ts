@@ -29,6 +29,9 @@ const rules: readonly Rule[] = [
       'tests/host/port-holder.test.ts': 'keeps a child process alive until its signal',
       'tests/process/launcher.test.ts': 'keeps child processes alive until their signal',
       'tests/scripts/bun.test.ts': 'keeps a child process alive until its signal',
+      'tests/actors/pool/heard-polls.test.ts': 'says when a poll went out',
+      'tests/actors/siblings/leaders-polls.test.ts': 'says when a poll went out',
+      'tests/process/shared-polls.test.ts': 'counts polls by the time in which they were made, however long it was',
       'tests/regressions/answers-that-fill-memory.test.ts': 'samples the memory of a process while it works',
       'tests/scripts/by-hand.test.ts': 'looks at a folder while another run goes on',
     },
@@ -39,6 +42,7 @@ const rules: readonly Rule[] = [
       /\bexpect\([^\n]*(?:Ms\b|\bms\b|Date\.now|tookMs|sinceMs)[^\n]*\)\.toBeLessThan|\.toBeLessThan(?:OrEqual)?\([^\n]*(?:Ms(?:Max)?\b(?!\()|promptly)/,
     instead: 'show the order of events, a count, or something that goes on meanwhile; how fast it is, bench/ measures',
     allowed: {
+      'tests/actors/polls/shared-polls.test.ts': 'a clock of its own',
       'tests/actors/limits/limits.test.ts': 'what is left of a lease against the lease: the clock of the database',
       'tests/db/audit-events.test.ts': 'the order of stored moments',
       'tests/machines/rules/placement.test.ts': 'times of a simulation',

@@ -89,7 +89,7 @@ test('§36: a batch waits until the log has announced it for so long, whoever as
     'invalid_state',
     expect.stringContaining('has not announced the batch yet'),
   ])
-  await logged('58 seconds')
+  await logged('20 seconds')
   expect(await detailOf(settlement.submit(batchId))).toEqual([
     'invalid_state',
     expect.stringMatching(/announces the batch until \d{4}-/),

@@ -10,6 +10,7 @@ import { headers } from '../../../src/brand.ts'
 import type { NodeId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
 import type { PollResult } from '../../../src/polling/node-watch.ts'
+import { lasts } from '../../support/run/lasts.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const secret = 'of-this-gateway'
@@ -37,7 +38,7 @@ const leading =
 const busy =
   (door: Door): Door =>
   async (request) => {
-    await Bun.sleep(busyMs)
+    await lasts(busyMs)
     return door(request)
   }
 const noSuchRoute: Door = () => Response.json({ error: { code: 'route_not_found' } }, { status: 404 })
