@@ -14,7 +14,8 @@ function Opened({ act, opening }: { act: Act; opening: number }) {
   const dialog = useRef<HTMLDialogElement>(null)
   const close = () => dialog.current?.close()
   const form = useForm(act, close)
-  // In the same breath: a key that is pressed before it is open would reach the button behind it, and a field in it takes no focus.
+  // In the same breath: a key that is pressed before it is open would reach the button behind it. It gives the keyboard to its first field at
+  // once: a field that takes it later takes it from the one in which somebody already types.
   useLayoutEffect(() => dialog.current?.showModal(), [])
   // What the answer shows, it shows once: nobody leaves before it. A browser closes at a second Escape without asking.
   const leaving = (event: Event) => {
@@ -82,24 +83,14 @@ function Asking({ act, form, close }: { act: Act; form: Form; close: () => void 
   )
 }
 
-/** The first field has the keyboard when the form opens. */
-function useFirst<E extends HTMLElement>(first: boolean) {
-  const input = useRef<E>(null)
-  useEffect(() => {
-    if (first) input.current?.focus()
-  }, [first])
-  return input
-}
-
 const inputTypes = { text: 'text', number: 'number', secret: 'password', moment: 'datetime-local' } as const
 
 function Field({ field, form, first }: { field: ActField; form: Form; first: boolean }) {
   const { name, label, kind = 'text', hint, required, pattern, min = 1, of = [] } = field
-  const input = useFirst<HTMLInputElement & HTMLSelectElement>(first)
   const id = `act-${name}`
   const shared = {
     id,
-    ref: input,
+    autofocus: first,
     value: form.values[name] ?? '',
     onInput: (event: { readonly currentTarget: { readonly value: string } }) =>
       form.set(name, event.currentTarget.value),
@@ -135,7 +126,6 @@ function Field({ field, form, first }: { field: ActField; form: Form; first: boo
 /** What the approval policy asks for. */
 function Brought({ form, first }: { form: Form; first: boolean }) {
   const { asked, reason, setReason, typed, setTyped, approver, setApprover } = form
-  const text = useFirst<HTMLTextAreaElement>(first)
   return (
     <>
       <label for="act-reason">
@@ -143,7 +133,7 @@ function Brought({ form, first }: { form: Form; first: boolean }) {
       </label>
       <textarea
         id="act-reason"
-        ref={text}
+        autofocus={first}
         rows={2}
         maxLength={500}
         required={asked.reason}
