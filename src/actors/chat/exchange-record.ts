@@ -1,8 +1,12 @@
 import type { FailedTry } from '../../db/queries/requests/request-records.ts'
 import type { ProblemCode } from '../../errors.ts'
+import type { RequestId } from '../../ids.ts'
+import type { Route } from '../../machines/rules/routing.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Attempt } from '../relay/attempt.ts'
+import type { CallStart } from '../telemetry/tracing.ts'
 import type { ChatCommand, ChatRecord } from './chat-command.ts'
+import type { ChatPort } from './chat-port.ts'
 
 /** How a request ended. */
 export interface ExchangeEnd {
@@ -24,6 +28,19 @@ interface Recorded {
   readonly receiptHash: string | null
   readonly failedTries: readonly FailedTry[] | null
   modelId(): string | null
+}
+
+/** A call in a trace, with the name that an operator gave the node, never an id or an address. */
+export function tracedCall(
+  {
+    command: { operation, body },
+    port: { router },
+  }: { readonly command: ChatCommand; readonly port: Pick<ChatPort, 'router'> },
+  { modelId: model, nodeId }: Route,
+  requestId: RequestId,
+): CallStart {
+  const name = router.nodeName(nodeId)
+  return { operation: operation.name, model, requestId, nodeName: name === nodeId ? null : name, body }
 }
 
 export function failedTry(

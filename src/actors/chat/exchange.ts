@@ -1,7 +1,7 @@
 import type { FailedTry } from '../../db/queries/requests/request-records.ts'
 import type { Problem, ProblemCode } from '../../errors.ts'
 import { CountedKeeper } from '../../host/counted-keeper.ts'
-import { newId, type RequestId, ulid } from '../../ids.ts'
+import { newId, ulid } from '../../ids.ts'
 import type { Work } from '../../machines/placement/reading.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { ChunkIdentity } from '../../protocol/chat/chunk-reader.ts'
@@ -18,11 +18,10 @@ import { addSlot } from '../promises/promised-end.ts'
 import { Attempt, type AttemptFailure } from '../relay/attempt.ts'
 import type { Relay } from '../relay/relay.ts'
 import type { Ticking } from '../relay/ticker.ts'
-import type { CallStart } from '../telemetry/tracing.ts'
 import { type ChatCommand, outputAsked } from './chat-command.ts'
 import type { ChatPort } from './chat-port.ts'
 import { type Conclusion, type ReportedWork, receiptOf, saysEstimated } from './exchange-receipt.ts'
-import { failedTry, recordOf } from './exchange-record.ts'
+import { failedTry, recordOf, tracedCall } from './exchange-record.ts'
 import { billedCeiling, isBilled, PaidCall, quoteOf } from './paid-call.ts'
 
 /** A body shorter than this costs less kept than estimated, UTF-16 units. */
@@ -90,15 +89,8 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched<ChatC
     const callId = this.attempts === 1 ? command.requestId : newId('req')
     const { operation, access } = command
     this.attempt = new Attempt(port.router, route, callId, access.keyId ?? '', this.work, timed, operation)
-    if (command.span != null) this.attempt.span = command.span.call(this.traced(route, callId))
+    if (command.span != null) this.attempt.span = command.span.call(tracedCall(this, route, callId))
     return this.attempt
-  }
-
-  /** A call in a trace, with the name that an operator gave the node, never an id or an address. */
-  private traced({ modelId: model, nodeId }: Route, requestId: RequestId): CallStart {
-    const { operation, body } = this.command
-    const name = this.port.router.nodeName(nodeId)
-    return { operation: operation.name, model, requestId, nodeName: name === nodeId ? null : name, body }
   }
 
   /** A call that did not serve the request: rare, so that only such a request has a list. */

@@ -47,7 +47,7 @@ export class PollBook {
     this.entries.delete(nodeId)
   }
 
-  /** Numbers go on: nobody takes what is recorded later for what was there before. */
+  /** Numbers go on, so that a process which asks later does not take new polls for those that it has. */
   clear(): void {
     this.entries.clear()
   }

@@ -41,8 +41,8 @@ export type Placement =
 
 export type Placed = Extract<Placement, { kind: 'placed' }>
 
-const nobody: readonly Route[] = []
-const none = { open: nobody, full: nobody }
+const noRoutes: readonly Route[] = []
+const emptySide = { open: noRoutes, full: noRoutes }
 
 /** Ejections are ignored when fewer than this share of a model's routes remain (§8). */
 const remainingShareMin = 0.5
@@ -76,13 +76,13 @@ export function openRoutes(
   ready: readonly Route[],
   request: PlacementRequest,
 ): { open: readonly Route[]; full: readonly Route[] } {
-  if (ready.length === 0) return none
+  if (ready.length === 0) return emptySide
   const untried = request.exclude.size === 0 ? ready : notIn(request.exclude, ready)
   const healthy = withoutUnhealthy(ready, request.nowMs)
   const candidates = healthy === ready ? untried : common(untried, healthy)
   // Every healthy route was tried, so an ejected one is better than none.
   const chosen = candidates.length === 0 ? untried : candidates
-  if (chosen.every(hasSlot)) return { open: chosen, full: nobody }
+  if (chosen.every(hasSlot)) return { open: chosen, full: noRoutes }
   return { open: chosen.filter(hasSlot), full: chosen.filter((route) => !hasSlot(route)) }
 }
 
@@ -109,7 +109,7 @@ export function preferred(
   others: readonly Route[],
   { contextWanted: wanted }: PlacementRequest,
 ): readonly Route[] {
-  const roomy = wanted === null ? nobody : firstRoomy(mine, others, wanted)
+  const roomy = wanted === null ? noRoutes : firstRoomy(mine, others, wanted)
   if (roomy.length > 0) return roomy
   return mine.length > 0 ? mine : others
 }
@@ -136,7 +136,7 @@ function lowestRank(
     if (route.rank !== rank && rank !== Number.POSITIVE_INFINITY) same = false
     rank = Math.min(rank, route.rank)
   }
-  if (queueWaitMs !== null && full.length > 0 && anyBefore(full, rank, queueWaitMs)) return nobody
+  if (queueWaitMs !== null && full.length > 0 && anyBefore(full, rank, queueWaitMs)) return noRoutes
   return same ? open : ofRank(open, rank)
 }
 
@@ -212,7 +212,7 @@ function placeKnown(table: RoutingTable, request: PlacementRequest): Placement {
   if (visible !== null && !request.access.policy.allows(visible.policyNames))
     return { kind: 'refused', code: 'model_not_allowed' }
   const mine = openRoutes(own, request)
-  const foreign = isSome(mine.open) && request.contextWanted === null ? none : openRoutes(others, request)
+  const foreign = isSome(mine.open) && request.contextWanted === null ? emptySide : openRoutes(others, request)
   const open = preferred(mine.open, foreign.open, request)
   const lowest = lowestRank(open, mine.full, request)
   const full = mine.full.length === 0 ? foreign.full : [...mine.full, ...foreign.full]
