@@ -183,7 +183,8 @@ test('§26: the log of a gateway of the version before takes receipts of groups,
     await writer.unsafe(`select receipt_group_insert(1, '\\x${'ab'.repeat(32)}', '{c,NULL,gateway,req,NULL,hosted_chat,n,gpu,r,k,m,1,1,1,1}',
       array_fill(''::text, array[15]))`)
     const [row] = await database.sql`select count(*)::int as writers from pg_locks
-      where locktype = 'relation' and granted and mode = 'RowExclusiveLock' and relation = 'receipts'::regclass`
+      where locktype = 'relation' and granted and mode = 'RowExclusiveLock' and relation = 'receipts'::regclass
+        and database = (select oid from pg_database where datname = current_database())`
     expect(row?.writers).toBe(1)
   } finally {
     await writer`rollback`

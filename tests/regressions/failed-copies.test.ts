@@ -4,6 +4,7 @@ import { copyIn, copyRows } from '../../src/db/copy.ts'
 import { severable } from '../support/gateways/severed-database.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
+import { lockWaits } from '../support/run/lock-waits.ts'
 import { testDatabase } from '../support/run/postgres.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
@@ -74,10 +75,7 @@ test('a COPY whose connection is lost says so wherever it was, and the next one 
   await held`insert into copied values (7, 'held')`
   const waiting = copyRows(through.sql, target, [line(7)])
   waiting.catch(() => {})
-  const blocked = async () =>
-    (await database.sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like 'copy copied%'`)
-      .length > 0
-  await waitUntil('it waits for the lock', blocked)
+  await waitUntil('it waits for the lock', async () => (await lockWaits(database.sql, 'copy copied%')) > 0)
   await way.sever()
   await expect(waiting).rejects.toThrow()
   await held`rollback`

@@ -4,6 +4,7 @@ import { startTestGateway, type TestCustomer } from '../support/gateways/gateway
 import { expectBooksBalance } from '../support/money/ledger.ts'
 import { type ScriptedCall, startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { fixture } from '../support/run/fixture.ts'
+import { lockWaits } from '../support/run/lock-waits.ts'
 import { waitFor, waitUntil } from '../support/run/wait-until.ts'
 
 /**
@@ -168,11 +169,10 @@ test.each([false, true])(
         node.answer((each) => answer(each))
         answerHeld()
         for (const other of others) await answer(other)
-        await waitUntil('the key is being completed', async () => {
-          const waiting = await sql`select 1 from pg_stat_activity
-            where wait_event_type = 'Lock' and query like '%update idempotency_keys%'`
-          return waiting.length > 0
-        })
+        await waitUntil(
+          'the key is being completed',
+          async () => (await lockWaits(sql, '%update idempotency_keys%')) > 0,
+        )
         if (stream) {
           client.abort()
           await waitUntil('the client has left', async () => {

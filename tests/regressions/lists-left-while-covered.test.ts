@@ -4,6 +4,7 @@ import { startTestGateway } from '../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
 import { type ScriptedCall, startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { fixture } from '../support/run/fixture.ts'
+import { lockWaits } from '../support/run/lock-waits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /**
@@ -41,10 +42,7 @@ test('§13: a list whose client leaves while its money is looked for reserves no
   await sql.begin(async (tx) => {
     await tx`lock table customers in access exclusive mode`
     const left = ask(['a', 'b'], client.signal).catch(() => null)
-    await waitUntil('the account is being read', async () => {
-      const waiting = await sql`select 1 from pg_locks where not granted and relation = 'customers'::regclass`
-      return waiting.length > 0
-    })
+    await waitUntil('the account is being read', async () => (await lockWaits(sql)) > 0)
     client.abort()
     await left
     await waitUntil('the request has ended', async () => {

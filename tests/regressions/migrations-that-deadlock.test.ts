@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { connect } from '../../src/db/client.ts'
 import { applyMigrations, migrateDatabase, migrations } from '../../src/db/migrate.ts'
+import { lockWaits } from '../support/run/lock-waits.ts'
 import { emptyDatabase } from '../support/run/postgres.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
@@ -21,10 +22,7 @@ test('a migration that PostgreSQL ends for a deadlock is begun anew', async () =
       await charge`set local deadlock_timeout = '60s'`
       await charge`lock table customers in row exclusive mode`
       const migrating = migrateDatabase(old.url).then(() => 'migrated')
-      await waitUntil('the migration waits for the charge', async () => {
-        const waits = await sql`select 1 from pg_locks where relation = 'customers'::regclass and not granted`
-        return waits.length > 0
-      })
+      await waitUntil('the migration waits for the charge', async () => (await lockWaits(sql)) > 0)
       // Granted only because the migration gives way.
       await charge`lock table ledger_entries in row exclusive mode`
       return { migrating }

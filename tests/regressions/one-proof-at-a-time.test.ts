@@ -3,6 +3,7 @@ import type { BooksReport } from '../../src/protocol/wire/money/log.ts'
 import type { LedgerProof } from '../../src/protocol/wire/money/money.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { fixture } from '../support/run/fixture.ts'
+import { lockWaits } from '../support/run/lock-waits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /** Each open page of the console asks for the proof every 30 s, and a proof may take minutes: the scans piled up. */
@@ -11,12 +12,7 @@ const gateway = await fixture(startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN:
 const asks = 20
 
 /** Statements that stand at a lock. */
-async function standing(): Promise<number> {
-  const [row] = await gateway.database.sql<{ count: number }[]>`
-    select count(*)::int as count from pg_stat_activity
-    where wait_event_type = 'Lock' and datname = current_database() and pid <> pg_backend_pid()`
-  return row?.count ?? 0
-}
+const standing = () => lockWaits(gateway.database.sql)
 
 async function reportsAskedAtOnce<T>(path: string): Promise<readonly T[]> {
   let asked: Promise<T>[] = []

@@ -4,6 +4,7 @@ import { newId } from '../../src/ids.ts'
 import { createLog } from '../../src/log.ts'
 import { chargeFor, expectBooksBalance, fundedCustomer } from '../support/money/ledger.ts'
 import { testMacs } from '../support/money/receipt-macs.ts'
+import { lockWaits } from '../support/run/lock-waits.ts'
 import { testDatabase } from '../support/run/postgres.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
@@ -25,10 +26,7 @@ test('§13: a reserve that PostgreSQL ends for a deadlock with a migration is ma
       await migration`lock table customers in access exclusive mode`
       const reserved = [60n, 30n].map((amountWei) => ledger.reserve({ id: newId('req'), customerId, amountWei }))
       const settled = Promise.allSettled(reserved)
-      await waitUntil('the reserve waits for the migration', async () => {
-        const waits = await sql`select 1 from pg_locks where relation = 'customers'::regclass and not granted`
-        return waits.length > 0
-      })
+      await waitUntil('the reserve waits for the migration', async () => (await lockWaits(sql)) > 0)
       // Granted only because the reserve is ended.
       await migration`lock table ledger_entries in access exclusive mode`
       return { settled }

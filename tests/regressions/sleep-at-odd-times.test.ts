@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { type SleepingComputer, sleepingComputer } from '../support/nodes/sleeping-computer.ts'
 import { fixture } from '../support/run/fixture.ts'
+import { lockWaits } from '../support/run/lock-waits.ts'
 
 const ids = new Map<SleepingComputer, string>()
 
@@ -52,11 +53,7 @@ test('§39: a client that leaves before the first packet has gone out wakes noth
   const undone = sql.begin(async (tx) => {
     await tx`insert into node_wakes (node_id, packet_at) values (${nodeId}, now())`
     const asking = gateway.chat(customer.key, { model: 'left', messages }, { signal: leaving.signal }).catch(() => null)
-    await waitFor('the packet that waits', async () => {
-      const blocked = await sql`
-        select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-      return blocked.length > 0
-    })
+    await waitFor('the packet that waits', async () => (await lockWaits(sql)) > 0)
     leaving.abort()
     await asking
     await waitFor('the end of the request', async () => (await waiting()) === 0)

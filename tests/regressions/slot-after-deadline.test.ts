@@ -4,6 +4,7 @@ import { EventStreamReader } from '../support/clients/event-stream.ts'
 import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { fixture, scoped } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
+import { lockWaits } from '../support/run/lock-waits.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
 
 /**
@@ -105,11 +106,7 @@ async function overdue(lock: string, key: string, stream: boolean, msMax: number
     await locked.promise
     const sinceMs = stopwatch()
     const asking = ask(key, stream).then(code)
-    await waitFor('the statement to wait', async () => {
-      const waiting = await gateway.database.sql`select 1 from pg_stat_activity
-        where wait_event_type = 'Lock' and datname = current_database()`
-      return waiting.length > 0
-    })
+    await waitFor('the statement to wait', async () => (await lockWaits(gateway.database.sql)) > 0)
     // The passing of the deadline is what is waited for.
     await lasts(msMax + 100 - sinceMs())
     held.resolve()

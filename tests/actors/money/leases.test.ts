@@ -8,6 +8,7 @@ import { entriesOf, expectSound, groupsOf } from '../../support/money/groups.ts'
 import { chargeFor, fundedCustomer } from '../../support/money/ledger.ts'
 import { testMacs } from '../../support/money/receipt-macs.ts'
 import { fixture } from '../../support/run/fixture.ts'
+import { lockWaits } from '../../support/run/lock-waits.ts'
 import { testDatabase } from '../../support/run/postgres.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
@@ -158,10 +159,7 @@ test('§13: and waits for charges that wait for the end of a lease', async () =>
     await locked.promise
   })
   const recalled = ledger.recall(id)
-  await waitUntil('the lease is being ended', async () => {
-    const waiting = await database.sql`select 1 from pg_stat_activity where wait_event_type = 'Lock'`
-    return waiting.length > 0
-  })
+  await waitUntil('the lease is being ended', async () => (await lockWaits(database.sql)) > 0)
   const settled = ledger.settle(last, chargeFor(id, 60n))
   const stopped = ledger.stop()
   locked.resolve()

@@ -3,6 +3,7 @@ import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { fixture } from '../../support/run/fixture.ts'
+import { lockWaits } from '../../support/run/lock-waits.ts'
 
 const open = { min_privacy_class: 'public' as const }
 const usage = { prompt_tokens: 5, completion_tokens: 4, total_tokens: 9 }
@@ -45,11 +46,7 @@ const inFlight = async () => {
   return Number(/^svc_requests_in_flight (\d+)$/m.exec(text)?.[1])
 }
 /** So many sessions wait for a lock. */
-const waiting = async () =>
-  (
-    await gateway.database.sql`select 1 from pg_stat_activity
-    where wait_event_type = 'Lock' and datname = current_database()`
-  ).length
+const waiting = () => lockWaits(gateway.database.sql)
 
 /** Asks for a stream whose client leaves while the statement that `lock` holds up has not come back. */
 async function leaveDuring(lock: string, init: RequestInit = {}): Promise<void> {
