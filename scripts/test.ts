@@ -16,7 +16,7 @@ import { writeOrder } from './test-order.ts'
 const root = resolve(import.meta.dir, '..')
 const heavyFolder = 'tests/heavy/'
 const heavyTestTimeoutMs = 600_000
-/** A test waits for half of its time: five at once keep two cores busy. */
+/** A test waits for half of its time: five at once keep two cores busy, and seven take as long. */
 const testProcesses = 5
 /** A process imports the gateway once for all of its files: imported for each file, it takes a fifth of the processor time. */
 const paced = [`--parallel=${testProcesses}`, '--no-isolate']

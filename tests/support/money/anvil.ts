@@ -124,6 +124,8 @@ export function rpcProxy(target: string): RpcProxy {
     port: 0,
     hostname: '127.0.0.1',
     fetch: async (request) => {
+      // A gateway of another test may still look for a node that had this port.
+      if (request.method !== 'POST') return new Response(null, { status: 404 })
       if (proxy.down) return new Response('gateway down', { status: 502 })
       const call = (await request.json()) as { id: number; method: string; params: readonly unknown[] }
       proxy.calls.push(call.method)
