@@ -22,14 +22,26 @@ const measured: readonly Omit<Case, 'columns'>[] = [
 ]
 const settleMs = 150
 
+const sum = (samples: readonly Sample[], of: (sample: Sample) => number) =>
+  samples.reduce((all, sample) => all + of(sample), 0)
+
+/** What promises change in these samples, of as many rounds each. */
+type Change = (without: readonly Sample[], with_: readonly Sample[]) => number
+const ratio =
+  (of: (sample: Sample) => number): Change =>
+  (without, with_) =>
+    sum(with_, of) / sum(without, of)
+const ownCpu = ({ cpu_us_req: own = Number.NaN }: Sample) => own
+const allCpu = ({ cpu_us_req: own = Number.NaN, cpu2_us_req: side = 0 }: Sample) => own + side
+
 /** Of processor time and requests/s with ÷ without, of the time of a request what is added, ms. */
 const figures = {
-  cpu: (without, with_) => (with_.cpu_us_req ?? Number.NaN) / (without.cpu_us_req ?? Number.NaN),
-  cpuAll: (without, with_) => allCpu(with_) / allCpu(without),
-  rps: (without, with_) => with_.rps / without.rps,
-  addedMs: (without, with_) => (with_.lat.p50 - without.lat.p50) / 1e3,
-} as const satisfies Readonly<Record<string, (without: Sample, with_: Sample) => number>>
-const allCpu = ({ cpu_us_req: own = Number.NaN, cpu2_us_req: side = 0 }: Sample) => own + side
+  cpu: ratio(ownCpu),
+  cpuAll: ratio(allCpu),
+  rps: ratio(({ rps }) => rps),
+  addedMs: (without, with_) =>
+    (sum(with_, ({ lat }) => lat.p50) - sum(without, ({ lat }) => lat.p50)) / 1e3 / without.length,
+} as const satisfies Readonly<Record<string, Change>>
 
 export interface Figure {
   readonly middle: number
@@ -43,12 +55,16 @@ function quartile(values: readonly number[], share: number): number {
   return sorted[Math.round((sorted.length - 1) * share)] ?? Number.NaN
 }
 
-/** Within each round, then the median and the quartiles: what disturbs a round disturbs both. */
+/**
+ * Within each two rounds, in one of which each way came first: whichever comes second gets up to a tenth more. Then the median and the
+ * quartiles: what disturbs two rounds disturbs both ways.
+ */
 export function promiseCost(rounds: PromiseRounds, name: keyof typeof figures): Figure {
-  const each = rounds.without.flatMap((sample, round) => {
-    const other = rounds.with[round]
-    return other === undefined ? [] : [figures[name](sample, other)]
-  })
+  const each: number[] = []
+  for (let round = 0; round < rounds.with.length; round += 2) {
+    const [without, with_] = ways.map((way) => rounds[way].slice(round, round + 2)) as [Sample[], Sample[]]
+    each.push(figures[name](without, with_))
+  }
   return { middle: median(each), from: quartile(each, 0.25), to: quartile(each, 0.75) }
 }
 
@@ -124,7 +140,7 @@ export async function benchPromises(options: Options): Promise<string> {
       ...['with ÷ without', 'CPU, all rounds', 'CPU', 'with database', 'requests/s', 'added ms, p50'],
       ...['without/s', 'with/s', 'errors'],
     ]
-    const load = `${options.rounds} rounds of ${options.secs} s · medians of the rounds' own ratios, and their quartiles; both gateways, their databases, node and load share the machine`
+    const load = `${options.rounds} rounds of ${options.secs} s · medians of the ratios of two rounds each, and their quartiles; both gateways, their databases, node and load share the machine`
     const books = await Promise.all(ways.map((way) => proveBooks(gateways[way].admin)))
     return ['## Promises', circumstances(load), markdown(head, rows), books.join(' ')].join('\n\n')
   } finally {
