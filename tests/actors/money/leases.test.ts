@@ -153,11 +153,13 @@ test('§13: and waits for charges that wait for the end of a lease', async () =>
   const { settle } = await leased(ledger, id)
   await settle()
   const last = await inMemory(ledger, id)
-  const locked = Promise.withResolvers<void>()
+  const [held, locked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const lock = database.sql.begin(async (tx) => {
     await tx`select 1 from money_leases where customer_id = ${id} for update`
+    held.resolve()
     await locked.promise
   })
+  await held.promise
   const recalled = ledger.recall(id)
   await waitUntil('the lease is being ended', async () => (await lockWaits(database.sql)) > 0)
   const settled = ledger.settle(last, chargeFor(id, 60n))
