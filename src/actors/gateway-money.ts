@@ -46,7 +46,7 @@ export function createMoney(parts: GatewayParts, actors: MoneyActors, chain: Evm
     billing: createBilling({ db, trail, recall: (customerId) => ledger.recall(customerId) }),
     settlement,
     settlementView: createSettlementView(db),
-    idempotency: createIdempotency({ db, log, peppers }),
+    idempotency: createIdempotency({ db, log, peppers, requestMsMax: config.SVC_TOTAL_TIMEOUT_MS }),
     receipts: new ReceiptWriter({ ...database, flushMs: config.SVC_RECEIPT_FLUSH_MS, log, macs }),
   }
 }

@@ -164,8 +164,11 @@ test.each([false, true])(
       await answer(last)
       await waitUntil('a call goes to the machine of others', () => held.length === 1)
       const { sql } = gateway.database
+      await sql`create function hold_completion() returns trigger language plpgsql as
+        $$ begin perform pg_advisory_xact_lock_shared(1); return new; end $$`
+      await sql`create trigger held before update of status on idempotency_keys for each row execute function hold_completion()`
       await sql.begin(async (tx) => {
-        await tx`select 1 from idempotency_keys where customer_id = ${payer.customerId} for update`
+        await tx`select pg_advisory_xact_lock(1)`
         node.answer((each) => answer(each))
         answerHeld()
         for (const other of others) await answer(other)
@@ -191,6 +194,7 @@ test.each([false, true])(
       expect(await standing()).toEqual(['released', 1])
     } finally {
       answerHeld()
+      await gateway.database.sql`drop function if exists hold_completion cascade`
       await gateway.admin('DELETE', `/v1/admin/nodes/${nodeId}`)
       own.stop()
     }

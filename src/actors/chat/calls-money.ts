@@ -61,8 +61,9 @@ export class CallsMoney {
       const paid = new PaidCall(port, own, {
         promptEstimate: operation.estimate(own.body).tokens,
         outputMax: exchange.billedOutput(route),
+        ...(key === null ? {} : { keyOf: requestId }),
         // The key is in use while this one stands. The call of this id may have ended on a machine of the customer's own.
-        ...(key !== null && calls.size === 0 ? { soughtBy: requestId } : {}),
+        ...(key !== null && calls.size === 0 ? { guards: true } : {}),
       })
       const ownWei = paid.quote(route)
       // It is free.

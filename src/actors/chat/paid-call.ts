@@ -52,8 +52,10 @@ interface CallBounds {
   readonly promptEstimate: number
   /** `max_tokens`, given or injected. */
   readonly outputMax: number
-  /** By this id others look for what is reserved: for one of several calls that have a client's key together. */
-  readonly soughtBy?: RequestId
+  /** It is one of several calls that have a client's key together, the key of the request with this id. */
+  readonly keyOf?: RequestId
+  /** By the id of that request others look for what is reserved for this call. */
+  readonly guards?: true
 }
 
 /**
@@ -77,20 +79,22 @@ export class PaidCall {
   private readonly outputMax: number
   /** Of the reservation. */
   private readonly id: RequestId
-  /** Written as a row, because a repeated request with the same key looks for the reservation in the database. */
+  /** Written as a row: a repeated request with the same key looks for the reservation in the database, or the charge says something of the key. */
   private readonly asRow: boolean
+  private readonly keyOf: RequestId | undefined
 
   /** `before`: of the model that was tried before this one, at other prices; null: none was. The client's key goes over to this one. */
   constructor(
     private readonly port: PaidCallPort,
     private readonly command: ChatCommand,
-    { promptEstimate, outputMax, soughtBy }: CallBounds,
+    { promptEstimate, outputMax, keyOf, guards }: CallBounds,
     private readonly before: PaidCall | null = null,
   ) {
     this.promptEstimate = promptEstimate
     this.outputMax = outputMax
-    this.asRow = command.idempotencyKey !== null || soughtBy !== undefined
-    if (before === null) this.id = soughtBy ?? command.requestId
+    this.keyOf = keyOf
+    this.asRow = command.idempotencyKey !== null || keyOf !== undefined
+    if (before === null) this.id = guards === true && keyOf !== undefined ? keyOf : command.requestId
     else {
       // The ledger knows an id once.
       this.id = before.reservation === null ? before.id : newId('req')
@@ -180,6 +184,7 @@ export class PaidCall {
       feeBps: this.port.config.SVC_PROTOCOL_FEE_BPS,
       prices,
       ...(this.claimed ? { completes: { requestId: this.command.requestId, usage } } : {}),
+      ...(this.keyOf === undefined ? {} : { keptKeyOf: this.keyOf }),
     })
     this.chargedWei = settled.chargedWei
   }

@@ -1,6 +1,11 @@
 import type { Database } from '../../db/client.ts'
 import type { Executor } from '../../db/prepared.ts'
-import { completeKeys, type IdempotentOutcome } from '../../db/queries/accounts/idempotency.ts'
+import {
+  completeKeys,
+  type IdempotentOutcome,
+  type KeyedCharge,
+  keepChargedKeys,
+} from '../../db/queries/accounts/idempotency.ts'
 import type { LeasedCharge, LeasedOutcome } from '../../db/queries/money/leased-charges.ts'
 import { type SettleOutcome, type SettleRow, settleAll } from '../../db/queries/money/ledger.ts'
 import type { MarkedReceipt, NewReceipt } from '../../db/queries/money/receipts.ts'
@@ -26,6 +31,8 @@ export interface Charge {
   readonly prices?: MarkedPrices
   /** Set if the request had an idempotency key. The same transaction completes the key with this usage. */
   readonly completes?: Pick<IdempotentOutcome, 'requestId' | 'usage'>
+  /** One of several charges of the request with this id, which has an idempotency key: in the same transaction the key is not free any more. */
+  readonly keptKeyOf?: string
 }
 
 export interface Settled {
@@ -73,6 +80,8 @@ export interface Settlement {
   readonly row: SettleRow
   readonly receipt: MarkedReceipt | null
   readonly completes: IdempotentOutcome | null
+  /** null: it is no charge, or the only one of its request. */
+  readonly keeps: KeyedCharge | null
 }
 
 /** A receipt with its marks. Its own is made when it is asked for: as one of a group it needs none. */
@@ -115,6 +124,14 @@ export function settlementOf(reservation: Reservation, charge: Charge, macs: Rec
   return {
     receipt: new IssuedReceipt(charge, billed, macs),
     completes: charge.completes === undefined ? null : { ...charge.completes, receiptHash: charge.receipt.hash },
+    keeps:
+      charge.keptKeyOf === undefined || !billed
+        ? null
+        : {
+            customerId: reservation.customerId,
+            requestId: charge.keptKeyOf,
+            receiptHash: charge.receipt.hash,
+          },
     row: settleRow(reservation, {
       chargedWei,
       shareWei,
@@ -131,6 +148,7 @@ export function settlementOf(reservation: Reservation, charge: Charge, macs: Rec
 export const releaseOf = (reservation: Reservation, completes: Settlement['completes'] = null): Settlement => ({
   receipt: null,
   completes,
+  keeps: null,
   row: settleRow(reservation, released),
 })
 
@@ -205,7 +223,7 @@ export class LeasedSettlement implements LeasedCharge, Waiting<LeasedCharge, Lea
 
   private asRow(): void {
     const { shared, reservation, row, receipt } = this
-    this.settled(shared.settleRow(reservation, { row, receipt, completes: null }))
+    this.settled(shared.settleRow(reservation, { row, receipt, completes: null, keeps: null }))
   }
 }
 
@@ -221,13 +239,19 @@ export async function commitSettlements(
 ): Promise<readonly SettleOutcome[]> {
   const receipts = settlements.flatMap(({ receipt }) => (receipt === null ? [] : [receipt]))
   const rows = settlements.map(({ row }) => row)
-  if (settlements.every(({ completes }) => completes === null)) return settleAll(statements, rows, receipts, groupFrom)
+  if (settlements.every(({ completes, keeps }) => completes === null && keeps === null))
+    return settleAll(statements, rows, receipts, groupFrom)
   return db.transaction(async (tx) => {
     const outcomes = await settleAll(tx, rows, receipts, groupFrom)
-    const completed = settlements.flatMap(({ completes }, at) =>
-      completes === null || outcomes[at] !== 'settled' ? [] : [completes],
+    const settled = settlements.filter((_, at) => outcomes[at] === 'settled')
+    await keepChargedKeys(
+      tx,
+      settled.flatMap(({ keeps }) => keeps ?? []),
     )
-    await completeKeys(tx, completed)
+    await completeKeys(
+      tx,
+      settled.flatMap(({ completes }) => completes ?? []),
+    )
     return outcomes
   })
 }

@@ -3,8 +3,8 @@ import {
   claimKey,
   completeKeys,
   dropOldKeys,
-  type IdempotencyRow,
   type IdempotentOutcome,
+  type KeyState,
   releaseKey,
 } from '../../db/queries/accounts/idempotency.ts'
 import { Problem } from '../../errors.ts'
@@ -13,7 +13,7 @@ import { failureName, type Log } from '../../log.ts'
 import { canonicalJson } from '../../protocol/json/canonical-json.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { equalBytes, hashToken } from '../../secrets.ts'
-import { dayMs, hourMs, isoTime } from '../../time.ts'
+import { dayMs, hourMs, isoTime, minuteMs } from '../../time.ts'
 import type { Access } from '../accounts/access.ts'
 
 /** What a key stands for: who asked, and for what. */
@@ -46,12 +46,16 @@ export interface OwnedIdempotency extends Idempotency {
 const keyPattern = /^[\x21-\x7e]{1,255}$/
 const param = 'header.idempotency-key'
 const retryAfterSeconds = 2
+/** Beside its own time a request may wait for loads and wake-ups, and what it had reserved stands for so long after its gateway has died. */
+const waitsMsMax = 15 * minuteMs
 
 /** Structured fields quote it; many clients do not. */
 const unquoted = (key: string) => (/^".*"$/.test(key) ? key.slice(1, -1) : key)
 
-function refusalOf(row: IdempotencyRow): Problem {
-  if (row.status === 'in_progress') return new Problem('idempotency_in_progress', { param, retryAfterSeconds })
+/** Of a list whose gateway died after it had charged some of it, more is not known than a receipt. */
+function refusalOf({ row, cutShort }: KeyState): Problem {
+  if (row.status === 'in_progress' && !cutShort)
+    return new Problem('idempotency_in_progress', { param, retryAfterSeconds })
   return new Problem('idempotency_completed', {
     param,
     metadata: {
@@ -71,8 +75,11 @@ export function createIdempotency(options: {
   readonly log: Log
   /** SVC_TOKEN_PEPPER, newest first. */
   readonly peppers: readonly string[]
+  /** SVC_TOTAL_TIMEOUT_MS */
+  readonly requestMsMax: number
 }): OwnedIdempotency {
-  const { db, log } = options
+  const { db, log, requestMsMax } = options
+  const times = { ttlMs: dayMs, runsMsMax: requestMsMax + waitsMsMax }
   const pepper = options.peppers[0] ?? ''
   const warn = (event: string) => (error: unknown) => log.warn(event, { error: failureName(error) })
   const sweeping = loop({
@@ -88,10 +95,10 @@ export function createIdempotency(options: {
       const { requestId, access } = command
       const fingerprint = hashToken(pepper, canonicalJson(foreignJson(command.text)) + command.query)
       const claim = { customerId: access.customerId, keyHash: hashToken(pepper, key), fingerprint, requestId }
-      const row = await claimKey(db, claim, dayMs)
-      if (row.requestId === requestId) return
-      if (!equalBytes(row.fingerprint, fingerprint)) throw new Problem('idempotency_key_reused', { param })
-      throw refusalOf(row)
+      const state = await claimKey(db, claim, times)
+      if (state.row.requestId === requestId) return
+      if (!equalBytes(state.row.fingerprint, fingerprint)) throw new Problem('idempotency_key_reused', { param })
+      throw refusalOf(state)
     },
     complete: (outcome) => completeKeys(db, [outcome]).catch(warn('idempotency_key_not_completed')),
     release: ({ access, requestId }) => {

@@ -245,11 +245,11 @@ export class Ledger {
     return this.reserves.add(reserveRow(reservation))
   }
 
-  /** What may change later, and what completes a key with it, is charged as a row. */
+  /** What may change later, and what says something of a key with it, is charged as a row. */
   private settleLeased(reservation: OpenReservation, charge: Charge): Promise<Settled> {
     const settlement = settlementOf(reservation, charge, this.options.macs)
-    const { row, receipt, completes } = settlement
-    if (row.chargedWei === 0n || row.held || receipt === null || completes !== null)
+    const { row, receipt, completes, keeps } = settlement
+    if (row.chargedWei === 0n || row.held || receipt === null || completes !== null || keeps !== null)
       return this.settleAsRow(reservation, settlement)
     return new Promise((resolve, reject) => {
       new LeasedSettlement(this.leased, reservation, row, receipt, resolve, reject).begin()

@@ -1,4 +1,4 @@
-import { and, eq, lt, sql } from 'drizzle-orm'
+import { and, eq, isNull, lt, sql } from 'drizzle-orm'
 import type { CustomerId } from '../../../ids.ts'
 import { minuteMs } from '../../../time.ts'
 import type { Database } from '../../client.ts'
@@ -13,6 +13,14 @@ export interface IdempotencyClaim {
   readonly requestId: string
 }
 
+/** One of several charges of a request with a key. */
+export interface KeyedCharge {
+  readonly customerId: string
+  /** Of the key. */
+  readonly requestId: string
+  readonly receiptHash: string
+}
+
 export interface IdempotentOutcome {
   readonly requestId: string
   readonly receiptHash: string
@@ -22,13 +30,27 @@ export interface IdempotentOutcome {
 /** Between a claim and its reservation: longer than both take where the database is slow, leases are recalled, and it is asked again, ms. */
 const beingReservedMs = 2 * minuteMs
 
-/** A claim whose gateway died has an uncharged reservation, or still no reservation after `beingReservedMs`. A charge of 0 leaves a receipt. */
-const abandoned = sql`(${idempotencyKeys.status} = 'in_progress' and ${idempotencyKeys.createdAt} < now() - interval '${sql.raw(String(beingReservedMs))} ms'
+/**
+ * A claim whose gateway died has an uncharged reservation, or still no reservation after `beingReservedMs`. A charge of 0 leaves a receipt. What
+ * was charged in part is not free.
+ */
+const abandoned = sql`(${idempotencyKeys.status} = 'in_progress' and ${idempotencyKeys.receiptHash} is null
+  and ${idempotencyKeys.createdAt} < now() - interval '${sql.raw(String(beingReservedMs))} ms'
   and not exists (select 1 from reservations r where r.reservation_id = ${idempotencyKeys.requestId}
     and (r.status <> 'released' or r.receipt_hash is not null)))`
 
-/** The row of the key: the caller's own claim, or whose it is. */
-export async function claimKey(db: Database, claim: IdempotencyClaim, ttlMs: number): Promise<IdempotencyRow> {
+/** A key, and whether its request was charged in part and has ended without saying so: its gateway has died. */
+export interface KeyState {
+  readonly row: IdempotencyRow
+  readonly cutShort: boolean
+}
+
+/** The state of the key: the caller's own claim, or whose it is. `runsMsMax`: no request runs longer. */
+export async function claimKey(
+  db: Database,
+  claim: IdempotencyClaim,
+  { ttlMs, runsMsMax }: { readonly ttlMs: number; readonly runsMsMax: number },
+): Promise<KeyState> {
   const customerId = claim.customerId as CustomerId
   const mine = and(eq(idempotencyKeys.customerId, customerId), eq(idempotencyKeys.keyHash, claim.keyHash))
   const row = {
@@ -51,11 +73,27 @@ export async function claimKey(db: Database, claim: IdempotencyClaim, ttlMs: num
         setWhere: sql`${abandoned} or ${idempotencyKeys.expiresAt} < now()`,
       })
       .returning()
-    if (claimed !== undefined) return claimed
-    const [held] = await db.select().from(idempotencyKeys).where(mine)
+    if (claimed !== undefined) return { row: claimed, cutShort: false }
+    const late = sql`${idempotencyKeys.createdAt} < now() - ${runsMsMax}::bigint * interval '1 ms'`
+    const cutShort = sql<boolean>`${idempotencyKeys.status} = 'in_progress' and ${idempotencyKeys.receiptHash} is not null
+      and ${late} and not exists (select 1 from reservations r where r.reservation_id = ${idempotencyKeys.requestId} and r.status = 'open')`
+    const [held] = await db.select({ row: idempotencyKeys, cutShort }).from(idempotencyKeys).where(mine)
     // Released between the two statements: it is free now.
     if (held !== undefined) return held
   }
+}
+
+/** In the transaction of the charges: their keys are not free any more, whatever becomes of their requests. The first receipt stands. */
+export async function keepChargedKeys(tx: Database, charges: readonly KeyedCharge[]): Promise<void> {
+  if (charges.length === 0) return
+  const rows = charges.map(({ customerId, requestId, receiptHash }) => ({
+    customer: customerId,
+    id: requestId,
+    hash: receiptHash,
+  }))
+  await tx.execute(sql`update idempotency_keys k set receipt_hash = q.hash
+    from json_to_recordset(${JSON.stringify(rows)}::text::json) as q (customer text, id text, hash text)
+    where k.customer_id = q.customer and k.request_id = q.id and k.status = 'in_progress' and k.receipt_hash is null`)
 }
 
 /** In the transaction of the charge. */
@@ -77,6 +115,7 @@ export async function releaseKey(db: Database, customerId: string, requestId: st
         eq(idempotencyKeys.customerId, customerId as CustomerId),
         eq(idempotencyKeys.requestId, requestId),
         eq(idempotencyKeys.status, 'in_progress'),
+        isNull(idempotencyKeys.receiptHash),
       ),
     )
 }
