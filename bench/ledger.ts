@@ -90,7 +90,15 @@ const alone =
     const ids = { debit: newId('led'), release: newId('led'), payout: newId('pay'), fee: newId('fee') }
     const { receipt, nodeId, kind } = chargeFor(customer, chargedWei)
     const feeWei = chargedWei / 10n
-    const split = { chargedWei, shareWei: chargedWei - feeWei, feeWei, receiptHash: receipt.hash, node: nodeId, kind }
+    const split = {
+      chargedWei,
+      shareWei: chargedWei - feeWei,
+      feeWei,
+      receiptHash: receipt.hash,
+      node: nodeId,
+      owner: null,
+      kind,
+    }
     await settleAll(db, [{ id, ...split, held: false, ...ids }], [marked({ ...receipt, billed: true })])
   }
 

@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from 'bun:test'
-import type { LeasedCharge } from '../../src/db/queries/money/leased-charges.ts'
+import { type LeasedCharge, settleLeased } from '../../src/db/queries/money/leased-charges.ts'
 import { endStaleLeases, takeLease } from '../../src/db/queries/money/leases.ts'
 import { receiptColumns } from '../../src/db/queries/money/receipts.ts'
 import { newId } from '../../src/ids.ts'
@@ -7,7 +7,7 @@ import { entriesOf, expectSound } from '../support/money/groups.ts'
 import { LeasedCalls, leaseOf as takenLease, leasedWork as work } from '../support/money/leased.ts'
 import { fundedCustomer } from '../support/money/ledger.ts'
 import { fixture } from '../support/run/fixture.ts'
-import { testDatabase } from '../support/run/postgres.ts'
+import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
 const credit = 10_000n
 const ttlMs = 60_000
@@ -106,4 +106,25 @@ test('§26: a lease of a gateway of the version before that has ended charges no
   expect(await amounts(id)).toEqual({ balance: 9_940, reserved: 0, leased: 0 })
   expect(await before([work(id, newId('mls'))])).toEqual(['unknown'])
   expect(await debits(id)).toBe(1)
+})
+
+test('§26: the charge of a gateway of the version before, which does not say for whom the node worked, goes to the address of whoever has the node', async () => {
+  const id = await fundedCustomer(database, credit)
+  const leaseId = await leaseOf(id, 1_000n)
+  const [nodeId, former, address] = [newId('node'), newId('cus'), `0x${'c3'.repeat(20)}`]
+  await database.sql`insert into nodes (node_id, customer_id, kind, name, visibility, privacy_class, node_class, payout_address,
+      former_payees)
+    values (${nodeId}, ${id}, 'runtime', 'n', 'public', 'public', 'gpu', ${address}, jsonb_build_object(${former}::text, 'elsewhere'))`
+  const ownerless = {
+    unsafe: (text: string, values: unknown[]) =>
+      database.sql.unsafe(text.replace(/, list_of\([^()]+\)\)$/, ')'), values.slice(0, -1) as never[]),
+  } as unknown as TestDatabase['sql']
+  const charges = [work(id, leaseId, { nodeId, ownerId: former }), work(id, leaseId, { nodeId, ownerId: former })]
+  expect(await settleLeased(ownerless, charges, { number: today.number(), ttlMs, mark: null })).toEqual([
+    'settled',
+    'settled',
+  ])
+  expect(await today.send([work(id, leaseId, { nodeId, ownerId: former })])).toEqual(['settled'])
+  const shares = await database.sql`select payee from payouts where node_id = ${nodeId} order by created_at`
+  expect(shares.map(({ payee }) => payee)).toEqual([address, address, 'elsewhere'])
 })

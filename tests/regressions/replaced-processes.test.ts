@@ -57,6 +57,8 @@ const undoings: readonly (readonly [RegExp, (...names: string[]) => string])[] =
   ],
   [/^CREATE (?:UNIQUE )?INDEX "?(\w+)"? /, (index) => `drop index ${index}`],
   [/^CREATE (?:OR REPLACE )?VIEW "?(\w+)"? /, (view) => `drop view ${view} cascade`],
+  // Any will do: it is dropped again.
+  [/^DROP FUNCTION (\w+\([^)]*\));/, (name) => `create function ${name} returns integer language sql as 'select 1'`],
   // They stand as they are until they are made again.
   [/^CREATE OR REPLACE FUNCTION /, () => 'select 1'],
   [/^ALTER TABLE "?\w+"? ALTER COLUMN /, () => 'select 1'],

@@ -180,6 +180,7 @@ export class PaidCall {
       actualWei,
       receipt: this.breached ? { ...receipt, status: 'held' } : receipt,
       nodeId: route.nodeId,
+      ownerId: route.customerId,
       kind: this.command.operation.receiptKind,
       feeBps: this.port.config.SVC_PROTOCOL_FEE_BPS,
       prices,

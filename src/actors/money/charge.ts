@@ -24,6 +24,8 @@ export interface Charge {
   readonly actualWei: bigint
   readonly receipt: NewReceipt
   readonly nodeId: string
+  /** For whom the node worked: the share is that owner's, whatever becomes of the node before the commit. null: its owner at the commit. */
+  readonly ownerId: string | null
   readonly kind: WorkKind
   /** The operator's part, in basis points. */
   readonly feeBps: number
@@ -138,6 +140,7 @@ export function settlementOf(reservation: Reservation, charge: Charge, macs: Rec
       feeWei,
       receiptHash: charge.receipt.hash,
       node: charge.nodeId,
+      owner: charge.ownerId,
       kind: charge.kind,
       held: charge.receipt.status === 'held',
     }),

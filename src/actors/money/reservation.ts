@@ -8,7 +8,10 @@ export interface Reservation {
   readonly amountWei: bigint
 }
 
-type Outcome = Pick<SettleRow, 'chargedWei' | 'shareWei' | 'feeWei' | 'receiptHash' | 'node' | 'kind' | 'held'>
+type Outcome = Pick<
+  SettleRow,
+  'chargedWei' | 'shareWei' | 'feeWei' | 'receiptHash' | 'node' | 'owner' | 'kind' | 'held'
+>
 
 /** Nothing is charged, and all of it goes back. */
 export const released: Outcome = {
@@ -17,6 +20,7 @@ export const released: Outcome = {
   feeWei: 0n,
   receiptHash: null,
   node: null,
+  owner: null,
   kind: null,
   held: false,
 }
@@ -39,6 +43,7 @@ export function settleRow({ id }: Pick<Reservation, 'id'>, outcome: Outcome): Se
     feeWei: outcome.feeWei,
     receiptHash: outcome.receiptHash,
     node: outcome.node,
+    owner: outcome.owner,
     kind: outcome.kind,
     held: outcome.held,
     debit: newId('led'),

@@ -38,7 +38,7 @@ export async function changeOwner(
     throw refused('It earned before it had a payout address. Set the address of its owner and pay out first')
   }
   if (node.url !== null) await refuseTwice(tx, customerId, node.url)
-  const passed = await passNode(tx, node.nodeId, customerId as CustomerId)
+  const passed = await passNode(tx, node, customerId as CustomerId)
   if (passed === null) throw refused('An operator has revoked this node')
   return passed
 }

@@ -20,12 +20,12 @@
 -- A statement costs 40 to 80 µs to begin, as much as two charges (docs/decisions/0058). So there is one for all leases where there can be, and
 -- charges of one lease that were never sent look at nothing before they change it: where it does not have what they need, the change is
 -- taken back. Arrays are stored as they came: taking them apart and putting them together again was half of what a charge cost (26 of 58 µs).
--- p_nodes: one for each charge, or one for all.
+-- p_nodes: one for each charge, or one for all; p_owners: for whom they worked, as many. Gateways of the version before do not say it.
 CREATE OR REPLACE FUNCTION leased_charges_write(p_call bigint, p_sent text[], p_leases text[], p_customers text[], p_counts int[],
   p_charged_sums numeric[], p_share_sums numeric[], p_fee_sums numeric[], p_ttl_ms bigint, p_ids text[], p_reserved_at bigint[],
   p_charged numeric[], p_shares numeric[], p_fees numeric[], p_released numeric[], p_hashes bytea, p_nodes text[], p_kinds text[],
   p_reserves text[], p_debits text[], p_releases text[], p_payouts text[], p_fee_entries text[], p_receipts json, p_grouped bytea,
-  p_shared text[], c text[], p_mac text)
+  p_shared text[], c text[], p_mac text, p_owners text[] DEFAULT NULL)
 RETURNS TABLE (place int, outcome text) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -98,11 +98,12 @@ BEGIN
   END IF;
   -- Usually all are of one node.
   IF cardinality(p_nodes) = 1 THEN
-    v_payees := array_fill((SELECT n.payout_address FROM nodes n WHERE n.node_id = p_nodes[1]), ARRAY[v_ids]);
+    v_payees := array_fill((SELECT payee_of(p_owners[1], n.customer_id, n.payout_address, n.former_payees) FROM nodes n
+      WHERE n.node_id = p_nodes[1]), ARRAY[v_ids]);
     p_nodes := array_fill(p_nodes[1], ARRAY[v_ids]);
   ELSE
-    v_payees := ARRAY(SELECT n.payout_address FROM unnest(p_nodes) WITH ORDINALITY AS q (node, ord)
-      LEFT JOIN nodes n ON n.node_id = q.node ORDER BY q.ord);
+    v_payees := ARRAY(SELECT payee_of(q.owner, n.customer_id, n.payout_address, n.former_payees)
+      FROM unnest(p_nodes, p_owners) WITH ORDINALITY AS q (node, owner, ord) LEFT JOIN nodes n ON n.node_id = q.node ORDER BY q.ord);
   END IF;
   IF cardinality(p_leases) > 1 THEN
     PERFORM charge_groups_insert(v_now, p_customers, p_counts, v_balances, v_reserves, p_charged_sums, p_share_sums, p_fee_sums, p_ids,

@@ -16,11 +16,13 @@
 --
 -- Planned once and not for each call: planning was a fifth of a group of one (908 and 691 µs), and nothing of a large one.
 --
+-- p_owners: for whom the nodes worked; NULL: a gateway of the version before does not say it.
+--
 -- The lock of the view comes before the numbers are drawn: by it the log of a gateway of the version before knows who may
 -- still commit a smaller one (`readFence`).
 CREATE OR REPLACE FUNCTION ledger_charge(p_ids text[], p_charged numeric[], p_shares numeric[], p_fees numeric[],
   p_hashes text[], p_nodes text[], p_kinds text[], p_held boolean[], p_debits text[], p_releases text[], p_payouts text[],
-  p_fee_entries text[], p_receipts json, p_group_from int)
+  p_fee_entries text[], p_receipts json, p_group_from int, p_owners text[] DEFAULT NULL)
 RETURNS TABLE (place int, outcome text) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -65,11 +67,11 @@ BEGIN
   IF NOT true = ALL (v_grouped) THEN
     INSERT INTO payout_rows (entry_id, node_id, receipt_hash, kind, private_job_id, amount_wei, gross_wei, held, earned_held,
         earned_payee, payee, created_at, updated_at)
-      SELECT q.payout, q.node, q.hash, q.kind, q.job, q.share, q.charged, q.held, q.held, n.payout_address, n.payout_address,
-        v_now, v_now
-      FROM unnest(v_customers, v_jobs, p_charged, p_shares, p_hashes, p_nodes, p_kinds, p_held, p_payouts, v_grouped)
-        AS q (customer, job, charged, share, hash, node, kind, held, payout, grouped)
+      SELECT q.payout, q.node, q.hash, q.kind, q.job, q.share, q.charged, q.held, q.held, p.payee, p.payee, v_now, v_now
+      FROM unnest(v_customers, v_jobs, p_charged, p_shares, p_hashes, p_nodes, p_owners, p_kinds, p_held, p_payouts, v_grouped)
+        AS q (customer, job, charged, share, hash, node, owner, kind, held, payout, grouped)
       LEFT JOIN nodes n ON n.node_id = q.node
+      CROSS JOIN LATERAL (SELECT payee_of(q.owner, n.customer_id, n.payout_address, n.former_payees) AS payee) p
       WHERE q.share > 0 AND q.customer IS NOT NULL AND NOT q.grouped;
     INSERT INTO fee_rows (entry_id, receipt_hash, private_job_id, amount_wei, created_at)
       SELECT q.entry, q.hash, q.job, q.fee, v_now
@@ -120,7 +122,8 @@ BEGIN
         array_agg(CASE WHEN s.released > 0 THEN s.release END ORDER BY s.ord),
         array_agg(CASE WHEN s.share > 0 THEN s.payout END ORDER BY s.ord),
         array_agg(CASE WHEN s.fee > 0 THEN s.fee_entry END ORDER BY s.ord), array_agg(s.node ORDER BY s.ord),
-        array_agg(s.kind ORDER BY s.ord), array_agg(n.payout_address ORDER BY s.ord), array_agg(s.charged ORDER BY s.ord),
+        array_agg(s.kind ORDER BY s.ord),
+        array_agg(payee_of(s.owner, n.customer_id, n.payout_address, n.former_payees) ORDER BY s.ord), array_agg(s.charged ORDER BY s.ord),
         array_agg(s.share ORDER BY s.ord), array_agg(s.fee ORDER BY s.ord), array_agg(s.released ORDER BY s.ord),
         array_agg(s.balance ORDER BY s.ord), array_agg(s.reserved_left ORDER BY s.ord),
         string_agg(decode(substr(s.hash, 3), 'hex'), ''::bytea ORDER BY s.ord), sum(s.charged), sum(s.share), sum(s.fee)
@@ -132,9 +135,9 @@ BEGIN
             c.reserved - q.reserved_so_far AS reserved_left
           FROM (
             SELECT u.*, sum(u.charged) OVER w AS charged_so_far, sum(u.reserved) OVER w AS reserved_so_far
-            FROM unnest(p_ids, v_customers, v_reserved, p_charged, p_shares, p_fees, p_hashes, p_nodes, p_kinds, p_debits,
-                p_releases, p_payouts, p_fee_entries, v_grouped)
-              WITH ORDINALITY AS u (id, customer, reserved, charged, share, fee, hash, node, kind, debit, release, payout,
+            FROM unnest(p_ids, v_customers, v_reserved, p_charged, p_shares, p_fees, p_hashes, p_nodes, p_owners, p_kinds,
+                p_debits, p_releases, p_payouts, p_fee_entries, v_grouped)
+              WITH ORDINALITY AS u (id, customer, reserved, charged, share, fee, hash, node, owner, kind, debit, release, payout,
                 fee_entry, grouped, ord)
             WHERE u.customer IS NOT NULL
             WINDOW w AS (PARTITION BY u.customer ORDER BY u.grouped, u.ord)

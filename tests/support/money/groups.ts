@@ -56,6 +56,7 @@ export async function reserved({ db }: Pick<TestDatabase, 'db'>, work: readonly 
       feeWei,
       receiptHash: billed ? receipt.hash : null,
       node: billed ? `node_${at % 2}` : null,
+      owner: null,
       kind: billed ? 'hosted_chat' : null,
       held: waits,
       ...ids4,

@@ -32,5 +32,5 @@ export function chargeFor(customerId: string, actualWei: bigint, more: Partial<C
   const facts: Receipt = receiptFacts({ requestId, nodeId: more.nodeId ?? 'node_1', runtimeId: 'rt_1' })
   const text = receiptText(facts)
   const receipt = { hash: textHash(text), text, customerId, facts }
-  return { actualWei, receipt, nodeId: 'node_1', kind: 'hosted_chat', feeBps: 1_000, ...more }
+  return { actualWei, receipt, nodeId: 'node_1', ownerId: null, kind: 'hosted_chat', feeBps: 1_000, ...more }
 }

@@ -128,6 +128,7 @@ export async function writtenBooks(
         status: at === 5 ? 'held' : 'accepted',
       },
       nodeId: 'node_a',
+      ownerId: null,
       kind: 'hosted_chat',
       feeBps: 1_000,
       prices: { promptTokenWei: 100n, completionTokenWei: 0n },

@@ -63,6 +63,7 @@ class CallColumns {
   readonly fees: bigint[] = []
   readonly released: bigint[] = []
   readonly nodes: (string | null)[] = []
+  readonly owners: (string | null)[] = []
   readonly kinds: (string | null)[] = []
   readonly reserves: string[] = []
   readonly debits: string[] = []
@@ -92,6 +93,7 @@ class CallColumns {
     this.fees.push(feeWei)
     this.released.push(reservedWei - chargedWei)
     this.nodes.push(row.node)
+    this.owners.push(row.owner)
     this.kinds.push(row.kind)
     this.reserves.push(reservation.entry)
     this.debits.push(row.debit)
@@ -113,9 +115,21 @@ class CallColumns {
     this.groupIds.set(leaseId, debit)
   }
 
+  /** All are of one node that worked for one owner, as usual. */
+  private get ofOneNode(): boolean {
+    const { nodes, owners } = this
+    return nodes.every((node) => node === nodes[0]) && owners.every((owner) => owner === owners[0])
+  }
+
+  /** Its nodes, and for whom they worked: one of each for all charges, or for each charge one. */
+  get worked(): { readonly nodes: string; readonly owners: string } {
+    const { nodes, owners } = this
+    if (!this.ofOneNode) return { nodes: listText(nodes), owners: listText(owners) }
+    return { nodes: listText(nodes.slice(0, 1)), owners: listText(owners.slice(0, 1)) }
+  }
+
   /** In the order of the function's. */
-  arguments({ number, ttlMs }: LeasedCall): readonly string[] {
-    const { nodes } = this
+  arguments({ number, ttlMs }: LeasedCall, nodes: string): readonly string[] {
     return [
       number.toString(),
       idList([...this.sent]),
@@ -133,7 +147,7 @@ class CallColumns {
       numbersText(this.fees),
       numbersText(this.released),
       `\\x${this.hashes}`,
-      listText(nodes.every((node) => node === nodes[0]) ? nodes.slice(0, 1) : nodes),
+      nodes,
       idList(this.kinds),
       idList(this.reserves),
       idList(this.debits),
@@ -148,7 +162,7 @@ class CallColumns {
 const types = [
   ...'bigint list list list int[] numeric[] numeric[] numeric[] bigint list bigint[]'.split(' '),
   ...'numeric[] numeric[] numeric[] numeric[] bytea list list list list list list list'.split(' '),
-  ...['json', 'bytea', 'text[]', ...Array.from({ length: groupColumnCount }, () => 'column'), 'text'],
+  ...['json', 'bytea', 'text[]', ...Array.from({ length: groupColumnCount }, () => 'column'), 'text', 'list'],
 ]
 
 /** All arguments are texts: making the statement anew for each call, as the query builder does, took 4 µs a charge of 64. */
@@ -198,7 +212,8 @@ export async function settleLeased(
       const charge = charges[at]
       if (charge !== undefined) columns.add(charge)
     }
-  const values = [...columns.arguments(call), ...receiptArguments(columns.receipts, call.mark)]
+  const { nodes, owners } = columns.worked
+  const values = [...columns.arguments(call, nodes), ...receiptArguments(columns.receipts, call.mark), owners]
   const answer = await client.unsafe(statement, values, { prepare: true })
   const ordered = inOrder<LeasedOutcome>(charges.length, 'settled', answer)
   if (places === null) return ordered

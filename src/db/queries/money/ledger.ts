@@ -32,6 +32,8 @@ export interface SettleRow {
   readonly feeWei: bigint
   readonly receiptHash: string | null
   readonly node: string | null
+  /** For whom the node worked; null: for its owner at the commit. */
+  readonly owner: string | null
   readonly kind: WorkKind | null
   readonly held: boolean
   /** Ids of the rows that may be written. */
@@ -86,7 +88,8 @@ export async function settleAll(
     ${texts(rows.map(({ receiptHash }) => receiptHash))}, ${texts(rows.map(({ node }) => node))},
     ${texts(rows.map(({ kind }) => kind))}, ${flags(rows.map(({ held }) => held))},
     ${texts(rows.map(({ debit }) => debit))}, ${texts(rows.map(({ release }) => release))},
-    ${texts(rows.map(({ payout }) => payout))}, ${texts(rows.map(({ fee }) => fee))}, ${written}::text::json, ${groupFrom}::int)`)
+    ${texts(rows.map(({ payout }) => payout))}, ${texts(rows.map(({ fee }) => fee))}, ${written}::text::json, ${groupFrom}::int,
+    ${texts(rows.map(({ owner }) => owner))})`)
   return inOrder<SettleOutcome>(rows.length, 'settled', answer)
 }
 

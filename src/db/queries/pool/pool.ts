@@ -161,9 +161,22 @@ export async function revokeNode(db: Database, nodeId: string): Promise<NodeRow 
   })
 }
 
-/** To another owner, without what the former one had with it: its API key, its payee, and other accounts as its users. */
-export async function passNode(db: Database, nodeId: NodeId, customerId: CustomerId): Promise<NodeRow | null> {
-  return change(db, nodeId, { customerId, apiKeySealed: null, payoutAddress: null, visibility: 'private' })
+/** So many former owners are known by their addresses. A charge waits for a commit, and not for so many changes of its node's owner. */
+const formerPayeesMax = 16
+
+function formerPayees({ customerId, payoutAddress, formerPayees: before }: NodeRow): NodeRow['formerPayees'] {
+  if (payoutAddress === null) return before
+  const kept = Object.keys(before ?? {}).length < formerPayeesMax ? before : null
+  return { ...kept, [customerId]: payoutAddress }
+}
+
+/**
+ * To another owner, without what the former one had with it: its API key, its payee, and other accounts as its users. The payee is kept for
+ * charges that still come. Call it with the row locked.
+ */
+export async function passNode(db: Database, node: NodeRow, customerId: CustomerId): Promise<NodeRow | null> {
+  const passed = { customerId, apiKeySealed: null, payoutAddress: null, visibility: 'private' } as const
+  return change(db, node.nodeId, { ...passed, formerPayees: formerPayees(node) })
 }
 
 type Change = { [K in keyof NodeRow]?: NodeRow[K] | SQL }
