@@ -18,8 +18,7 @@ const [slow, cut] = ['slow', 'cut'].map(() =>
 afterAll(() => {
   for (const server of [sold, spare, drained, busy, paid, slow, cut]) server.stop()
 })
-// A drain of 300 ms is over before a busy machine has asked.
-const gateway = await fixture(startTestGateway({ env: { SVC_DRAIN_MS: '60000' } }))
+const gateway = await fixture(startTestGateway())
 const former = await gateway.customer()
 const next = await gateway.customer()
 
