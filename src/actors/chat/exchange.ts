@@ -83,7 +83,7 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched<ChatC
   /** One more call for this request: the first goes by the request's own id (§14). `timed`: its first token will be seen. */
   begin(route: Route, timed: boolean): Attempt {
     const { command, port } = this
-    // A node that was tried before may be gone, and this one the customer's own.
+    // The node that was tried before may have had a price that this one has not.
     if (this.paid !== null && !this.isBilled(route)) this.leaveMoney()
     this.attempts++
     const callId = this.attempts === 1 ? command.requestId : newId('req')

@@ -116,9 +116,10 @@ export class Parts {
   ): Promise<ReceivedAnswer> {
     const tries = new Tries(part, 1)
     if (!part.command.signal.aborted) part.port.failed(failure.code)
-    if (!tries.failed(route.profileId, failure) || this.ended || this.routes.length === 1) throw tries.givenUp()
+    if (!tries.failed(route, failure) || this.ended || this.routes.length === 1) throw tries.givenUp()
     // No money is reserved for this part, so it must not use a route that has a price by now.
-    const wanted = { ...this.request, freeOnly: true, exclude: new Set([route.profileId]), nowMs: Date.now() }
+    const { side } = tries
+    const wanted = { ...this.request, freeOnly: true, exclude: new Set([route.profileId]), side, nowMs: Date.now() }
     const answer = await dispatch(part, wanted, attempt)
     tries.served()
     return answer

@@ -53,6 +53,7 @@ export function placementRequest(exchange: Exchange, model = exchange.command.bo
     ownOnly: command.operation.ownOnly === true,
     unlisted: areOwn(routes, command.access.customerId) ? null : (command.operation.unlisted?.(body) ?? null),
     exclude: noProfiles,
+    side: null,
     freeOnly: false,
     prompt,
     matches: port.router.caches.matchAt(routes, prompt),

@@ -86,9 +86,12 @@ class Search<C extends DispatchCommand> {
     const { wanted, tries } = this
     const { queueWaitMs, cacheWaitMs } = this.waits
     const { contextAbove } = tries
+    const [side, freeOnly] = [tries.side ?? wanted.side, tries.free || wanted.freeOnly]
     // While it waited, the caches have changed.
     const matches = this.exchange.port.router.caches.matchAt(table.byModel.get(wanted.modelId) ?? [], wanted.prompt)
-    return { ...wanted, exclude: tries.excluded(), contextAbove, queueWaitMs, cacheWaitMs, matches, nowMs: Date.now() }
+    const exclude = tries.excluded()
+    const nowMs = Date.now()
+    return { ...wanted, exclude, side, freeOnly, contextAbove, queueWaitMs, cacheWaitMs, matches, nowMs }
   }
 
   /** Of the try that begins now, ms until its first chunk; beyond it the route is given up where another one is left. */
@@ -111,7 +114,7 @@ class Search<C extends DispatchCommand> {
     this.exchange.tryFailed(failure.code)
     // A call that ended because its client left is not a failure of the node.
     if (!command.signal.aborted) port.failed(failure.code)
-    if (!this.tries.failed(route.profileId, failure) || this.tries.spent) throw this.tries.givenUp()
+    if (!this.tries.failed(route, failure) || this.tries.spent) throw this.tries.givenUp()
     if (performance.now() >= this.clocks.deadlineMs) throw this.tries.givenUp('upstream_timeout')
   }
 }

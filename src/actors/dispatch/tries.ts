@@ -1,5 +1,8 @@
 import { inDigits } from '../../amounts.ts'
 import { Problem, type ProblemCode } from '../../errors.ts'
+import type { CustomerId } from '../../ids.ts'
+import { isFree, type Side, sideOf } from '../../machines/rules/eligibility.ts'
+import type { Route } from '../../machines/rules/routing.ts'
 import type { Config } from '../../settings/config.ts'
 import type { AttemptFailure } from '../relay/attempt.ts'
 import type { WakeWait } from '../wake/wake-wait.ts'
@@ -18,7 +21,7 @@ const beforeFirstByte: Partial<Record<ProblemCode, ProblemCode>> = {
 
 /** Of which the tries are. */
 export interface TriedRequest {
-  readonly command: { readonly body: { readonly model: string } }
+  readonly command: { readonly body: { readonly model: string }; readonly access: { readonly customerId: CustomerId } }
   promptEstimate(): { readonly tokens: number }
 }
 
@@ -102,6 +105,10 @@ export class Tries {
   private failures: AttemptFailure[] | null = null
   /** The largest context, in tokens, for which a node found the prompt too long. */
   contextAbove: number | null = null
+  /** Whose the first of them was when it was tried; null: none has failed. */
+  side: Side = null
+  /** One of them cost nothing then. */
+  free = false
 
   /** `countMax`: routes that it may be tried on. */
   constructor(
@@ -128,9 +135,12 @@ export class Tries {
   }
 
   /** True where another route may be worth a try. */
-  failed(profileId: string, failure: AttemptFailure): boolean {
+  failed(route: Route, failure: AttemptFailure): boolean {
+    const { customerId } = this.request.command.access
     this.profiles ??= new Set()
-    this.profiles.add(profileId)
+    this.profiles.add(route.profileId)
+    this.side ??= sideOf(route, customerId)
+    this.free ||= isFree(route, customerId)
     this.note(failure)
     if (failure.contextAbove === undefined) return failure.failover
     // Once: the second machine was chosen for its larger context.

@@ -195,8 +195,7 @@ export class Waits {
     clocks.loadTook(ms, exchange.callsUntilMs)
     if (roused === true || roused === 'aborted') return
     if (roused === 'timeout') throw new Problem('model_loading', { retryAfterSeconds: retryAfterLoad(route) })
-    if (!tries.failed(route.profileId, { code: 'upstream_error', failover: true }) || this.tries.spent)
-      throw tries.givenUp()
+    if (!tries.failed(route, { code: 'upstream_error', failover: true }) || this.tries.spent) throw tries.givenUp()
     this.tries.count++
   }
 }

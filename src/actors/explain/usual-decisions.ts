@@ -68,6 +68,7 @@ const isLike = (a: PlacementRequest, b: PlacementRequest) =>
   a.ownOnly === b.ownOnly &&
   a.unlisted === b.unlisted &&
   a.exclude === b.exclude &&
+  a.side === b.side &&
   a.freeOnly === b.freeOnly &&
   a.queueWaitMs === b.queueWaitMs &&
   a.cacheWaitMs === b.cacheWaitMs &&

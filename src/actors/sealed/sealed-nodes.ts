@@ -27,7 +27,8 @@ const none: ReadonlySet<string> = new Set()
 /** Places a request of which nothing but the model is known. */
 function requestFor({ router }: SealedNodesPort, access: Access, modelId: string, modality: 'chat' | 'embedding') {
   return {
-    ...{ modelId, modality, access, byAgents: true, ownOnly: true, freeOnly: false, exclude: none },
+    ...{ modelId, modality, access, byAgents: true, ownOnly: true, freeOnly: false },
+    ...{ exclude: none, side: null },
     ...{ pin: null, profileId: null, unlisted: null, prompt: null, queueWaitMs: null, cacheWaitMs: null },
     ...{ contextLeast: null, contextWanted: null, contextAbove: null },
     matches: router.caches.match(modelId, null),

@@ -24,6 +24,7 @@ const asChat = (wish: TokenWish): PlacementRequest => ({
   ownOnly: false,
   unlisted: null,
   exclude: noProfiles,
+  side: null,
   freeOnly: false,
   prompt: null,
   matches: noMatches,
@@ -61,7 +62,7 @@ export function tokenRoutes(
   const placement = place(table, request)
   if (placement.kind === 'refused') throw placementRefusal(table, request, placement.code)
   const routes = table.byModel.get(modelId) ?? []
-  const serving = routes.filter((route) => verdictRank[judge(route, request, null)] >= verdictRank.tried)
+  const serving = routes.filter((route) => verdictRank[judge(route, request)] >= verdictRank.tried)
   const own = serving.filter((route) => isOwn(route, access.customerId))
   const side = own.length > 0 ? own : serving.filter((route) => isFree(route, access.customerId))
   const able = side.filter((route) => !route.external && hasTokenizer(route))

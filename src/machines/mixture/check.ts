@@ -34,6 +34,7 @@ export function subCallPlacement(
     ownOnly: true,
     unlisted: null,
     exclude: new Set(),
+    side: null,
     freeOnly: true,
     prompt: null,
     matches: noMatches,
@@ -55,7 +56,7 @@ function policyFault(request: MixtureRequest, model: string, param: string): Pro
   const names = routes.find((route) => isVisible(route, access))?.policyNames ?? [model]
   if (!access.policy.allows(names)) return new Problem('model_not_allowed', { param })
   const wanted = subCallPlacement(request, model)
-  const furthest = routes.reduce((most, route) => Math.max(most, verdictRank[judge(route, wanted, null)]), 0)
+  const furthest = routes.reduce((most, route) => Math.max(most, verdictRank[judge(route, wanted)]), 0)
   const byPolicy = [verdictRank.route_tier, verdictRank.privacy_class, verdictRank.external]
   if (!byPolicy.includes(furthest)) return null
   const detail = policyDetail(table, wanted)

@@ -24,7 +24,7 @@ const retrySecondsOfPause = (routes: readonly Route[], nowMs: number): number =>
 export function* callableNames(table: RoutingTable, request: PlacementRequest): Generator<string> {
   let looks = 0
   const reaches = (route: Route) =>
-    verdictRank[judge(route, request, null)] > verdictRank.billed && request.access.policy.allows(route.policyNames)
+    verdictRank[judge(route, request)] > verdictRank.billed && request.access.policy.allows(route.policyNames)
   for (const [name, routes] of table.byModel) {
     if (looks++ >= namesLookedAtMax) return
     if (routes.some(reaches)) yield name
@@ -35,7 +35,7 @@ export function* callableNames(table: RoutingTable, request: PlacementRequest): 
 function furthest(table: RoutingTable, request: PlacementRequest): { verdict: Verdict; routes: readonly Route[] } {
   const judged = (table.byModel.get(request.modelId) ?? []).map((route) => ({
     route,
-    verdict: judge(route, request, null),
+    verdict: judge(route, request),
   }))
   const most = Math.max(0, ...judged.map(({ verdict }) => verdictRank[verdict]))
   const reached = judged.filter(({ verdict }) => verdictRank[verdict] === most)

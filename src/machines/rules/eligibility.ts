@@ -6,6 +6,9 @@ import type { Matches } from '../placement/cache-view.ts'
 import { type EffectivePolicy, privacyRank } from './model-policy.ts'
 import type { Route, RoutingTable } from './routing.ts'
 
+/** A request that has tried `own` routes never tries those of `others`, and the reverse (§5, failover). null: it has tried none. */
+export type Side = 'own' | 'others' | null
+
 export interface PlacementRequest {
   /** As the client named it: an id or an alias. */
   readonly modelId: string
@@ -27,6 +30,8 @@ export interface PlacementRequest {
   readonly unlisted: string | null
   /** Profiles this request has already tried. */
   readonly exclude: ReadonlySet<string>
+  /** Whose they were when they were tried: they may be gone, or another's by now. */
+  readonly side: Side
   /** Only routes that are free for the caller. */
   readonly freeOnly: boolean
   /** null if not computed, because only one route has the model. */
@@ -127,11 +132,10 @@ function holds({ contextLength }: Route, { contextLeast, contextAbove }: Placeme
   return contextLeast === null || contextLength === null || contextLength >= contextLeast
 }
 
-/** A request that has tried `own` routes never tries those of `others`, and the reverse (§5, failover). */
-export type Side = 'own' | 'others' | null
+export const sideOf = (route: Route, customerId: CustomerId) => (isOwn(route, customerId) ? 'own' : 'others')
 
-export function judge(route: Route, request: PlacementRequest, side: Side): Verdict {
-  const { access } = request
+export function judge(route: Route, request: PlacementRequest): Verdict {
+  const { access, side } = request
   const own = isOwn(route, access.customerId)
   if (!isVisible(route, access)) return 'not_visible'
   if (request.profileId !== null && (!own || route.profileId !== request.profileId)) return 'other_profile'
@@ -150,13 +154,6 @@ export function judge(route: Route, request: PlacementRequest, side: Side): Verd
   if (!route.ready) return own && route.asleep !== null ? 'asleep' : 'not_ready'
   if (request.exclude.has(route.profileId)) return 'tried'
   return hasSlot(route) ? 'open' : 'full'
-}
-
-export function triedSide(routes: readonly Route[], request: PlacementRequest): Side {
-  if (request.exclude.size === 0) return null
-  const tried = routes.find((route) => request.exclude.has(route.profileId))
-  if (tried === undefined) return null
-  return isOwn(tried, request.access.customerId) ? 'own' : 'others'
 }
 
 /** The refusal that needs no look at any route, or null. */

@@ -1,13 +1,5 @@
 import type { RouteCost } from '../placement/cost.ts'
-import {
-  isOwn,
-  judge,
-  type PlacementRequest,
-  refusedOutright,
-  triedSide,
-  type Verdict,
-  verdictRank,
-} from './eligibility.ts'
+import { isOwn, judge, type PlacementRequest, refusedOutright, type Verdict, verdictRank } from './eligibility.ts'
 import { isRoomy, openRoutes, type Placement, preferred } from './placement.ts'
 import type { Route, RoutingTable } from './routing.ts'
 
@@ -69,12 +61,11 @@ export function explainPlacement(
   placement: Placement,
 ): readonly ExplainedRoute[] {
   const routes = table.byModel.get(request.modelId) ?? []
-  const side = triedSide(routes, request)
   const outright = refusedOutright(table, request)
   const { customerId, policy } = request.access
   const ready = (own: boolean) =>
     routes.filter(
-      (route) => isOwn(route, customerId) === own && verdictRank[judge(route, request, side)] >= verdictRank.tried,
+      (route) => isOwn(route, customerId) === own && verdictRank[judge(route, request)] >= verdictRank.tried,
     )
   const mine = openRoutes(ready(true), request)
   const foreign = openRoutes(ready(false), request)
@@ -89,7 +80,7 @@ export function explainPlacement(
     if (placement.kind === 'asleep' && placement.route.profileId === route.profileId) {
       return { verdict: 'chosen', reason: 'woken' }
     }
-    const verdict = judge(route, request, side)
+    const verdict = judge(route, request)
     if (outright !== null) return { verdict: 'refused', reason: 'pin_forbidden' }
     if (verdictRank[verdict] > verdictRank.other_profile && !policy.allows(route.policyNames))
       return { verdict: 'refused', reason: 'model_policy' }

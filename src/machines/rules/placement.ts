@@ -9,8 +9,6 @@ import {
   type PlacementRequest,
   type RefusalCode,
   refusedOutright,
-  type Side,
-  triedSide,
   verdictRank,
   verdicts,
 } from './eligibility.ts'
@@ -197,13 +195,12 @@ function placeKnown(table: RoutingTable, request: PlacementRequest): Placement {
   const outright = refusedOutright(table, request)
   if (outright !== null) return { kind: 'refused', code: outright }
   const routes = table.byModel.get(request.modelId) ?? []
-  const side = triedSide(routes, request)
   const own: Route[] = []
   const others: Route[] = []
   let furthest = 0
   let visible: Route | null = null
   for (const route of routes) {
-    const verdict = judge(route, request, side)
+    const verdict = judge(route, request)
     const reached = verdictRank[verdict]
     if (reached > verdictRank.other_profile) visible ??= route
     if (reached > furthest) furthest = reached
@@ -223,17 +220,12 @@ function placeKnown(table: RoutingTable, request: PlacementRequest): Placement {
   const awaits = awaited(beside, placed, fleet, request)
   if (awaits === null && placed !== null) return placed
   if (full.length > 0) return { kind: 'saturated', routes: full, awaits }
-  return noneServes(routes, request, { side, furthest })
+  return noneServes(routes, request, furthest)
 }
 
 /** Nobody can serve now. Where awake nodes have been tried in vain, sleeping ones are what is left. */
-function noneServes(
-  routes: readonly Route[],
-  request: PlacementRequest,
-  { side, furthest }: { readonly side: Side; readonly furthest: number },
-): Placement {
-  const sleepers =
-    furthest < verdictRank.asleep ? [] : routes.filter((route) => judge(route, request, side) === 'asleep')
+function noneServes(routes: readonly Route[], request: PlacementRequest, furthest: number): Placement {
+  const sleepers = furthest < verdictRank.asleep ? [] : routes.filter((route) => judge(route, request) === 'asleep')
   const sleeping = worthWaking(sleepers, request)
   if (sleeping !== null) return { kind: 'asleep', ...sleeping }
   return { kind: 'refused', code: verdicts[furthest]?.code ?? 'model_not_found' }

@@ -133,6 +133,7 @@ function placed(
     ownOnly: false,
     unlisted: null,
     exclude: new Set(exclude),
+    side: null,
     freeOnly: true,
     prompt: null,
     matches: noMatches,

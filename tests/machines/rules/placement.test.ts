@@ -285,11 +285,12 @@ describe('§8 eligibility: who may use what', () => {
 
   test('§5: a failover never crosses between own machines and those of others', () => {
     const open = { account: openPolicy, key: openPolicy }
+    const [own, theirs] = [{ side: 'own' }, { side: 'others' }] as const
     const pool = [route('a'), route('b'), route('t1', others), route('t2', others)]
-    expect(chosen(decide(pool, request({ ...open, exclude: ['mp_a'] })))).toBe('node_b')
-    expect(code(decide(pool, request({ ...open, exclude: ['mp_a', 'mp_b'] })))).toBe('no_route_available')
-    expect(chosen(decide(pool, request({ ...open, exclude: ['mp_t1'] })))).toBe('node_t2')
-    expect(code(decide(pool, request({ ...open, exclude: ['mp_t1', 'mp_t2'] })))).toBe('no_route_available')
+    expect(chosen(decide(pool, request({ ...open, ...own, exclude: ['mp_a'] })))).toBe('node_b')
+    expect(code(decide(pool, request({ ...open, ...own, exclude: ['mp_a', 'mp_b'] })))).toBe('no_route_available')
+    expect(chosen(decide(pool, request({ ...open, ...theirs, exclude: ['mp_t1'] })))).toBe('node_t2')
+    expect(code(decide(pool, request({ ...open, ...theirs, exclude: ['mp_t1', 'mp_t2'] })))).toBe('no_route_available')
   })
 
   test('saturated names the full routes, own first', () => {

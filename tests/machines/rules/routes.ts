@@ -97,6 +97,7 @@ export function request(change: RequestChange = {}): PlacementRequest {
     profileId: null,
     ownOnly: false,
     unlisted: null,
+    side: null,
     freeOnly: true,
     prompt: null,
     matches: noMatches,

@@ -37,7 +37,7 @@ describe('§35: a field that no table knows leads to own nodes alone', () => {
 
   test('an own node that failed is not made good by others’', () => {
     const pool = table(theirs(), mine())
-    expect(outcome(place(pool, wanted({ exclude: ['mp_mine'] })))).toBe('no_route_available')
+    expect(outcome(place(pool, wanted({ exclude: ['mp_mine'], side: 'own' })))).toBe('no_route_available')
   })
 
   test('an own context that is too small is the reason, and not the field', () => {

@@ -55,7 +55,7 @@ describe('§39: which sleeping node is woken', () => {
 
   test('after an awake one has failed a sleeping one is what is left', () => {
     const tried = route('tried', awake)
-    expect(placed([tried, sleeper('a')], { exclude: [tried.profileId] })).toEqual(['asleep', 'node_a'])
+    expect(placed([tried, sleeper('a')], { exclude: [tried.profileId], side: 'own' })).toEqual(['asleep', 'node_a'])
   })
 
   test('nobody else’s', () => {
