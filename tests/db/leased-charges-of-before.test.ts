@@ -1,13 +1,17 @@
 import { afterAll, expect, test } from 'bun:test'
-import { type LeasedCharge, settleLeased } from '../../src/db/queries/money/leased-charges.ts'
+import { openDatabase } from '../../src/db/client.ts'
+import { applyMigrations, migrateDatabase, migrations } from '../../src/db/migrate.ts'
+import type { LeasedCharge } from '../../src/db/queries/money/leased-charges.ts'
 import { endStaleLeases, takeLease } from '../../src/db/queries/money/leases.ts'
 import { receiptColumns } from '../../src/db/queries/money/receipts.ts'
 import { newId } from '../../src/ids.ts'
-import { entriesOf, expectSound } from '../support/money/groups.ts'
+import { charges, commit, entriesOf, expectSound, neverGrouped, reserved } from '../support/money/groups.ts'
 import { LeasedCalls, leaseOf as takenLease, leasedWork as work } from '../support/money/leased.ts'
 import { fundedCustomer } from '../support/money/ledger.ts'
 import { fixture } from '../support/run/fixture.ts'
-import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { lockWaits } from '../support/run/lock-waits.ts'
+import { emptyDatabase, type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 const credit = 10_000n
 const ttlMs = 60_000
@@ -15,25 +19,33 @@ const ttlMs = 60_000
 afterAll(async () => {
   await expectSound(database)
 })
-const database = await fixture(testDatabase({ connectionsMax: 6 }))
+const database = await fixture(testDatabase({ connectionsMax: 12 }))
 const today = new LeasedCalls(database)
 
+/** As a gateway of the version before sends charges: it does not say for whom the nodes worked. */
+const ownerless = (sql: TestDatabase['sql']) =>
+  ({
+    unsafe: (text: string, values: never[], options: object) =>
+      sql.unsafe(text.replace(/, list_of\([^()]+\)\)$/, ')'), values.slice(0, -1), options),
+  }) as unknown as TestDatabase['sql']
 const leaseOf = (customerId: string, wei: bigint) => takenLease(database, customerId, wei)
 
-/** As a gateway of the version before charges work of one lease: receipts are rows, and calls have no numbers. */
-async function before(charges: readonly LeasedCharge[]): Promise<readonly string[]> {
-  const rows = charges.map(({ row }) => row)
-  const sum = (pick: (row: LeasedCharge['row']) => bigint) => rows.reduce((total, row) => total + pick(row), 0n)
-  const each = (pick: (charge: LeasedCharge) => unknown) => `{${charges.map((one) => pick(one) ?? 'NULL').join()}}`
+/** As a gateway of the version before charges work of any leases: receipts are rows, and calls have no numbers. */
+async function before(given: readonly LeasedCharge[]): Promise<readonly string[]> {
+  const leaseKey = ({ reservation }: LeasedCharge) => `${reservation.customerId} ${reservation.leaseId}`
+  const sent = given.toSorted((a, b) => (leaseKey(a) < leaseKey(b) ? -1 : leaseKey(a) > leaseKey(b) ? 1 : 0))
+  const leases = [...Map.groupBy(sent, leaseKey).values()]
+  const sums = (pick: (row: LeasedCharge['row']) => bigint) =>
+    `{${leases.map((of) => of.reduce((total, { row }) => total + pick(row), 0n)).join()}}`
+  const each = (pick: (charge: LeasedCharge) => unknown) => `{${sent.map((one) => pick(one) ?? 'NULL').join()}}`
   const list = (pick: (row: LeasedCharge['row']) => unknown) => each(({ row }) => pick(row))
-  const [first] = charges
   const values = [
-    `{${first?.reservation.leaseId}}`,
-    `{${first?.reservation.customerId}}`,
-    `{${rows.length}}`,
-    `{${sum(({ chargedWei }) => chargedWei)}}`,
-    `{${sum(({ shareWei }) => shareWei)}}`,
-    `{${sum(({ feeWei }) => feeWei)}}`,
+    `{${leases.map(([first]) => first?.reservation.leaseId).join()}}`,
+    `{${leases.map(([first]) => first?.reservation.customerId).join()}}`,
+    `{${leases.map((of) => of.length).join()}}`,
+    sums(({ chargedWei }) => chargedWei),
+    sums(({ shareWei }) => shareWei),
+    sums(({ feeWei }) => feeWei),
     String(ttlMs),
     list(({ id }) => id),
     each(({ reservation }) => reservation.reservedAtMs),
@@ -49,7 +61,7 @@ async function before(charges: readonly LeasedCharge[]): Promise<readonly string
     list(({ release }) => release),
     list(({ payout, shareWei }) => (shareWei > 0n ? payout : null)),
     list(({ fee, feeWei }) => (feeWei > 0n ? fee : null)),
-    JSON.stringify(receiptColumns(charges.map(({ receipt }) => receipt))),
+    JSON.stringify(receiptColumns(sent.map(({ receipt }) => receipt))),
   ]
   const types =
     `text[] text[] int[] numeric[] numeric[] numeric[] bigint text[] bigint[] numeric[] numeric[] numeric[] numeric[]
@@ -59,7 +71,7 @@ async function before(charges: readonly LeasedCharge[]): Promise<readonly string
     `select place, outcome from ledger_charge_leased(${places})`,
     values,
   )
-  const outcomes = charges.map(() => 'settled')
+  const outcomes = sent.map(() => 'settled')
   for (const { place, outcome } of answer) outcomes[place - 1] = outcome
   return outcomes
 }
@@ -115,16 +127,78 @@ test('§26: the charge of a gateway of the version before, which does not say fo
   await database.sql`insert into nodes (node_id, customer_id, kind, name, visibility, privacy_class, node_class, payout_address,
       former_payees)
     values (${nodeId}, ${id}, 'runtime', 'n', 'public', 'public', 'gpu', ${address}, jsonb_build_object(${former}::text, 'elsewhere'))`
-  const ownerless = {
-    unsafe: (text: string, values: unknown[]) =>
-      database.sql.unsafe(text.replace(/, list_of\([^()]+\)\)$/, ')'), values.slice(0, -1) as never[]),
-  } as unknown as TestDatabase['sql']
-  const charges = [work(id, leaseId, { nodeId, ownerId: former }), work(id, leaseId, { nodeId, ownerId: former })]
-  expect(await settleLeased(ownerless, charges, { number: today.number(), ttlMs, mark: null })).toEqual([
-    'settled',
-    'settled',
-  ])
-  expect(await today.send([work(id, leaseId, { nodeId, ownerId: former })])).toEqual(['settled'])
+  const calls = new LeasedCalls({ sql: ownerless(database.sql) })
+  const sold = { nodeId, ownerId: former }
+  expect(await calls.send([work(id, leaseId, sold), work(id, leaseId, sold)])).toEqual(['settled', 'settled'])
+  expect(await today.send([work(id, await leaseOf(id, 1_000n), sold)])).toEqual(['settled'])
   const shares = await database.sql`select payee from payouts where node_id = ${nodeId} order by created_at`
   expect(shares.map(({ payee }) => payee)).toEqual([address, address, 'elsewhere'])
+})
+
+test('§26: charges of both versions, as rows and under leases, and ends of leases never wait for each other in a circle', async () => {
+  const made = await Promise.all(Array.from({ length: 5 }, () => fundedCustomer(database, credit)))
+  const customers = made.toSorted()
+  const processes = [new LeasedCalls(database), new LeasedCalls(database)]
+  const rounds = 4
+  /** Each of a process of its own, and in an order of its own. */
+  const groups = await Promise.all(
+    [...processes, null].map(async (calls) => ({
+      calls,
+      leases: await Promise.all(customers.map(async (id) => [id, await leaseOf(id, 1_000n)] as const)),
+    })),
+  )
+  const rows = await Promise.all(
+    Array.from({ length: rounds }, () =>
+      reserved(
+        database,
+        customers.toReversed().flatMap((id) => charges(id, 2)),
+      ),
+    ),
+  )
+  for (let round = 0; round < rounds; round++) {
+    const turned = <T>(all: readonly T[]) => [...all.slice(round % all.length), ...all.slice(0, round % all.length)]
+    // Nobody passes the customer in the middle until all have begun: whoever comes from the other side has the rest.
+    const heard = await database.sql.begin(async (tx) => {
+      await tx`select 1 from customers where customer_id = ${customers[2] ?? ''} for update`
+      const sent = groups.map(({ calls, leases }) => {
+        const both = turned(leases).flatMap(([id, lease]) => [work(id, lease), work(id, lease)])
+        return calls === null ? before(both) : calls.send(both, { grouped: round % 2 === 0 })
+      })
+      const others = [
+        commit(database, rows[round] as (typeof rows)[number], round % 2 === 0 ? 1 : neverGrouped),
+        ...turned(customers).map(async (id) => {
+          const short = await leaseOf(id, 10n)
+          await database.sql`update money_leases set ends_at = now() - interval '1 s' where lease_id = ${short}`
+          return endStaleLeases(database.db)
+        }),
+      ]
+      await waitUntil('all wait', async () => (await lockWaits(database.sql)) > groups.length)
+      return { all: Promise.all([Promise.all(sent), Promise.all(others)]) }
+    })
+    const [outcomes] = await heard.all
+    expect(new Set(outcomes.flat())).toEqual(new Set(['settled']))
+  }
+  for (const id of customers) expect(await debits(id)).toBe(rounds * (3 * 2 + 2))
+  await expectSound(database)
+})
+
+test('§26: a gateway whose statement was prepared before the migration charges on after it', async () => {
+  const old = await emptyDatabase()
+  const opened = openDatabase({ url: old.url, connectionsMax: 1 })
+  const { sql } = opened
+  try {
+    const all = migrations()
+    const named = all.findIndex(({ statements }) =>
+      statements.some((text) => text.includes('DROP FUNCTION leased_charges_write(')),
+    )
+    await sql.begin((transaction) => applyMigrations(transaction, all.slice(0, named)))
+    const [calls, id] = [new LeasedCalls({ sql: ownerless(sql) }), await fundedCustomer(opened, credit)]
+    const leaseId = await takenLease(opened, id, 1_000n)
+    expect(await calls.send([work(id, leaseId)])).toEqual(['settled'])
+    await migrateDatabase(old.url)
+    expect(await calls.send([work(id, leaseId)])).toEqual(['settled'])
+  } finally {
+    await opened.close()
+    await old.drop()
+  }
 })
