@@ -57,12 +57,12 @@ export class PollBook {
     const later = [...this.entries.values()].filter(({ number }) => number > after).sort((a, b) => a.number - b.number)
     const polls: Polls['polls'] = []
     let characters = 0
-    for (const { nodeId, way, text, changed, askedMs } of later) {
+    for (const { nodeId, way, text, number, changed, askedMs } of later) {
       const sent = changed > after
       const size = text?.length ?? 0
       if (polls.length >= pollsSentMax || (sent && characters > 0 && characters + size > answerTextMax)) break
       if (sent) characters += size
-      const asked = { node_id: nodeId, way, asked_ms_ago: Math.max(0, Math.ceil(nowMs - askedMs)) }
+      const asked = { node_id: nodeId, way, number, asked_ms_ago: Math.max(0, Math.ceil(nowMs - askedMs)) }
       polls.push(sent ? { ...asked, result: text } : asked)
     }
     const last = later[polls.length - 1]

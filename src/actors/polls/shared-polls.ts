@@ -4,7 +4,7 @@ import { Outage } from '../../host/outage.ts'
 import type { NodeId } from '../../ids.ts'
 import type { Log } from '../../log.ts'
 import type { PollResult } from '../../polling/node-watch.ts'
-import type { Polls } from '../../protocol/wire/admin/processes.ts'
+import type { Poll, Polls } from '../../protocol/wire/admin/processes.ts'
 import type { Config } from '../../settings/config.ts'
 import { PollBook } from './poll-book.ts'
 import { readPolled } from './polled-text.ts'
@@ -54,6 +54,9 @@ export interface SharedPollsOptions {
 }
 
 interface News {
+  /** Who has told it, and its number there: what is told again is not another poll. */
+  readonly leader: string
+  readonly number: number
   readonly result: PollResult
   readonly askedMs: number
   /** The pool has taken it over. Else it is too old, or of another address, and the next poll may find the same. */
@@ -218,18 +221,27 @@ export class SharedPolls {
     this.outage.worked()
     this.patience.set(this.patienceMs)
     if (this.firstNewsDue.isSet) this.firstNewsDue.set(firstNewsMsMax)
-    for (const { node_id, way, asked_ms_ago: agoMs, result: text } of polls.polls) {
-      const nodeId = node_id as NodeId
-      const result = typeof text === 'string' ? readPolled(text) : text === null ? null : this.news.get(nodeId)?.result
-      const askedMs = sentMs - agoMs
-      // Of a node that is only known there everything is told again when it is known here.
-      if (result == null || this.pool?.knows(nodeId) !== true) {
-        this.news.delete(nodeId)
-        continue
-      }
-      const isTaken = agoMs < this.newsMsMax && this.pool.take(nodeId, way, result, askedMs)
-      this.news.set(nodeId, { result, askedMs, isTaken })
+    for (const poll of polls.polls) this.hear(poll, leader, sentMs)
+  }
+
+  private hear(
+    { node_id, way, number, asked_ms_ago: agoMs, result: text }: Poll,
+    leader: string,
+    sentMs: number,
+  ): void {
+    const nodeId = node_id as NodeId
+    const known = this.news.get(nodeId)
+    // For another node all polls are told again.
+    if (known?.isTaken === true && known.number === number && known.leader === leader) return
+    const result = typeof text === 'string' ? readPolled(text) : text === null ? null : known?.result
+    const askedMs = sentMs - agoMs
+    // Of a node that is only known there everything is told again when it is known here.
+    if (result == null || this.pool?.knows(nodeId) !== true) {
+      this.news.delete(nodeId)
+      return
     }
+    const isTaken = agoMs < this.newsMsMax && this.pool.take(nodeId, way, result, askedMs)
+    this.news.set(nodeId, { leader, number, result, askedMs, isTaken })
   }
 
   private unanswered(): void {

@@ -180,7 +180,7 @@ test('§37: a node is silent from when another process has asked it, not from wh
   const agoMs = 3_000
   const answered = { kind: 'answered', reports: [] } as const
   const way = wayMark({ nodeId, ...row })
-  const polls = [{ node_id: nodeId, way, asked_ms_ago: agoMs, result: polledText(answered) }]
+  const polls = [{ node_id: nodeId, way, number: 1, asked_ms_ago: agoMs, result: polledText(answered) }]
   const ask: AskLeader = async () => ({ leader: 'leader', polls: { up_to: 1, more: false, polls } })
   const { router } = await startPool(false, ask, { SVC_POLL_INTERVAL_MS: '5000' })
   const chart = router.pooled(nodeId)?.actor.getSnapshot()

@@ -82,23 +82,25 @@ export type AlertReadings = Static<typeof AlertReadings>
 /** How many polls one answer has; the rest is asked for at once. */
 export const pollsSentMax = 250
 
+const Poll = Type.Object({
+  node_id: Type.String({ maxLength: 64 }),
+  /** Which address and key were asked, as a hash: a row may just have changed. */
+  way: Type.String({ maxLength: 64 }),
+  /** Of this poll, by the process that made it: each has the next one. */
+  number: Type.Integer({ minimum: 1 }),
+  /** How long ago the poll went out, rounded up. */
+  asked_ms_ago: Type.Integer({ minimum: 0 }),
+  /** What it found, as a text of its own; absent: what the poll before it found; null: it is not told. */
+  result: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+})
+export type Poll = Static<typeof Poll>
+
 /** Polls of nodes, the oldest first, by the process that makes them for all of its computer (§37). */
 export const Polls = Type.Object({
   /** The number of the last of them, to be asked for from there on. */
   up_to: Type.Integer({ minimum: 0 }),
   /** There are later ones already. */
   more: Type.Boolean(),
-  polls: Type.Array(
-    Type.Object({
-      node_id: Type.String({ maxLength: 64 }),
-      /** Which address and key were asked, as a hash: a row may just have changed. */
-      way: Type.String({ maxLength: 64 }),
-      /** How long ago the poll went out, rounded up. */
-      asked_ms_ago: Type.Integer({ minimum: 0 }),
-      /** What it found, as a text of its own; absent: what the poll before it found; null: it is not told. */
-      result: Type.Optional(Type.Union([Type.String(), Type.Null()])),
-    }),
-    { maxItems: pollsSentMax },
-  ),
+  polls: Type.Array(Poll, { maxItems: pollsSentMax }),
 })
 export type Polls = Static<typeof Polls>
