@@ -7,9 +7,9 @@ import { VirtualClock } from '../support/run/virtual-clock.ts'
 
 /**
  * Symptom: beside a process that polls for its computer, a node that had failed one poll got no more work from the others when any further node was
- * added: two failed polls in a row say that its models are not ready.
- * Cause: for a new node all polls were told again, and each counted as another one.
- * Fix: a poll has its leader's number, and counts once.
+ * added: two failed polls in a row say that its models are not ready. When that process died, the one in its place polled no node for an interval.
+ * Cause: for a new node all polls were told again, and each counted as another one. What the former leader had told spared the nodes their polls.
+ * Fix: a poll has its leader's number, and counts once. A process that leads spares no node.
  */
 const config = { SVC_POLL_INTERVAL_MS: 5_000, SVC_PROBE_TIMEOUT_MS: 2_000, SVC_STALE_AFTER_MS: 15_000 }
 const log = createLog('silent', () => {})
@@ -60,4 +60,15 @@ test('§37: a poll that is told again for a further node, or after a silence, co
   leader.record(one, way, timeout, clock.now())
   await clock.pass(1_000)
   expect([taken, follower.spares(one), follower.spares(other)]).toEqual([[one, other, one], true, true])
+})
+
+test('§37: a process that begins to lead spares no node, whatever it was told before', async () => {
+  using process = played()
+  const { clock, leader, follower } = process
+  leader.record(one, way, timeout, clock.now())
+  follower.expects(one)
+  await clock.pass(1_000)
+  expect(follower.spares(one)).toBe(true)
+  follower.lead()
+  expect(follower.spares(one)).toBe(false)
 })

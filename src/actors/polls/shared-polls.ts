@@ -139,6 +139,7 @@ export class SharedPolls {
 
   /** True while a rhythm is not to poll the node: the leader does, and tells. */
   spares(nodeId: NodeId): boolean {
+    if (this.leads) return false
     const news = this.news.get(nodeId)
     const nowMs = this.clock.now()
     return news?.isTaken === true && nowMs - this.answeredMs < this.patienceMs && nowMs - news.askedMs < this.newsMsMax
