@@ -30,9 +30,14 @@ class OneCall extends Exchange {
     this.paid = await this.moneyFor(route)
   }
 
-  /** What no call has used goes back at the end of all. */
+  /** What no call has used goes back at the end of all: until then that of the first one keeps the client's key in use. */
   protected override leaveMoney(): void {
     this.paid = null
+  }
+
+  override finish(...end: Parameters<Exchange['finish']>): void {
+    if (this.durable === null) this.leaveMoney()
+    super.finish(...end)
   }
 }
 
