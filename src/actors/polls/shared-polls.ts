@@ -137,12 +137,13 @@ export class SharedPolls {
     this.endFollowing()
   }
 
-  /** True while a rhythm is not to poll the node: the leader does, and tells. */
-  spares(nodeId: NodeId): boolean {
+  /** True while a rhythm is not to poll the node: the leader does, and tells. `pauseMs`: it polls this one so much less often. */
+  spares(nodeId: NodeId, pauseMs = 0): boolean {
     if (this.leads) return false
     const news = this.news.get(nodeId)
     const nowMs = this.clock.now()
-    return news?.isTaken === true && nowMs - this.answeredMs < this.patienceMs && nowMs - news.askedMs < this.newsMsMax
+    if (news?.isTaken !== true || nowMs - this.answeredMs >= this.patienceMs) return false
+    return nowMs - news.askedMs < this.newsMsMax + pauseMs
   }
 
   /**

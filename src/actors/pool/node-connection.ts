@@ -58,7 +58,7 @@ export function watchOver(node: PoolNode, probe: Probe, options: WatchOptions): 
     timeoutMs: config.SVC_PROBE_TIMEOUT_MS,
     random,
     // The other process does not know that somebody waits for it here.
-    isSpared: () => polls?.spares(nodeId) === true && node.wake.startedAtMs === null,
+    isSpared: () => polls?.spares(nodeId, node.pollPauseMs) === true && node.wake.startedAtMs === null,
     onResult: async (result, askedMs) => {
       if (result !== unasked) polls?.record(nodeId, node.polls.way, result, askedMs)
       try {

@@ -187,3 +187,38 @@ test('§37: a node is silent from when another process has asked it, not from wh
   expect(chart?.value).toBe('live')
   expect((chart?.context.nowMs ?? 0) - (chart?.context.lastAnswerMs ?? 0)).toBeGreaterThanOrEqual(agoMs)
 })
+
+test('§39: a sleeping node is asked once a minute by all processes together: by the one that polls', async () => {
+  const server = listedServer()
+  const { nodeId, ...row } = await register(server.url)
+  const log = createLog('silent', () => {})
+  const read = readConfig({ ...env, SVC_PROBE_TIMEOUT_MS: '50' })
+  if ('faults' in read) throw new Error(read.faults.join())
+  const leader = new SharedPolls({ config: read.config, log, leads: true, ask: nobody })
+  leader.record(nodeId, wayMark({ nodeId, ...row }), { kind: 'answered', reports: [] }, performance.now())
+  let questions = 0
+  const { router } = await startPool(
+    false,
+    async (_leader, since) => {
+      questions++
+      const polls = leader.told(since)
+      return polls === null ? null : { leader: 'leader', polls }
+    },
+    { SVC_PROBE_TIMEOUT_MS: '50' },
+  )
+  const node = router.pooled(nodeId)
+  if (node === null) throw new Error('no such node')
+  const asleep = { since: new Date().toISOString(), ready: {} }
+  node.row = { ...node.row, asleep } as typeof node.row
+  node.sleepOrWake(null, Date.now())
+  await waitUntil('it is gone', () => {
+    leader.record(nodeId, node.polls.way, refused, performance.now())
+    return node.actor.getSnapshot().matches({ asleep: 'gone' })
+  })
+  const [asked, from] = [server.asked.length, questions]
+  // Many intervals.
+  await waitUntil('many questions to the leader', () => questions > from + 60)
+  expect(server.asked.length).toBe(asked)
+  node.wake.begun(performance.now())
+  await waitUntil('a poll from here once somebody wakes it', () => server.asked.length > asked)
+})

@@ -134,10 +134,15 @@ export class PoolNode implements RoutedNode {
     }
   }
 
-  /** It sleeps, nobody wakes it, and it was asked a short while ago. An agent dials in by itself. */
-  isLeftAlone(nowMs: number): boolean {
+  /** Between two polls while it sleeps and nobody wakes it, ms; 0: none beyond the rhythm. An agent dials in by itself. */
+  get pollPauseMs(): number {
     const sleeps = !this.dialsIn && this.actor.getSnapshot().matches({ asleep: 'gone' })
-    if (sleeps && this.wake.startedAtMs === null && nowMs - this.askedMs < sleepersPollMs) return true
+    return sleeps && this.wake.startedAtMs === null ? sleepersPollMs : 0
+  }
+
+  /** It was asked a short while ago, and sleeps. */
+  isLeftAlone(nowMs: number): boolean {
+    if (nowMs - this.askedMs < this.pollPauseMs) return true
     this.askedMs = nowMs
     return false
   }
