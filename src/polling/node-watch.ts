@@ -55,7 +55,7 @@ export interface NodeWatchOptions {
   readonly random: () => number
   /** True while the rhythm is not to poll, because another process does. What is asked for is polled nevertheless. */
   readonly isSpared?: () => boolean
-  /** Awaited before the next poll begins; must not reject. `askedMs`: `clock.now()` when the poll went out. */
+  /** Awaited before the next poll begins; must not reject. `askedMs`: `clock.now()` when its first question went out. */
   readonly onResult: (result: PollResult, askedMs: number) => Promise<void>
   readonly clock?: Clock
 }
@@ -81,6 +81,8 @@ export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
   const { intervalMs, timeoutMs, random, isSpared = () => false, clock = systemClock } = options
   let asking: AbortController | null = null
   let askedMs = Number.NEGATIVE_INFINITY
+  /** When the first question of the poll under way went out: a first poll may have to wait for its turn. */
+  let sentMs = Number.POSITIVE_INFINITY
   let isPolling = false
   /** The next poll was asked for, and is not only the rhythm's. */
   let isWanted = false
@@ -88,6 +90,7 @@ export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
   const bounded: Bounded = async (work) => {
     const abort = new AbortController()
     asking = abort
+    sentMs = Math.min(sentMs, clock.now())
     let late = false
     const giveUp = () => {
       late = true
@@ -117,9 +120,9 @@ export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
     isWanted = false
     isPolling = true
     askedMs = clock.now()
-    const sentMs = askedMs
+    sentMs = Number.POSITIVE_INFINITY
     const result = await ask()
-    if (!stopped.aborted) await options.onResult(result, sentMs)
+    if (!stopped.aborted) await options.onResult(result, Math.min(sentMs, clock.now()))
     isPolling = false
   }
 
