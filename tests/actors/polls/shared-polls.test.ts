@@ -153,6 +153,30 @@ describe('§37: a process takes over what the leading one polls', () => {
     expect(state.sent.map(({ polls }) => polls.length)).toEqual([0, pollsSentMax, pollsSentMax, 1])
   })
 
+  test('a node that is new waits for all answers of the leader, and for each at most 250 ms', async () => {
+    const { clock, leader } = played()
+    const count = 2 * pollsSentMax + 1
+    for (let at = 0; at < count; at++) leader.record(idAt(at), way, refused, clock.now())
+    const last = idAt(count - 1)
+    for (const [answerMs, polled, heard] of [
+      [firstNewsMsMax - 1, [], true],
+      [firstNewsMsMax + 1, [last], false],
+    ] as const) {
+      const ask: AskLeader = async (_leader, since) => {
+        await new Promise<void>((resolve) => clock.after(answerMs, resolve))
+        const polls = leader.told(since)
+        return polls === null ? null : { leader: 'leader', polls }
+      }
+      const fresh = new PlayedProcess(clock, false, ask)
+      playing.push(fresh.polls)
+      fresh.polls.start(fresh)
+      fresh.polls.expects(last)
+      await clock.pass(5 * answerMs)
+      expect(fresh.polled).toEqual([...polled])
+      expect(fresh.taken.some(({ nodeId }) => nodeId === last)).toBe(heard)
+    }
+  })
+
   test('not of another address: such a node is polled from here until both have read the same row', async () => {
     let now: string | null = 'moved'
     const { clock, leader, follower } = played({ ways: () => now })
