@@ -120,7 +120,8 @@ export async function openConsole(
   url: string,
   options: BrowserContextOptions = {},
 ): Promise<ConsolePage> {
-  const opened = await openPage(browser, url, '/console', options)
+  // What is shown before the sign-in is no view, and after it the pool, which draws less than the view that stands first.
+  const opened = await openPage(browser, url, '/console#pool', options)
   const { page } = opened
   const shown = new Set<string>()
   return {
