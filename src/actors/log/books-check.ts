@@ -148,7 +148,7 @@ class RowCheck {
       after = last.entryIndex
     }
     // Numbers that were drawn and never written may lie between.
-    const rest = await ledgerPart(this.tx, reached, ledgerTo, 1)
+    const rest = await ledgerSeqWithin(this.tx, reached, ledgerTo, 1)
     if (reached > ledgerTo || rest !== null) this.fault(rule, `seq ${reached} to ${ledgerTo}`)
   }
 

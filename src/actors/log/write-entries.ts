@@ -36,11 +36,11 @@ const withTheirPart = loggedKinds.filter((kind) => !mayLack(kind))
 
 /** One entry for all of a part of the ledger, and one for each entry in it that has its own. */
 async function ledgerEntries(tx: Database, state: rows.LogState, to: bigint) {
-  const part = await sources.ledgerPart(tx, state.ledgerTo, to, ledgerEntriesAtOnce)
+  const part = await sources.ledgerPart(tx, state.ledgerTo, to, ledgerEntriesAtOnce, state.byGroups ? 3 : 2)
   if (part === null) return { entries: [], to, more: false }
   const books: FoundEntry = { kind: 'books', hash: part.hash, fromSeq: state.ledgerTo, toSeq: part.toSeq }
   const own = await sources.loggedWithin(tx, withTheirPart, state.ledgerTo, part.toSeq)
-  return { entries: [books, ...own.map(entryOf)], to: part.toSeq, more: part.entries === ledgerEntriesAtOnce }
+  return { entries: [books, ...own.map(entryOf)], to: part.toSeq, more: part.toSeq < to }
 }
 
 /** What a gateway of a version before has left out. */

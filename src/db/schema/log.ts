@@ -80,6 +80,8 @@ export const logState = pgTable('log_state', {
   receiptsTo: bigint({ mode: 'bigint' }).notNull(),
   ledgerTo: bigint({ mode: 'bigint' }).notNull(),
   headsAt: instant(),
+  /** From when on a part of the ledger has a line for each group of charges: gateways of the version before know no such part. */
+  groupsFrom: instant().notNull().default(sql`now() + interval '1 hour'`),
   updatedAt: createdAt(),
 })
 

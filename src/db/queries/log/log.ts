@@ -1,11 +1,12 @@
-import { and, asc, desc, eq, lte, or, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, lte, or, sql } from 'drizzle-orm'
 import type { TilePlace } from '../../../protocol/log/tiles.ts'
 import type { Database } from '../../client.ts'
 import { logCheckpoints, logCosignatures, logEntries, logState, logTiles } from '../../schema/log.ts'
 import { receiptRows } from '../../schema/work.ts'
 import { groupOf } from '../money/receipt-ranges.ts'
 
-export type LogState = typeof logState.$inferSelect
+/** `byGroups`: parts of the ledger have the form that only versions since then know. */
+export type LogState = Omit<typeof logState.$inferSelect, 'groupsFrom'> & { readonly byGroups: boolean }
 export type LogEntryRow = typeof logEntries.$inferSelect
 export type NewLogEntry = typeof logEntries.$inferInsert
 export interface LogTile extends TilePlace {
@@ -23,7 +24,12 @@ export async function lockSequencer(tx: Database): Promise<boolean> {
 }
 
 export async function readLogState(db: Database): Promise<LogState | null> {
-  const [row] = await db.select().from(logState).where(eq(logState.logId, theLog))
+  const { groupsFrom, ...columns } = getTableColumns(logState)
+  const byGroups = sql<boolean>`${groupsFrom} <= now()`
+  const [row] = await db
+    .select({ ...columns, byGroups })
+    .from(logState)
+    .where(eq(logState.logId, theLog))
   return row ?? null
 }
 
@@ -36,11 +42,22 @@ export async function hasLog(db: Database): Promise<boolean> {
 
 /** The first start's; what is there stays. */
 export async function insertLogState(db: Database, origin: string, root: Uint8Array): Promise<void> {
-  const row = { logId: theLog, origin, size: 0, root: Buffer.from(root), receiptsTo: 0n, ledgerTo: 0n }
+  const row = {
+    logId: theLog,
+    origin,
+    size: 0,
+    root: Buffer.from(root),
+    receiptsTo: 0n,
+    ledgerTo: 0n,
+    groupsFrom: sql`now()`,
+  }
   await db.insert(logState).values(row).onConflictDoNothing()
 }
 
-export async function saveLogState(tx: Database, state: Omit<LogState, 'logId' | 'updatedAt'>): Promise<void> {
+export async function saveLogState(
+  tx: Database,
+  state: Omit<LogState, 'logId' | 'byGroups' | 'updatedAt'>,
+): Promise<void> {
   await tx
     .update(logState)
     .set({ ...state, updatedAt: sql`now()` })

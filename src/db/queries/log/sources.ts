@@ -45,8 +45,9 @@ export async function isPassed(db: Database, { writers }: Fence): Promise<boolea
 }
 
 export interface LedgerPart {
-  /** seq of its last entry. */
+  /** seq of its last entry; of the third form, where a group goes on behind it, up to where it was taken. */
   readonly toSeq: bigint
+  /** Of a group of the third form its charges. */
   readonly entries: number
   /** `0x` and the hex SHA-256 over all that its entries and their payouts say, line by line. */
   readonly hash: string
@@ -54,9 +55,9 @@ export interface LedgerPart {
 
 const millis = (column: string) => sql.raw(`floor(extract(epoch from ${column}) * 1000)::bigint`)
 
-/** What the lines of a part say. Parts that were logged by a version before have the first form for ever. */
-export type PartForm = 1 | 2
-export const partForms: readonly PartForm[] = [2, 1]
+/** What the lines of a part say. Parts that were logged by versions before have the earlier forms for ever. */
+export type PartForm = 1 | 2 | 3
+export const partForms: readonly PartForm[] = [3, 2, 1]
 
 /** Since the second form: whether the payout was held when it was earned, and the fee. */
 const lateColumns = sql`, l.earned_held, l.fee_id, l.fee_wei::text, ${millis('l.fee_at')}`
@@ -65,13 +66,58 @@ const lateColumns = sql`, l.earned_held, l.fee_id, l.fee_wei::text, ${millis('l.
  * A line for each entry: every column, and of a debit the payout and the fee that were earned by it. What changes later (where a
  * payout settles) is not in it. A fee is written at the moment of its payout, by which its index finds it.
  */
-const ledgerLines = (where: ReturnType<typeof sql>, form: PartForm) => sql`
-  select l.seq, json_build_array(l.seq, l.entry_id, l.customer_id, l.kind, l.amount_wei::text, l.balance_after_wei::text,
-      l.reserved_after_wei::text, l.reservation_id, l.private_job_id, l.receipt_hash, l.reason, ${millis('l.created_at')},
-      l.payout_id, l.payout_node_id, l.payout_kind, l.payout_wei::text, l.payout_gross_wei::text, l.earned_payee,
-      ${millis('l.payout_at')}${form === 1 ? sql`` : lateColumns})::text as line
-  from ledger_lines l
-  where ${where}`
+const lineOf = (form: PartForm) => sql`json_build_array(l.seq, l.entry_id, l.customer_id, l.kind, l.amount_wei::text,
+  l.balance_after_wei::text, l.reserved_after_wei::text, l.reservation_id, l.private_job_id, l.receipt_hash, l.reason,
+  ${millis('l.created_at')}, l.payout_id, l.payout_node_id, l.payout_kind, l.payout_wei::text, l.payout_gross_wei::text, l.earned_payee,
+  ${millis('l.payout_at')}${form === 1 ? sql`` : lateColumns})::text`
+
+/** Of each entry, also of those of groups: as many as `limit`. */
+const linesOfEntries = (from: bigint, end: bigint, limit: number, form: PartForm) => sql`
+  select l.seq, l.seq as last, 1 as entries, ${lineOf(form)} as line
+  from ledger_lines l where ${within(from, end)} order by l.seq limit ${limit}`
+
+/** Columns of `charge_groups`, in the order of a line. What changes later (whether its shares have become rows) is not among them. */
+const groupColumns = [
+  ...[
+    'g.last_seq',
+    'g.first_seq',
+    'g.group_id',
+    'g.customer_id',
+    'g.rows',
+    'g.charged_total::text',
+    'g.shares_total::text',
+  ],
+  ...[
+    'g.fees_total::text',
+    'g.debit_seq',
+    'g.release_seq',
+    'g.reserve_seq',
+    'g.reservation_ids',
+    'g.debit_ids',
+    'g.release_ids',
+  ],
+  ...['g.reserve_ids', 'g.payout_ids', 'g.fee_ids', 'g.node_ids', 'g.kinds', 'g.payees', 'g.charged_wei::text[]'],
+  ...['g.share_wei::text[]', 'g.fee_wei::text[]', 'g.released_wei::text[]', 'g.balance_after_wei::text[]'],
+  ...['g.reserved_after_wei::text[]', 'g.reserved_at_ms'],
+]
+
+/**
+ * Since the third form: a line for each entry that is a row, and for each group of charges one, of every group that has an entry between, wherever
+ * it ends: a group across the end of a part is in both. Taking groups apart took half of PostgreSQL's time under paid load (docs/decisions/0067).
+ */
+const linesOfGroups = (from: bigint, end: bigint) => sql`
+  select l.seq, l.seq as last, 1 as entries, ${lineOf(3)} as line
+  from (select l.*, p.entry_id as payout_id, p.node_id as payout_node_id, p.kind as payout_kind, p.amount_wei as payout_wei,
+      p.gross_wei as payout_gross_wei, p.earned_payee, p.created_at as payout_at, p.earned_held, f.entry_id as fee_id,
+      f.amount_wei as fee_wei, f.created_at as fee_at
+    from ledger_rows l left join payout_rows p on l.kind = 'debit' and p.receipt_hash = l.receipt_hash
+    left join fee_rows f on f.created_at = p.created_at and f.receipt_hash = p.receipt_hash
+    where l.seq > ${from.toString()}::bigint and l.seq <= ${end.toString()}::bigint) l
+  union all
+  select g.last_seq, least(g.last_seq, ${end.toString()}::bigint), g.rows, json_build_array(${sql.raw(groupColumns.join(', '))},
+    ${millis('g.created_at')}, encode(g.hashes, 'hex'))::text
+  from charge_groups g where g.last_seq > ${from.toString()}::bigint and g.first_seq <= ${end.toString()}::bigint
+    and g.last_seq < ${groupsEnd(end)}`
 
 /**
  * A number up to which there are at least so many entries behind `from`, or `to`: the entries of groups come in no order that an index has,
@@ -89,19 +135,19 @@ async function reach(db: Database, from: bigint, to: bigint, entries: number): P
   return BigInt(row?.end ?? to)
 }
 
-/** The next entries as one part; null: there are none. */
+/** The next entries as one part; null: there are none. `limit`: of the third form a part may have more, by a group and by what belongs to a charge. */
 export async function ledgerPart(
   db: Database,
   from: bigint,
   to: bigint,
   limit: number,
-  form: PartForm = 2,
+  form: PartForm,
 ): Promise<LedgerPart | null> {
-  const part = sql`${within(from, await reach(db, from, to, limit))} order by l.seq limit ${limit}`
+  const end = await reach(db, from, to, limit)
   const [row] = await db.execute<{ last: string | null; entries: number; hash: string }>(sql`
-    select max(seq)::text as last, count(*)::int as entries,
-      encode(sha256(convert_to(coalesce(string_agg(line, E'\n' order by seq), ''), 'UTF8')), 'hex') as hash
-    from (${ledgerLines(part, form)}) lines`)
+    select max(last)::text as last, sum(entries)::int as entries,
+      encode(sha256(convert_to(string_agg(line, E'\n' order by seq), 'UTF8')), 'hex') as hash
+    from (${form === 3 ? linesOfGroups(from, end) : linesOfEntries(from, end, limit, form)}) lines`)
   if (row === undefined || row.last === null) return null
   return { toSeq: BigInt(row.last), entries: row.entries, hash: `0x${row.hash}` }
 }

@@ -1,0 +1,1 @@
+ALTER TABLE "log_state" ADD COLUMN "groups_from" timestamp (3) with time zone DEFAULT now() + interval '1 hour' NOT NULL;
