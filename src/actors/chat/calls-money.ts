@@ -1,3 +1,4 @@
+import type { ClaimedKey, IdempotentOutcome } from '../../db/queries/accounts/idempotency.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { ChatCommand } from './chat-command.ts'
@@ -25,7 +26,7 @@ export interface ChargedTotal {
 export class CallsMoney {
   private readonly calls = new Map<number, PaidCall>()
   private reserving: Promise<void> | null = null
-  private claimed = false
+  private claimed: ClaimedKey | null = null
   private over = false
   private ending: Promise<void> | null = null
 
@@ -73,8 +74,8 @@ export class CallsMoney {
     }
     refuseAboveCap(command, quoteWei)
     if (key !== null) {
-      await port.idempotency.claim(command, key)
-      this.claimed = true
+      this.claimed = await port.idempotency.claim(command, key)
+      for (const paid of calls.values()) paid.shared = this.claimed
       // The client left meanwhile.
       if (this.over) return this.free()
     }
@@ -94,19 +95,18 @@ export class CallsMoney {
     this.over = true
     const { claimed } = this
     if (this.costWei === null) this.free()
-    this.claimed = false
+    this.claimed = null
     try {
       // Of charges of which nothing is known the key stays as it is: nothing is billed twice.
-      if (claimed && total !== null && this.costWei !== null) await this.complete(total)
+      if (claimed !== null && total !== null && this.costWei !== null) await this.complete({ key: claimed, ...total })
     } finally {
       for (const paid of this.calls.values()) paid.release()
     }
   }
 
   /** In the commit that gives back what kept the key in use, since in between the key would count as left behind; where it was charged, behind it. */
-  private async complete(total: ChargedTotal): Promise<void> {
-    const { port, command } = this.exchange
-    const outcome = { requestId: command.requestId, ...total }
+  private async complete(outcome: IdempotentOutcome): Promise<void> {
+    const { port } = this.exchange
     const [guard] = this.calls.values()
     // The ledger has logged why it failed.
     const completed = await guard?.releaseCompleting(outcome).catch(() => false)
@@ -114,7 +114,7 @@ export class CallsMoney {
   }
 
   private free(): void {
-    if (this.claimed) this.exchange.port.idempotency.release(this.exchange.command)
-    this.claimed = false
+    if (this.claimed !== null) this.exchange.port.idempotency.release(this.claimed)
+    this.claimed = null
   }
 }

@@ -1,5 +1,5 @@
 import { inEther } from '../../amounts.ts'
-import type { IdempotentOutcome } from '../../db/queries/accounts/idempotency.ts'
+import type { ClaimedKey, IdempotentOutcome } from '../../db/queries/accounts/idempotency.ts'
 import { Problem } from '../../errors.ts'
 import { newId, type RequestId } from '../../ids.ts'
 import { chargeOf, clampUsage, type Prices, priceOf } from '../../machines/rules/pricing.ts'
@@ -70,8 +70,8 @@ export class PaidCall {
   private breached = false
   /** True if the node's usage claim is at its bound; null without a claim. */
   private atBound: boolean | null = null
-  /** The client's key is ours. */
-  private claimed = false
+  /** The client's key, once it is ours. */
+  private claimed: ClaimedKey | null = null
   /** The debit, never more than was reserved; null if nothing was charged. */
   chargedWei: bigint | null = null
 
@@ -81,7 +81,8 @@ export class PaidCall {
   private readonly id: RequestId
   /** Written as a row: a repeated request with the same key looks for the reservation in the database, or the charge says something of the key. */
   private readonly asRow: boolean
-  private readonly keyOf: RequestId | undefined
+  /** The key that it has together with other calls, once that is claimed. */
+  shared: ClaimedKey | null = null
 
   /** `before`: of the model that was tried before this one, at other prices; null: none was. The client's key goes over to this one. */
   constructor(
@@ -92,14 +93,13 @@ export class PaidCall {
   ) {
     this.promptEstimate = promptEstimate
     this.outputMax = outputMax
-    this.keyOf = keyOf
     this.asRow = command.idempotencyKey !== null || keyOf !== undefined
     if (before === null) this.id = guards === true && keyOf !== undefined ? keyOf : command.requestId
     else {
       // The ledger knows an id once.
       this.id = before.reservation === null ? before.id : newId('req')
       this.claimed = before.claimed
-      before.claimed = false
+      before.claimed = null
     }
   }
 
@@ -129,9 +129,8 @@ export class PaidCall {
   }
 
   private async reserveWithKey(wanted: Reservation, idempotencyKey: string): Promise<void> {
-    if (!this.claimed) {
-      await this.port.idempotency.claim(this.command, idempotencyKey)
-      this.claimed = true
+    if (this.claimed === null) {
+      this.claimed = await this.port.idempotency.claim(this.command, idempotencyKey)
       // The client left meanwhile, so its idempotency key must be freed here.
       if (this.ended) return this.giveBack()
     }
@@ -184,8 +183,8 @@ export class PaidCall {
       kind: this.command.operation.receiptKind,
       feeBps: this.port.config.SVC_PROTOCOL_FEE_BPS,
       prices,
-      ...(this.claimed ? { completes: { requestId: this.command.requestId, usage } } : {}),
-      ...(this.keyOf === undefined ? {} : { keptKeyOf: this.keyOf }),
+      ...(this.claimed === null ? {} : { completes: { key: this.claimed, usage } }),
+      ...(this.shared === null ? {} : { keeps: this.shared }),
     })
     this.chargedWei = settled.chargedWei
   }
@@ -207,13 +206,13 @@ export class PaidCall {
 
   /** Another model is tried. What is reserved here goes back, except that a client's key counts as in use only while it stands. */
   leave(): void {
-    if (!this.claimed) this.release()
+    if (this.claimed === null) this.release()
   }
 
   private giveBack(): void {
     if (this.reservation !== null) this.port.ledger.release(this.reservation)
-    if (this.claimed) this.port.idempotency.release(this.command)
-    this.claimed = false
+    if (this.claimed !== null) this.port.idempotency.release(this.claimed)
+    this.claimed = null
   }
 }
 

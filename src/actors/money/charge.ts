@@ -1,6 +1,7 @@
 import type { Database } from '../../db/client.ts'
 import type { Executor } from '../../db/prepared.ts'
 import {
+  type ClaimedKey,
   completeKeys,
   type IdempotentOutcome,
   type KeyedCharge,
@@ -32,9 +33,9 @@ export interface Charge {
   /** Of the quote. */
   readonly prices?: MarkedPrices
   /** Set if the request had an idempotency key. The same transaction completes the key with this usage. */
-  readonly completes?: Pick<IdempotentOutcome, 'requestId' | 'usage'>
-  /** One of several charges of the request with this id, which has an idempotency key: in the same transaction the key is not free any more. */
-  readonly keptKeyOf?: string
+  readonly completes?: Pick<IdempotentOutcome, 'key' | 'usage'>
+  /** Of a request with several charges: in the same transaction it is not free any more. */
+  readonly keeps?: ClaimedKey
 }
 
 export interface Settled {
@@ -126,14 +127,7 @@ export function settlementOf(reservation: Reservation, charge: Charge, macs: Rec
   return {
     receipt: new IssuedReceipt(charge, billed, macs),
     completes: charge.completes === undefined ? null : { ...charge.completes, receiptHash: charge.receipt.hash },
-    keeps:
-      charge.keptKeyOf === undefined || !billed
-        ? null
-        : {
-            customerId: reservation.customerId,
-            requestId: charge.keptKeyOf,
-            receiptHash: charge.receipt.hash,
-          },
+    keeps: charge.keeps === undefined || !billed ? null : { key: charge.keeps, receiptHash: charge.receipt.hash },
     row: settleRow(reservation, {
       chargedWei,
       shareWei,

@@ -1,5 +1,6 @@
 import type { Database } from '../../db/client.ts'
 import {
+  type ClaimedKey,
   claimKey,
   completeKeys,
   dropOldKeys,
@@ -28,14 +29,14 @@ export interface KeyedRequest {
 /** Keys of billed requests: the same one is billed once, over all gateways (§5). */
 export interface Idempotency {
   /**
-   * Refuses with `idempotency_in_progress`, `idempotency_completed`, `idempotency_key_reused`, or `invalid_request` for
+   * Resolves with what the key is known by. Refuses with `idempotency_in_progress`, `idempotency_completed`, `idempotency_key_reused`, or `invalid_request` for
    * a malformed key.
    */
-  claim(command: KeyedRequest, key: string): Promise<void>
+  claim(command: KeyedRequest, key: string): Promise<ClaimedKey>
   /** What several charges together were. A single charge completes its key by itself. */
   complete(outcome: IdempotentOutcome): Promise<void>
   /** Nothing was billed. */
-  release(command: KeyedRequest): void
+  release(key: ClaimedKey): void
 }
 
 export interface OwnedIdempotency extends Idempotency {
@@ -94,15 +95,15 @@ export function createIdempotency(options: {
       if (!keyPattern.test(key)) throw new Problem('invalid_request', { param })
       const { requestId, access } = command
       const fingerprint = hashToken(pepper, canonicalJson(foreignJson(command.text)) + command.query)
-      const claim = { customerId: access.customerId, keyHash: hashToken(pepper, key), fingerprint, requestId }
-      const state = await claimKey(db, claim, times)
-      if (state.row.requestId === requestId) return
+      const claimed = { customerId: access.customerId, keyHash: hashToken(pepper, key), requestId }
+      const state = await claimKey(db, { ...claimed, fingerprint }, times)
+      if (state.row.requestId === requestId) return claimed
       if (!equalBytes(state.row.fingerprint, fingerprint)) throw new Problem('idempotency_key_reused', { param })
       throw refusalOf(state)
     },
     complete: (outcome) => completeKeys(db, [outcome]).catch(warn('idempotency_key_not_completed')),
-    release: ({ access, requestId }) => {
-      releaseKey(db, access.customerId, requestId).catch(warn('idempotency_key_not_released'))
+    release: (key) => {
+      releaseKey(db, key).catch(warn('idempotency_key_not_released'))
     },
     start: () => sweeping.start(),
     stop: () => void sweeping.stop(),

@@ -1,29 +1,30 @@
-import { and, eq, isNull, lt, sql } from 'drizzle-orm'
+import { and, eq, isNull, lt, type SQL, sql } from 'drizzle-orm'
 import type { CustomerId } from '../../../ids.ts'
 import { minuteMs } from '../../../time.ts'
+import { arrayOf } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
 import { idempotencyKeys } from '../../schema/idempotency.ts'
 
 export type IdempotencyRow = typeof idempotencyKeys.$inferSelect
 
-export interface IdempotencyClaim {
+/** By what a key is known, and whose it is: another request may have it by now. */
+export interface ClaimedKey {
   readonly customerId: string
   readonly keyHash: Buffer
-  readonly fingerprint: Buffer
   readonly requestId: string
+}
+
+export interface IdempotencyClaim extends ClaimedKey {
+  readonly fingerprint: Buffer
 }
 
 /** One of several charges of a request with a key. */
 export interface KeyedCharge {
-  readonly customerId: string
-  /** Of the key. */
-  readonly requestId: string
+  readonly key: ClaimedKey
   readonly receiptHash: string
 }
 
-export interface IdempotentOutcome {
-  readonly requestId: string
-  readonly receiptHash: string
+export interface IdempotentOutcome extends KeyedCharge {
   readonly usage: NonNullable<IdempotencyRow['usage']>
 }
 
@@ -83,36 +84,49 @@ export async function claimKey(
   }
 }
 
+/** The rows of these keys, as `k`, with the further columns of `more`. By their keys: by the ids of requests it would be a scan of all. */
+function ofKeys(keys: readonly ClaimedKey[], more: Readonly<Record<string, readonly string[]>>): SQL {
+  const columns = {
+    customer: keys.map(({ customerId }) => customerId),
+    hash: keys.map(({ keyHash }) => keyHash.toString('hex')),
+    id: keys.map(({ requestId }) => requestId),
+    ...more,
+  }
+  const arrays = sql.join(
+    Object.values(columns).map((values) => arrayOf('text', values)),
+    sql`, `,
+  )
+  return sql`from unnest(${arrays}) as q (${sql.raw(Object.keys(columns).join())})
+    where k.customer_id = q.customer and k.key_hash = decode(q.hash, 'hex') and k.request_id = q.id and k.status = 'in_progress'`
+}
+
+const keysOf = (charges: readonly KeyedCharge[]) => charges.map(({ key }) => key)
+const receiptsOf = (charges: readonly KeyedCharge[]) => charges.map(({ receiptHash }) => receiptHash)
+
 /** In the transaction of the charges: their keys are not free any more, whatever becomes of their requests. The first receipt stands. */
 export async function keepChargedKeys(tx: Database, charges: readonly KeyedCharge[]): Promise<void> {
   if (charges.length === 0) return
-  const rows = charges.map(({ customerId, requestId, receiptHash }) => ({
-    customer: customerId,
-    id: requestId,
-    hash: receiptHash,
-  }))
-  await tx.execute(sql`update idempotency_keys k set receipt_hash = q.hash
-    from json_to_recordset(${JSON.stringify(rows)}::text::json) as q (customer text, id text, hash text)
-    where k.customer_id = q.customer and k.request_id = q.id and k.status = 'in_progress' and k.receipt_hash is null`)
+  await tx.execute(sql`update idempotency_keys k set receipt_hash = q.receipt
+    ${ofKeys(keysOf(charges), { receipt: receiptsOf(charges) })} and k.receipt_hash is null`)
 }
 
 /** In the transaction of the charge. */
 export async function completeKeys(tx: Database, outcomes: readonly IdempotentOutcome[]): Promise<void> {
   if (outcomes.length === 0) return
-  const rows = outcomes.map(({ requestId, receiptHash, usage }) => ({ id: requestId, hash: receiptHash, usage }))
-  await tx.execute(sql`update idempotency_keys k set status = 'completed', receipt_hash = q.hash, usage = q.usage::jsonb,
+  const used = outcomes.map(({ usage }) => JSON.stringify(usage))
+  await tx.execute(sql`update idempotency_keys k set status = 'completed', receipt_hash = q.receipt, usage = q.used::jsonb,
       http_status = 200, completed_at = now()
-    from json_to_recordset(${JSON.stringify(rows)}::text::json) as q (id text, hash text, usage json)
-    where k.request_id = q.id and k.status = 'in_progress'`)
+    ${ofKeys(keysOf(outcomes), { receipt: receiptsOf(outcomes), used })}`)
 }
 
 /** Nothing was billed: the key is free again. */
-export async function releaseKey(db: Database, customerId: string, requestId: string): Promise<void> {
+export async function releaseKey(db: Database, { customerId, keyHash, requestId }: ClaimedKey): Promise<void> {
   await db
     .delete(idempotencyKeys)
     .where(
       and(
         eq(idempotencyKeys.customerId, customerId as CustomerId),
+        eq(idempotencyKeys.keyHash, keyHash),
         eq(idempotencyKeys.requestId, requestId),
         eq(idempotencyKeys.status, 'in_progress'),
         isNull(idempotencyKeys.receiptHash),
