@@ -6,14 +6,17 @@ import { fixture, scoped } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 // Makes the accounts, so that the process that is looked at has seen none of them.
-const beside = await fixture(startTestGateway())
+const rarely = { SVC_POLL_INTERVAL_MS: '60000' }
+const beside = await fixture(startTestGateway({ env: rarely }))
 const node = await fixture(startFakeNode({ models: ['m'] }))
 const { customerId, key } = await beside.customer()
 await beside.node(node.url, { customerId })
 const way = await fixture(counted(beside.database.url))
 
 test('§1: the first request of a ready process opens a connection to its node alone, and has one statement prepared: the look for its key', async () => {
-  await using fresh = await scoped(startTestGateway({ beside, env: { DATABASE_URL: way.url, SVC_WARM_UP: 'true' } }))
+  await using fresh = await scoped(
+    startTestGateway({ beside, env: { ...rarely, DATABASE_URL: way.url, SVC_WARM_UP: 'true' } }),
+  )
   await waitUntil('it is ready', async () => (await fetch(`${fresh.url}/readyz`)).status === 200)
   /** Its connections to the database, and how often a statement about keys was prepared. */
   const seen = () => ({
