@@ -9,13 +9,14 @@ import {
   releaseKey,
 } from '../../db/queries/accounts/idempotency.ts'
 import { Problem } from '../../errors.ts'
-import { loop } from '../../host/loop.ts'
+import { loop, retry } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import { canonicalJson } from '../../protocol/json/canonical-json.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { equalBytes, hashToken } from '../../secrets.ts'
-import { dayMs, hourMs, isoTime, minuteMs } from '../../time.ts'
+import { dayMs, hourMs, isoTime, minuteMs, secondMs } from '../../time.ts'
 import type { Access } from '../accounts/access.ts'
+import { isRowFault } from '../durable/group-commit.ts'
 
 /** What a key stands for: who asked, and for what. */
 export interface KeyedRequest {
@@ -33,7 +34,10 @@ export interface Idempotency {
    * a malformed key.
    */
   claim(command: KeyedRequest, key: string): Promise<ClaimedKey>
-  /** What several charges together were. A single charge completes its key by itself. */
+  /**
+   * What several charges together were. A single charge completes its key by itself. Resolves after the first try; others follow until the
+   * database has taken it.
+   */
   complete(outcome: IdempotentOutcome): Promise<void>
   /** Nothing was billed. */
   release(key: ClaimedKey): void
@@ -49,6 +53,8 @@ const param = 'header.idempotency-key'
 const retryAfterSeconds = 2
 /** Beside its own time a request may wait for loads and wake-ups, and what it had reserved stands for so long after its gateway has died. */
 const waitsMsMax = 15 * minuteMs
+/** Between two tries to complete a key. */
+const tries = { firstMs: 50, maxMs: 5 * secondMs }
 
 /** Structured fields quote it; many clients do not. */
 const unquoted = (key: string) => (/^".*"$/.test(key) ? key.slice(1, -1) : key)
@@ -83,6 +89,17 @@ export function createIdempotency(options: {
   const times = { ttlMs: dayMs, runsMsMax: requestMsMax + waitsMsMax }
   const pepper = options.peppers[0] ?? ''
   const warn = (event: string) => (error: unknown) => log.warn(event, { error: failureName(error) })
+  const stopping = new AbortController()
+  const untilTaken = retry({
+    backoff: tries,
+    onFailure: (error) => {
+      if (isRowFault(error)) throw error
+    },
+    signal: stopping.signal,
+  })
+  const complete = (outcome: IdempotentOutcome) => completeKeys(db, [outcome])
+  // Of requests that had a key before the database went away, no more: without it no other gets one.
+  const later = (work: () => Promise<void>, failed: string) => void untilTaken(work).catch(warn(failed))
   const sweeping = loop({
     everyMs: hourMs,
     boundMs: hourMs,
@@ -101,11 +118,18 @@ export function createIdempotency(options: {
       if (!equalBytes(state.row.fingerprint, fingerprint)) throw new Problem('idempotency_key_reused', { param })
       throw refusalOf(state)
     },
-    complete: (outcome) => completeKeys(db, [outcome]).catch(warn('idempotency_key_not_completed')),
+    complete: (outcome) =>
+      complete(outcome).catch((error: unknown) => {
+        warn('idempotency_key_not_completed')(error)
+        later(() => complete(outcome), 'idempotency_key_left')
+      }),
     release: (key) => {
       releaseKey(db, key).catch(warn('idempotency_key_not_released'))
     },
     start: () => sweeping.start(),
-    stop: () => void sweeping.stop(),
+    stop: () => {
+      stopping.abort()
+      void sweeping.stop()
+    },
   }
 }
