@@ -39,7 +39,7 @@ export interface Idempotency {
    * database has taken it.
    */
   complete(outcome: IdempotentOutcome): Promise<void>
-  /** Nothing was billed. */
+  /** Nothing was billed: the key is freed once the database has taken it. */
   release(key: ClaimedKey): void
 }
 
@@ -53,7 +53,7 @@ const param = 'header.idempotency-key'
 const retryAfterSeconds = 2
 /** Beside its own time a request may wait for loads and wake-ups, and what it had reserved stands for so long after its gateway has died. */
 const waitsMsMax = 15 * minuteMs
-/** Between two tries to complete a key. */
+/** Between two tries to complete a key, or to free it. */
 const tries = { firstMs: 50, maxMs: 5 * secondMs }
 
 /** Structured fields quote it; many clients do not. */
@@ -123,9 +123,7 @@ export function createIdempotency(options: {
         warn('idempotency_key_not_completed')(error)
         later(() => complete(outcome), 'idempotency_key_left')
       }),
-    release: (key) => {
-      releaseKey(db, key).catch(warn('idempotency_key_not_released'))
-    },
+    release: (key) => later(() => releaseKey(db, key), 'idempotency_key_not_released'),
     start: () => sweeping.start(),
     stop: () => {
       stopping.abort()
