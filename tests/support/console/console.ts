@@ -52,7 +52,7 @@ export async function launchBrowser(names: readonly string[] = []): Promise<Brow
 }
 
 export interface ConsolePage extends LookedAtPage {
-  /** With a token that is good; shows the pool then. */
+  /** With a token that is good; shows the pool then, and not first the view that stands first, which would be drawn only to be left. */
   signIn(token: string): Promise<void>
   show(view: string): Promise<void>
   /** What `show` has shown. */
@@ -120,17 +120,16 @@ export async function openConsole(
   url: string,
   options: BrowserContextOptions = {},
 ): Promise<ConsolePage> {
-  // What is shown before the sign-in is no view, and after it the pool, which draws less than the view that stands first.
-  const opened = await openPage(browser, url, '/console#pool', options)
+  const opened = await openPage(browser, url, '/console', options)
   const { page } = opened
   const shown = new Set<string>()
   return {
     ...opened,
     signIn: async (token) => {
+      await page.evaluate("location.hash = '#pool'")
       await page.getByLabel('Role token').fill(token)
       await page.getByRole('button', { name: 'Sign in', exact: true }).click()
       await page.getByRole('navigation', { name: 'Views' }).waitFor()
-      await page.evaluate("location.hash = '#pool'")
       await page.getByRole('heading', { level: 1, name: 'Pool' }).waitFor()
     },
     shown,
