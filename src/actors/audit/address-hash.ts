@@ -1,3 +1,5 @@
+import { hmacSha256 } from '../../secrets.ts'
+
 /** How many addresses are remembered with their hash, because a client sends more than one request. */
 const rememberedMax = 10_000
 const prefixLength = 12
@@ -12,7 +14,7 @@ export function createAddressHash(key: string): (address: string) => string {
     const found = known.get(address)
     if (found !== undefined) return found
     if (known.size >= rememberedMax) known.clear()
-    const hash = new Bun.CryptoHasher('sha256', key).update(`ip\0${address}`).digest('hex').slice(0, prefixLength)
+    const hash = hmacSha256(key, `ip\0${address}`).toString('hex').slice(0, prefixLength)
     known.set(address, hash)
     return hash
   }

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
-import { readSeed } from '../../secrets.ts'
+import { hmacSha256, readSeed } from '../../secrets.ts'
 
 /** One receipt, or the receipts of one group in their order. */
 export interface MacSubject {
@@ -87,14 +87,12 @@ function hashMacs(key: Uint8Array, head: string): (hash: string, tail: string) =
   }
 }
 
-/** A hasher with a key is copied in half the time of making one: 1.4 µs a receipt. */
 function macKey(text: string): MacKey {
   const seed = readSeed(text)
   if (seed === null) throw new Error('A signing seed does not have 32 bytes')
-  const key = new Bun.CryptoHasher('sha256', seed).update(macKeyFor).digest()
-  const keyed = new Bun.CryptoHasher('sha256', key)
-  const id = keyed.copy().update(keyIdFor).digest('hex').slice(0, keyIdLength)
-  const marked = (text: string) => keyed.copy().update(text).digest('base64url').slice(0, macLength)
+  const key = hmacSha256(seed, macKeyFor)
+  const id = hmacSha256(key, keyIdFor).toString('hex').slice(0, keyIdLength)
+  const marked = (text: string) => hmacSha256(key, text).toString('base64url').slice(0, macLength)
   const newPrice = hashMacs(key, `${priceHead}\n`)
   return {
     id,

@@ -1,6 +1,6 @@
 import { brand } from '../../brand.ts'
 import { newNonce } from '../../protocol/signing/signatures.ts'
-import { equalBytes, sha256Hex } from '../../secrets.ts'
+import { equalBytes, hmacSha256, sha256Hex } from '../../secrets.ts'
 import { secondMs } from '../../time.ts'
 
 /** A request that one gateway asks another to pass on (§26). */
@@ -24,7 +24,7 @@ const formPattern = /^ts=([0-9]{1,12}),nonce=([A-Za-z0-9_-]{22}),body=([0-9a-f]{
 function mac(secret: string, request: PeerRequest, timestamp: string, nonce: string): Buffer {
   const { replicaId, method, path, head, bodyHash } = request
   const text = `${brand}-peer-v1:${replicaId}:${method}:${path}:${sha256Hex(head)}:${bodyHash}:${timestamp}:${nonce}`
-  return Buffer.from(new Bun.CryptoHasher('sha256', secret).update(text).digest())
+  return hmacSha256(secret, text)
 }
 
 /** The value of the proof header. */
