@@ -2,17 +2,21 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { HistoryWorld, histories } from '../../support/money/histories.ts'
 
+/** One in some twenty has no refund, or another of the rare things. */
+const roundsMax = 10
+
 test('§13: whatever two gateways do at once, with connections killed at any statement: Σ is zero at every moment, nobody is overdrawn, E11 is a model', async () => {
   const world = await HistoryWorld.open()
+  // Else nothing was put to the test.
+  const unseen = () => Object.entries(world.seen).flatMap(([what, times]) => (times > 0 ? [] : [what]))
   try {
-    await fc.assert(
-      fc.asyncProperty(histories, (history) => world.play(history)),
-      { numRuns: 16, endOnFailure: true },
-    )
+    for (let round = 0; round === 0 || (round < roundsMax && unseen().length > 0); round++)
+      await fc.assert(
+        fc.asyncProperty(histories, (history) => world.play(history)),
+        { numRuns: 16, endOnFailure: true },
+      )
   } finally {
     await world.close()
   }
-  // Else nothing was put to the test.
-  for (const [what, times] of Object.entries(world.seen))
-    expect({ what, often: times > 0 }).toEqual({ what, often: true })
+  expect(unseen()).toEqual([])
 })
