@@ -130,6 +130,7 @@ async function startRotating() {
     const response = await fetch(`${gateway.url}/v1/sealed/nodes/${nodeId}/.well-known/hpke-keys`, { headers })
     return response.ok ? Buffer.from(await response.arrayBuffer()).toString('hex') : ''
   }
+  const chat = () => gateway.chat(customer.key, { model: 'm-r', messages: [{ role: 'user', content: 'hi' }] })
   const before = await waitFor('its key', async () => (await config()) || null)
   return {
     nodeId,
@@ -138,6 +139,8 @@ async function startRotating() {
       ageSealedKeys(agent.node.folder, true)
       agent = await agent.restart()
       await waitUntil('the new key is offered', async () => !['', before].includes(await config()))
+      // It is known by the first word of the agent, which may not have heard of its server yet.
+      await waitUntil('its server is there again', async () => (await chat()).status === 200)
     },
     stop: async () => {
       await agent.remove()
