@@ -157,7 +157,7 @@ test('§26: charges of both versions, as rows and under leases, and ends of leas
   )
   for (let round = 0; round < rounds; round++) {
     const turned = <T>(all: readonly T[]) => [...all.slice(round % all.length), ...all.slice(0, round % all.length)]
-    // Nobody passes the customer in the middle until all have begun: whoever comes from the other side has the rest.
+    // The customer in the middle stays locked until all have begun, so that those from the other side hold the rest.
     const heard = await database.sql.begin(async (tx) => {
       await tx`select 1 from customers where customer_id = ${customers[2] ?? ''} for update`
       const sent = groups.map(({ calls, leases }) => {

@@ -11,7 +11,7 @@ import { fixture } from '../support/run/fixture.ts'
 /**
  * Symptom: a request failed with `POINT_IS_NOT_ON_CURVE` after a node had shown evidence with a damaged certificate.
  * Cause: an elliptic-curve key that WebCrypto refuses leaves its error in the thread, and the next keyed hash of Bun, by which tokens are known, throws
- * it, whoever's it is.
+ * it.
  * Fix: a keyed hash that throws is made again.
  */
 async function refuseForeignKey(): Promise<void> {

@@ -109,6 +109,12 @@ test('§31: the line of a group says all that it holds, but whether its shares h
   expect(unsaid).toEqual(['shares_moved'])
 })
 
+test('§31: a group across the end of the log is no part of its own', async () => {
+  await charge(6)
+  const last = BigInt((await groupsOf(database, customerId)).at(-1)?.seq ?? 0)
+  for (const form of partForms) expect(await ledgerPart(database.db, last - 3n, last - 3n, 1_000, form)).toBeNull()
+})
+
 test('§31: a group across the end of a part is in both, whole', async () => {
   await charge(6)
   const last = BigInt((await groupsOf(database, customerId)).at(-1)?.seq ?? 0)

@@ -134,7 +134,7 @@ export class PoolNode implements RoutedNode {
     }
   }
 
-  /** Between two polls while it sleeps and nobody wakes it, ms; 0: none beyond the rhythm. An agent dials in by itself. */
+  /** The pause between two polls while the node sleeps and no request wakes it, ms; 0: the usual rhythm. An agent dials in by itself. */
   get pollPauseMs(): number {
     const sleeps = !this.dialsIn && this.actor.getSnapshot().matches({ asleep: 'gone' })
     return sleeps && this.wake.startedAtMs === null ? sleepersPollMs : 0

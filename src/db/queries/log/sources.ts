@@ -47,8 +47,6 @@ export async function isPassed(db: Database, { writers }: Fence): Promise<boolea
 export interface LedgerPart {
   /** seq of its last entry; of the third form, where a group goes on behind it, up to where it was taken. */
   readonly toSeq: bigint
-  /** Of a group of the third form its charges. */
-  readonly entries: number
   /** `0x` and the hex SHA-256 over all that its entries and their payouts say, line by line. */
   readonly hash: string
 }
@@ -73,40 +71,25 @@ const lineOf = (form: PartForm) => sql`json_build_array(l.seq, l.entry_id, l.cus
 
 /** Of each entry, also of those of groups: as many as `limit`. */
 const linesOfEntries = (from: bigint, end: bigint, limit: number, form: PartForm) => sql`
-  select l.seq, l.seq as last, 1 as entries, ${lineOf(form)} as line
+  select l.seq, l.seq as last, ${lineOf(form)} as line
   from ledger_lines l where ${within(from, end)} order by l.seq limit ${limit}`
 
 /** Columns of `charge_groups`, in the order of a line. What changes later (whether its shares have become rows) is not among them. */
 const groupColumns = [
-  ...[
-    'g.last_seq',
-    'g.first_seq',
-    'g.group_id',
-    'g.customer_id',
-    'g.rows',
-    'g.charged_total::text',
-    'g.shares_total::text',
-  ],
-  ...[
-    'g.fees_total::text',
-    'g.debit_seq',
-    'g.release_seq',
-    'g.reserve_seq',
-    'g.reservation_ids',
-    'g.debit_ids',
-    'g.release_ids',
-  ],
-  ...['g.reserve_ids', 'g.payout_ids', 'g.fee_ids', 'g.node_ids', 'g.kinds', 'g.payees', 'g.charged_wei::text[]'],
-  ...['g.share_wei::text[]', 'g.fee_wei::text[]', 'g.released_wei::text[]', 'g.balance_after_wei::text[]'],
-  ...['g.reserved_after_wei::text[]', 'g.reserved_at_ms'],
-]
+  ...'last_seq first_seq group_id customer_id rows charged_total::text shares_total::text fees_total::text'.split(' '),
+  ...'debit_seq release_seq reserve_seq reservation_ids debit_ids release_ids reserve_ids payout_ids fee_ids'.split(
+    ' ',
+  ),
+  ...'node_ids kinds payees charged_wei::text[] share_wei::text[] fee_wei::text[] released_wei::text[]'.split(' '),
+  ...'balance_after_wei::text[] reserved_after_wei::text[] reserved_at_ms'.split(' '),
+].map((column) => `g.${column}`)
 
 /**
  * Since the third form: a line for each entry that is a row, and for each group of charges one, of every group that has an entry between, wherever
  * it ends: a group across the end of a part is in both. Taking groups apart took half of PostgreSQL's time under paid load (docs/decisions/0067).
  */
 const linesOfGroups = (from: bigint, end: bigint) => sql`
-  select l.seq, l.seq as last, 1 as entries, ${lineOf(3)} as line
+  select l.seq, l.seq as last, ${lineOf(3)} as line
   from (select l.*, p.entry_id as payout_id, p.node_id as payout_node_id, p.kind as payout_kind, p.amount_wei as payout_wei,
       p.gross_wei as payout_gross_wei, p.earned_payee, p.created_at as payout_at, p.earned_held, f.entry_id as fee_id,
       f.amount_wei as fee_wei, f.created_at as fee_at
@@ -114,7 +97,7 @@ const linesOfGroups = (from: bigint, end: bigint) => sql`
     left join fee_rows f on f.created_at = p.created_at and f.receipt_hash = p.receipt_hash
     where l.seq > ${from.toString()}::bigint and l.seq <= ${end.toString()}::bigint) l
   union all
-  select g.last_seq, least(g.last_seq, ${end.toString()}::bigint), g.rows, json_build_array(${sql.raw(groupColumns.join(', '))},
+  select g.last_seq, least(g.last_seq, ${end.toString()}::bigint), json_build_array(${sql.raw(groupColumns.join(', '))},
     ${millis('g.created_at')}, encode(g.hashes, 'hex'))::text
   from charge_groups g where g.last_seq > ${from.toString()}::bigint and g.first_seq <= ${end.toString()}::bigint
     and g.last_seq < ${groupsEnd(end)}`
@@ -135,7 +118,7 @@ async function reach(db: Database, from: bigint, to: bigint, entries: number): P
   return BigInt(row?.end ?? to)
 }
 
-/** The next entries as one part; null: there are none. `limit`: of the third form a part may have more, by a group and by what belongs to a charge. */
+/** The next entries as one part; null: no entry is left. `limit`: a part of the third form may have more, because it has whole groups. */
 export async function ledgerPart(
   db: Database,
   from: bigint,
@@ -143,13 +126,14 @@ export async function ledgerPart(
   limit: number,
   form: PartForm,
 ): Promise<LedgerPart | null> {
+  // A group may lie across this place, and no entry is between.
+  if (to <= from) return null
   const end = await reach(db, from, to, limit)
-  const [row] = await db.execute<{ last: string | null; entries: number; hash: string }>(sql`
-    select max(last)::text as last, sum(entries)::int as entries,
-      encode(sha256(convert_to(string_agg(line, E'\n' order by seq), 'UTF8')), 'hex') as hash
+  const [row] = await db.execute<{ last: string | null; hash: string }>(sql`
+    select max(last)::text as last, encode(sha256(convert_to(string_agg(line, E'\n' order by seq), 'UTF8')), 'hex') as hash
     from (${form === 3 ? linesOfGroups(from, end) : linesOfEntries(from, end, limit, form)}) lines`)
   if (row === undefined || row.last === null) return null
-  return { toSeq: BigInt(row.last), entries: row.entries, hash: `0x${row.hash}` }
+  return { toSeq: BigInt(row.last), hash: `0x${row.hash}` }
 }
 
 /** The last of the next `entries` entries; null: no entry is left. */
