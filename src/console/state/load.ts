@@ -1,5 +1,5 @@
 import { effect, signal } from '@preact/signals'
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { useCallback, useEffect, useState } from 'preact/hooks'
 import { Refusal, readAdmin, refusalFrom, routesServed } from './api.ts'
 import { connection, snapshots } from './live.ts'
 import { token } from './session.ts'
@@ -47,15 +47,14 @@ const atFirst = <T>(path: string | null): Loaded<T> =>
 
 /** Reads a route now, every `everyMs` and after a lost connection; what was read last stays while it is read again. `path` null: not yet. */
 export function useLoad<T>(path: string | null, everyMs: number | null = null): readonly [Loaded<T>, () => void] {
-  const [loaded, setLoaded] = useState<Loaded<T>>(() => atFirst(path))
+  const [last, setLast] = useState(() => ({ path, loaded: atFirst<T>(path) }))
   const [turn, setTurn] = useState(0)
   const snapshot = snapshots.value
   const change = changed.value
-  const shown = useRef<string | null>(null)
   useEffect(() => {
     if (path === null) return
     const ending = new AbortController()
-    if (shown.current !== path) setLoaded(atFirst(path))
+    const setLoaded = (loaded: Loaded<T>) => setLast({ path, loaded })
     let misses = 0
     let reading = false
     const read = async () => {
@@ -64,7 +63,6 @@ export function useLoad<T>(path: string | null, everyMs: number | null = null): 
       reading = true
       try {
         const data = await readAdmin<T>(path, ending.signal)
-        shown.current = path
         misses = 0
         keep(path, data)
         setLoaded({ kind: 'ready', data })
@@ -72,8 +70,11 @@ export function useLoad<T>(path: string | null, everyMs: number | null = null): 
         if (ending.signal.aborted) return
         misses++
         if (!(error instanceof Refusal) && known.has(path)) return setLoaded(lastOf(path))
-        const stays = shown.current === path && passing(error) && misses <= missesMax
-        setLoaded((before) => (stays && before.kind === 'ready' ? before : failureOf(error)))
+        const stays = passing(error) && misses <= missesMax
+        setLast((before) => {
+          const kept = stays && before.path === path && before.loaded.kind === 'ready'
+          return kept ? before : { path, loaded: failureOf(error) }
+        })
       } finally {
         reading = false
       }
@@ -85,6 +86,8 @@ export function useLoad<T>(path: string | null, everyMs: number | null = null): 
       ending.abort()
     }
   }, [path, everyMs, turn, snapshot, change])
+  // An effect comes after the page was drawn: until then `last` may be of the path before, and what was read there is not shown as this.
+  const loaded = last.path === path ? last.loaded : atFirst<T>(path)
   return [loaded, useCallback(() => setTurn((before) => before + 1), [])]
 }
 
