@@ -19,14 +19,17 @@ async function tellOfPulse(unix: string): Promise<void> {
   }
   function answer({ id, collect }: ToProcess): void {
     monitor.look()
-    let heapBytes = 0
+    let [heapBytes, heapObjects] = [0, 0]
     if (collect) {
       Bun.gc(true)
-      heapBytes = heapStats().heapSize
+      const { heapSize, objectCount } = heapStats()
+      heapBytes = heapSize
+      heapObjects = objectCount
       monitor.forget()
     }
     const { worstMs, consumedMs } = monitor
-    tell({ kind: 'pulse', id, pulse: { worstMs, worstSinceMs: monitor.takeWorst(), consumedMs, heapBytes } })
+    const pulse = { worstMs, worstSinceMs: monitor.takeWorst(), consumedMs, heapBytes, heapObjects }
+    tell({ kind: 'pulse', id, pulse })
   }
   tell({ kind: 'here', pid: process.pid })
 }

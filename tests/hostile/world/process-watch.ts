@@ -87,6 +87,7 @@ export class ProcessWatch {
       worstSinceMs: most((pulse) => pulse.worstSinceMs),
       consumedMs: sum((pulse) => pulse.consumedMs),
       heapBytes: sum((pulse) => pulse.heapBytes),
+      heapObjects: sum((pulse) => pulse.heapObjects),
     }
   }
 

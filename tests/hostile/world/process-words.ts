@@ -10,6 +10,8 @@ export interface Pulse {
   readonly consumedMs: number
   /** 0 unless it was asked for: weighing the heap walks all of it. */
   readonly heapBytes: number
+  /** Of the heap; 0 likewise. */
+  readonly heapObjects: number
 }
 
 export type FromProcess =
@@ -27,7 +29,7 @@ export interface ToProcess {
 export const watchVariable = 'HOSTILE_WATCH'
 /** The variable that says how often its event loop is looked at, ms. */
 export const beatVariable = 'HOSTILE_BEAT_MS'
-export const noPulse: Pulse = { worstMs: 0, worstSinceMs: 0, consumedMs: 0, heapBytes: 0 }
+export const noPulse: Pulse = { worstMs: 0, worstSinceMs: 0, consumedMs: 0, heapBytes: 0, heapObjects: 0 }
 
 /** Words are lines of JSON: this gives each that has come whole. */
 export class Words<W> {
