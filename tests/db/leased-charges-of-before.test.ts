@@ -135,6 +135,28 @@ test('§26: the charge of a gateway of the version before, which does not say fo
   expect(shares.map(({ payee }) => payee)).toEqual([address, address, 'elsewhere'])
 })
 
+test('§26: of a node that a gateway of the version before deletes, charges of each version go to the address that its owner had', async () => {
+  const id = await fundedCustomer(database, credit)
+  const leaseId = await leaseOf(id, 2_000n)
+  const [nodeId, former, address] = [newId('node'), newId('cus'), `0x${'d4'.repeat(20)}`]
+  // By hand it was written back once.
+  for (const payee of ['before', address]) {
+    await database.sql`insert into nodes (node_id, customer_id, kind, name, visibility, privacy_class, node_class, payout_address,
+        former_payees)
+      values (${nodeId}, ${id}, 'runtime', 'n', 'public', 'public', 'gpu', ${payee}, jsonb_build_object(${former}::text, 'elsewhere'))`
+    await database.sql`delete from nodes where node_id = ${nodeId}`
+  }
+  const calls = new LeasedCalls({ sql: ownerless(database.sql) })
+  const ofOwner = (ownerId: string) => work(id, leaseId, { nodeId, ownerId })
+  expect(await before([ofOwner(id)])).toEqual(['settled'])
+  expect(await calls.send([ofOwner(id), ofOwner(id)])).toEqual(['settled', 'settled'])
+  expect(await today.send([ofOwner(former)])).toEqual(['settled'])
+  // Of two nodes each is looked for by itself.
+  expect(await today.send([ofOwner(id), ofOwner(former), work(id, leaseId)])).toEqual(['settled', 'settled', 'settled'])
+  const shares = await database.sql`select payee from payouts where node_id = ${nodeId} order by payee`
+  expect(shares.map(({ payee }) => payee)).toEqual([address, address, address, address, 'elsewhere', 'elsewhere'])
+})
+
 test('§26: charges of both versions, as rows and under leases, and ends of leases never wait for each other in a circle', async () => {
   const made = await Promise.all(Array.from({ length: 5 }, () => fundedCustomer(database, credit)))
   const customers = made.toSorted()

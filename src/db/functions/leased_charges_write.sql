@@ -98,11 +98,13 @@ BEGIN
   END IF;
   -- Usually all are of one node.
   IF cardinality(p_nodes) = 1 THEN
-    v_payees := array_fill((SELECT payee_of(p_owners[1], n.customer_id, n.payout_address, n.former_payees) FROM nodes n
-      WHERE n.node_id = p_nodes[1]), ARRAY[v_ids]);
+    SELECT array_fill(payee_of(p_owners[1], n.customer_id, n.payout_address, n.former_payees), ARRAY[v_ids]) INTO v_payees
+      FROM nodes n WHERE n.node_id = p_nodes[1];
+    IF NOT FOUND THEN v_payees := array_fill(payee_of_deleted(p_owners[1], p_nodes[1]), ARRAY[v_ids]); END IF;
     p_nodes := array_fill(p_nodes[1], ARRAY[v_ids]);
   ELSE
-    v_payees := ARRAY(SELECT payee_of(q.owner, n.customer_id, n.payout_address, n.former_payees)
+    v_payees := ARRAY(SELECT CASE WHEN n.node_id IS NULL THEN payee_of_deleted(q.owner, q.node)
+        ELSE payee_of(q.owner, n.customer_id, n.payout_address, n.former_payees) END
       FROM unnest(p_nodes, p_owners) WITH ORDINALITY AS q (node, owner, ord) LEFT JOIN nodes n ON n.node_id = q.node ORDER BY q.ord);
   END IF;
   IF cardinality(p_leases) > 1 THEN

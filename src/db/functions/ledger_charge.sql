@@ -71,7 +71,8 @@ BEGIN
       FROM unnest(v_customers, v_jobs, p_charged, p_shares, p_hashes, p_nodes, p_owners, p_kinds, p_held, p_payouts, v_grouped)
         AS q (customer, job, charged, share, hash, node, owner, kind, held, payout, grouped)
       LEFT JOIN nodes n ON n.node_id = q.node
-      CROSS JOIN LATERAL (SELECT payee_of(q.owner, n.customer_id, n.payout_address, n.former_payees) AS payee) p
+      CROSS JOIN LATERAL (SELECT CASE WHEN n.node_id IS NULL THEN payee_of_deleted(q.owner, q.node)
+        ELSE payee_of(q.owner, n.customer_id, n.payout_address, n.former_payees) END AS payee) p
       WHERE q.share > 0 AND q.customer IS NOT NULL AND NOT q.grouped;
     INSERT INTO fee_rows (entry_id, receipt_hash, private_job_id, amount_wei, created_at)
       SELECT q.entry, q.hash, q.job, q.fee, v_now
@@ -123,7 +124,8 @@ BEGIN
         array_agg(CASE WHEN s.share > 0 THEN s.payout END ORDER BY s.ord),
         array_agg(CASE WHEN s.fee > 0 THEN s.fee_entry END ORDER BY s.ord), array_agg(s.node ORDER BY s.ord),
         array_agg(s.kind ORDER BY s.ord),
-        array_agg(payee_of(s.owner, n.customer_id, n.payout_address, n.former_payees) ORDER BY s.ord), array_agg(s.charged ORDER BY s.ord),
+        array_agg(CASE WHEN n.node_id IS NULL THEN payee_of_deleted(s.owner, s.node)
+          ELSE payee_of(s.owner, n.customer_id, n.payout_address, n.former_payees) END ORDER BY s.ord), array_agg(s.charged ORDER BY s.ord),
         array_agg(s.share ORDER BY s.ord), array_agg(s.fee ORDER BY s.ord), array_agg(s.released ORDER BY s.ord),
         array_agg(s.balance ORDER BY s.ord), array_agg(s.reserved_left ORDER BY s.ord),
         string_agg(decode(substr(s.hash, 3), 'hex'), ''::bytea ORDER BY s.ord), sum(s.charged), sum(s.share), sum(s.fee)

@@ -71,7 +71,7 @@ BEGIN
       VALUES (greatest(v_debit_seq[p_counts[i]], v_release_seq[p_counts[i]]), v_reserve_seq[1], p_debits[v_from], p_customers[i], p_counts[i],
         v_now, v_reserve_seq, v_debit_seq, v_release_seq, p_ids[v_from:v_to], p_reserves[v_from:v_to], p_debits[v_from:v_to],
         p_releases[v_from:v_to], p_payouts[v_from:v_to], p_fee_entries[v_from:v_to], p_nodes[v_from:v_to], p_kinds[v_from:v_to],
-        (SELECT array_agg(n.payout_address ORDER BY q.ord) FROM unnest(p_nodes[v_from:v_to]) WITH ORDINALITY AS q (node, ord)
+        (SELECT array_agg(CASE WHEN n.node_id IS NULL THEN payee_of_deleted(NULL, q.node) ELSE n.payout_address END ORDER BY q.ord) FROM unnest(p_nodes[v_from:v_to]) WITH ORDINALITY AS q (node, ord)
           LEFT JOIN nodes n ON n.node_id = q.node),
         p_charged[v_from:v_to], p_shares[v_from:v_to], p_fees[v_from:v_to], p_released[v_from:v_to],
         (SELECT array_agg(v_balance - q.so_far ORDER BY q.ord) FROM (

@@ -101,6 +101,18 @@ export const nodes = pgTable(
   (t) => [index().on(t.customerId)],
 )
 
+/**
+ * Whose a deleted node was and where its shares go, for charges that still come and shares that wait (docs/decisions/0069). A trigger writes them, of
+ * nodes that had an address. Rows stay for ever, as the shares do that name the node.
+ */
+export const deletedNodes = pgTable('deleted_nodes', {
+  nodeId: text().$type<NodeId>().primaryKey(),
+  customerId: text().$type<CustomerId>().notNull(),
+  payoutAddress: text(),
+  formerPayees: jsonb().$type<Readonly<Record<string, string>>>(),
+  deletedAt: createdAt(),
+})
+
 /** When the last magic packet for each node was sent, by whichever gateway: together they send no more than one would (§39). */
 export const nodeWakes = pgTable('node_wakes', {
   nodeId: text()

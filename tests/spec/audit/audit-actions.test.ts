@@ -75,7 +75,7 @@ test('§16: every admin verb writes its event: action, category, target, role, r
     [gone, 'model.delete', 'catalogue', 'model', 'org/model:1', 'operator', { state, prices: ['0', '0'] }],
     [enroll, 'node.enroll', 'node_control', 'enrollment_token', tokenId, 'operator', {}],
     [withdrawn, 'node.enroll.withdraw', 'node_control', 'enrollment_token', tokenId, 'operator', {}],
-    [removed, 'node.delete', 'node_control', 'node', nodeId, 'admin', {}],
+    [removed, 'node.delete', 'node_control', 'node', nodeId, 'admin', { state }],
   ]
   const byHeader = [secret, revoked, withdrawn, removed]
   for (const [told, action, category, targetType, targetId, role, metadata] of expected) {

@@ -20,8 +20,12 @@ const accountState = hashed(`json_build_array(c.customer_id, c.display_name, c.a
 const catalogueState = hashed(`select coalesce(json_agg(json_build_array(m.model_id, m.aliases,
   m.prompt_token_price_wei::text, m.completion_token_price_wei::text) order by m.model_id), '[]') from model_entries m`)
 
-/** Of a node without an agent, row `n`: whose it is, and where its earnings go. An agent says so itself (`payee_statements`). */
-const nodeState = hashed(`json_build_array(n.node_id, n.customer_id, lower(n.payout_address))`)
+/** Of a node, row `n` or `d`: whose it is, and where its earnings go. An agent that is there says so itself (`payee_statements`). */
+const payeeState = (row: 'n' | 'd') =>
+  hashed(`json_build_array(${row}.node_id, ${row}.customer_id, lower(${row}.payout_address))`)
+const nodeState = payeeState('n')
+/** Of a node that was deleted, whose kept row is `d` (docs/decisions/0069). */
+const deletedState = payeeState('d')
 
 /** Of a named role token, row `a`: its last use is no change. `reset-admin` revokes without an event. */
 const adminState = hashed(
@@ -54,10 +58,10 @@ async function stateOfCatalogue(tx: Database, modelId: string): Promise<Recorded
 
 async function stateOfNode(tx: Database, nodeId: string): Promise<RecordedState> {
   await lockSubject(tx, nodeId)
-  const [row] = await tx.execute<{ state: string }>(
-    sql`select ${sql.raw(nodeState)} as state from nodes n where n.node_id = ${nodeId} and n.kind = 'runtime'`,
-  )
-  return row === undefined ? {} : { state: row.state }
+  const [row] = await tx.execute<{ state: string | null }>(sql`
+    select case when n.kind = 'runtime' then ${sql.raw(nodeState)} when n.node_id is null then ${sql.raw(deletedState)} end as state
+    from (select ${nodeId}::text as id) q left join nodes n on n.node_id = q.id left join deleted_nodes d on d.node_id = q.id`)
+  return row?.state == null ? {} : { state: row.state }
 }
 
 async function stateOfAdmin(tx: Database, adminId: string): Promise<RecordedState> {
@@ -148,7 +152,11 @@ export const stateRules = {
     with ${eventsOf('node')}
     select n.node_id as subject from nodes n join newest w on w.subject = n.node_id
     where n.kind = 'runtime' and not exists (select 1 from events l where l.subject = n.node_id
-      and l.created_at > w.at - ${togetherWithin} and ${fits(nodeState)})`,
+      and l.created_at > w.at - ${togetherWithin} and ${fits(nodeState)})
+    union all
+    select d.node_id from deleted_nodes d join newest w on w.subject = d.node_id
+    where not exists (select 1 from events l where l.subject = d.node_id
+      and l.created_at > w.at - ${togetherWithin} and ${fits(deletedState)})`,
   'the catalogue is as its last event made it': `
     with events as (${lastEvents(`'model_entries'::text`, `where e.target_type = 'model'`)}),
       newest as (select max(created_at) as at from events)

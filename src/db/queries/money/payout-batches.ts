@@ -18,7 +18,7 @@ export interface ClaimOptions {
 export interface PayablePayout {
   readonly entryId: string
   readonly receiptHash: string
-  /** The node's address when it was earned; where it had none, the one it has now; null: it cannot be paid yet (§31). */
+  /** The node's address when it was earned; where it had none, the one it has now, or had when it was deleted; null: it cannot be paid yet (§31). */
   readonly payee: string | null
   readonly amountWei: bigint
   readonly createdAt: Date
@@ -36,14 +36,16 @@ export async function lockNonces(tx: Database): Promise<void> {
   await tx.execute(sql`select pg_advisory_xact_lock(7413, 6)`)
 }
 
+const payeeNow = sql`coalesce(p.earned_payee, n.payout_address, d.payout_address)`
+
 /** Payouts that are pending and not on hold, oldest first. Those without an address come last with `payee: null`. */
 export async function payablePayouts(db: Database, limit: number): Promise<readonly PayablePayout[]> {
   const rows = await db.execute(sql`
-    select p.entry_id, p.receipt_hash, coalesce(p.earned_payee, n.payout_address) as payee, p.amount_wei::text as amount, p.created_at,
+    select p.entry_id, p.receipt_hash, ${payeeNow} as payee, p.amount_wei::text as amount, p.created_at,
       p.group_last_seq::text as group_seq
-    from payouts p left join nodes n on n.node_id = p.node_id
+    from payouts p left join nodes n on n.node_id = p.node_id left join deleted_nodes d on d.node_id = p.node_id
     where p.settlement_status = 'pending' and not p.held
-    order by coalesce(p.earned_payee, n.payout_address) is null, p.created_at, p.entry_id limit ${limit}`)
+    order by ${payeeNow} is null, p.created_at, p.entry_id limit ${limit}`)
   return (
     rows as unknown as readonly {
       entry_id: string
