@@ -1,7 +1,7 @@
 import { inEther } from '../../amounts.ts'
 import type { Database } from '../../db/client.ts'
 import { availableWei, lockCustomer } from '../../db/queries/accounts/accounts.ts'
-import { insertOperatorEntry, type LedgerEntry, ledgerEntry } from '../../db/queries/money/ledger.ts'
+import { insertOperatorEntry, type LedgerEntry, ledgerEntry, lockLedger } from '../../db/queries/money/ledger.ts'
 import { Problem } from '../../errors.ts'
 import { newId } from '../../ids.ts'
 import type { OperatorKind } from '../../protocol/money/kinds.ts'
@@ -53,6 +53,7 @@ export function createBilling({ db, trail, recall }: BillingOptions): Billing {
     audit: AuditContext,
   ) =>
     db.transaction(async (tx): Promise<BalanceChanged> => {
+      await lockLedger(tx)
       // The lock is held until the end, so that of two requests with one id the second sees what the first wrote, and
       // nothing is reserved or charged between the look at the balance and its change.
       const customer = await lockCustomer(tx, customerId)

@@ -1,7 +1,7 @@
 import { comparedDocuments } from '../../../scripts/settings-table.ts'
 import { vectorsText } from '../../../scripts/vectors.ts'
 import { lockCustomer } from '../../../src/db/queries/accounts/accounts.ts'
-import { insertOperatorEntry } from '../../../src/db/queries/money/ledger.ts'
+import { insertOperatorEntry, lockLedger } from '../../../src/db/queries/money/ledger.ts'
 import type { OperatorKind } from '../../../src/protocol/money/kinds.ts'
 import { enteringKinds, sumFigure } from '../../../src/protocol/money/moves.ts'
 import { json, startTestGateway } from '../gateways/http-gateway.ts'
@@ -16,6 +16,7 @@ const { customer_id } = await ask('POST', '/v1/admin/customers', { display_name:
 const customerId = String(customer_id)
 const kind = 'gift' as string as OperatorKind
 await db.transaction(async (tx) => {
+  await lockLedger(tx)
   await lockCustomer(tx, customerId)
   await insertOperatorEntry(tx, { kind, entryId: 'led_gift', customerId, amountWei: 5n, reason: 'welcome' })
 })

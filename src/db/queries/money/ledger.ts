@@ -117,14 +117,15 @@ export async function ledgerEntry(db: Database, entryId: string): Promise<Ledger
 
 /**
  * Before an entry's seq is drawn: by this lock the log knows who may still commit a smaller one (`readFence`). It is the view's, which
- * gateways of the version before know.
+ * gateways of the version before know. Take it before any row is locked, as charges and migrations do: who has a customer and waits for the ledger
+ * would wait in a circle with a migration.
  */
 export async function lockLedger(tx: Database): Promise<void> {
   await tx.execute(sql`lock table ledger_entries in row exclusive mode`)
 }
 
 /**
- * What an operator adds to a balance or takes from it. Call it with the customer's row locked. Fails with 23514 if the balance would
+ * What an operator adds to a balance or takes from it. Call it with the ledger and then the customer's row locked. Fails with 23514 if the balance would
  * not be a uint256, or not cover what is reserved.
  */
 export async function insertOperatorEntry(
@@ -142,7 +143,6 @@ export async function insertOperatorEntry(
     .where(eq(customers.customerId, customerId))
     .returning({ balanceAfterWei: customers.balanceWei, reservedAfterWei: customers.reservedWei })
   if (after === undefined) throw new Error('a balance was not changed')
-  await lockLedger(tx)
   const [row] = await tx
     .insert(ledgerRows)
     .values({ ...entry, ...after, customerId, createdAt: sql`clock_timestamp()` })

@@ -68,6 +68,7 @@ async function releaseReceipt(tx: Database, receiptHash: string): Promise<bigint
  * rejected by a version without refunds is given back as well.
  */
 async function rejectReceipt(tx: Database, receiptHash: string, entryId: string): Promise<bigint | Refused> {
+  await lockLedger(tx)
   const receipt = await lockReceipt(tx, receiptHash, ['held', 'rejected'])
   if (typeof receipt === 'string') return receipt
   if (await wasRefunded(tx, receiptHash)) return 'not_held'
@@ -132,7 +133,6 @@ async function insertRefund(tx: Database, debit: Debit, receiptHash: string, ent
     .where(eq(customers.customerId, debit.customerId))
     .returning({ balanceWei: customers.balanceWei, reservedWei: customers.reservedWei })
   if (after === undefined) throw new Error('a customer was not refunded')
-  await lockLedger(tx)
   await tx.insert(ledgerRows).values({
     ...debit,
     entryId,
