@@ -6,7 +6,7 @@ import {
   dropOldKeys,
   type IdempotentOutcome,
   type KeyState,
-  releaseKey,
+  releaseKeys,
 } from '../../db/queries/accounts/idempotency.ts'
 import { Problem } from '../../errors.ts'
 import { loop, retry } from '../../host/loop.ts'
@@ -31,7 +31,7 @@ export interface KeyedRequest {
 export interface Idempotency {
   /**
    * Resolves with what the key is known by. Refuses with `idempotency_in_progress`, `idempotency_completed`, `idempotency_key_reused`, or `invalid_request` for
-   * a malformed key.
+   * a malformed key. Rejects where the database does not answer: the request is over then, and the key is freed should it be its own.
    */
   claim(command: KeyedRequest, key: string): Promise<ClaimedKey>
   /**
@@ -55,6 +55,9 @@ const retryAfterSeconds = 2
 const waitsMsMax = 15 * minuteMs
 /** Between two tries to complete a key, or to free it. */
 const tries = { firstMs: 50, maxMs: 5 * secondMs }
+
+/** Claims whose answer was lost. Those beyond count as left behind two minutes later. */
+const unansweredMax = 1_000
 
 /** Structured fields quote it; many clients do not. */
 const unquoted = (key: string) => (/^".*"$/.test(key) ? key.slice(1, -1) : key)
@@ -100,6 +103,22 @@ export function createIdempotency(options: {
   const complete = (outcome: IdempotentOutcome) => completeKeys(db, [outcome])
   // Of requests that had a key before the database went away, no more: without it no other gets one.
   const later = (work: () => Promise<void>, failed: string) => void untilTaken(work).catch(warn(failed))
+  const unanswered: ClaimedKey[] = []
+  const freeUnanswered = async () => {
+    while (unanswered.length > 0) {
+      const keys = [...unanswered]
+      await releaseKeys(db, keys)
+      unanswered.splice(0, keys.length)
+    }
+  }
+  /** The database may have taken the claim. One statement frees all of them, however many failed while it was away. */
+  const lost = (key: ClaimedKey) => {
+    if (unanswered.length === unansweredMax || unanswered.push(key) > 1) return
+    untilTaken(freeUnanswered).catch((error: unknown) => {
+      unanswered.length = 0
+      warn('idempotency_keys_not_released')(error)
+    })
+  }
   const sweeping = loop({
     everyMs: hourMs,
     boundMs: hourMs,
@@ -113,7 +132,10 @@ export function createIdempotency(options: {
       const { requestId, access } = command
       const fingerprint = hashToken(pepper, canonicalJson(foreignJson(command.text)) + command.query)
       const claimed = { customerId: access.customerId, keyHash: hashToken(pepper, key), requestId }
-      const state = await claimKey(db, { ...claimed, fingerprint }, times)
+      const state = await claimKey(db, { ...claimed, fingerprint }, times).catch((error: unknown) => {
+        lost(claimed)
+        throw error
+      })
       if (state.row.requestId === requestId) return claimed
       if (!equalBytes(state.row.fingerprint, fingerprint)) throw new Problem('idempotency_key_reused', { param })
       throw refusalOf(state)
@@ -123,7 +145,7 @@ export function createIdempotency(options: {
         warn('idempotency_key_not_completed')(error)
         later(() => complete(outcome), 'idempotency_key_left')
       }),
-    release: (key) => later(() => releaseKey(db, key), 'idempotency_key_not_released'),
+    release: (key) => later(() => releaseKeys(db, [key]), 'idempotency_key_not_released'),
     start: () => sweeping.start(),
     stop: () => {
       stopping.abort()

@@ -1,4 +1,4 @@
-import { and, eq, isNull, lt, type SQL, sql } from 'drizzle-orm'
+import { and, eq, lt, type SQL, sql } from 'drizzle-orm'
 import type { CustomerId } from '../../../ids.ts'
 import { minuteMs } from '../../../time.ts'
 import { arrayOf } from '../../arrays.ts'
@@ -84,7 +84,7 @@ export async function claimKey(
   }
 }
 
-/** The rows of these keys, as `k`, with the further columns of `more`. By their keys: by the ids of requests it would be a scan of all. */
+/** What is joined with the rows of these keys, as `k`, with the further columns of `more`. By their keys: by the ids of requests it would be a scan of all. */
 function ofKeys(keys: readonly ClaimedKey[], more: Readonly<Record<string, readonly string[]>>): SQL {
   const columns = {
     customer: keys.map(({ customerId }) => customerId),
@@ -96,7 +96,7 @@ function ofKeys(keys: readonly ClaimedKey[], more: Readonly<Record<string, reado
     Object.values(columns).map((values) => arrayOf('text', values)),
     sql`, `,
   )
-  return sql`from unnest(${arrays}) as q (${sql.raw(Object.keys(columns).join())})
+  return sql`unnest(${arrays}) as q (${sql.raw(Object.keys(columns).join())})
     where k.customer_id = q.customer and k.key_hash = decode(q.hash, 'hex') and k.request_id = q.id and k.status = 'in_progress'`
 }
 
@@ -107,7 +107,7 @@ const receiptsOf = (charges: readonly KeyedCharge[]) => charges.map(({ receiptHa
 export async function keepChargedKeys(tx: Database, charges: readonly KeyedCharge[]): Promise<void> {
   if (charges.length === 0) return
   await tx.execute(sql`update idempotency_keys k set receipt_hash = q.receipt
-    ${ofKeys(keysOf(charges), { receipt: receiptsOf(charges) })} and k.receipt_hash is null`)
+    from ${ofKeys(keysOf(charges), { receipt: receiptsOf(charges) })} and k.receipt_hash is null`)
 }
 
 /** In the transaction of the charge. */
@@ -116,22 +116,12 @@ export async function completeKeys(tx: Database, outcomes: readonly IdempotentOu
   const used = outcomes.map(({ usage }) => JSON.stringify(usage))
   await tx.execute(sql`update idempotency_keys k set status = 'completed', receipt_hash = q.receipt, usage = q.used::jsonb,
       http_status = 200, completed_at = now()
-    ${ofKeys(keysOf(outcomes), { receipt: receiptsOf(outcomes), used })}`)
+    from ${ofKeys(keysOf(outcomes), { receipt: receiptsOf(outcomes), used })}`)
 }
 
-/** Nothing was billed: the key is free again. */
-export async function releaseKey(db: Database, { customerId, keyHash, requestId }: ClaimedKey): Promise<void> {
-  await db
-    .delete(idempotencyKeys)
-    .where(
-      and(
-        eq(idempotencyKeys.customerId, customerId as CustomerId),
-        eq(idempotencyKeys.keyHash, keyHash),
-        eq(idempotencyKeys.requestId, requestId),
-        eq(idempotencyKeys.status, 'in_progress'),
-        isNull(idempotencyKeys.receiptHash),
-      ),
-    )
+/** Nothing was billed: these keys are free again. */
+export async function releaseKeys(db: Database, keys: readonly ClaimedKey[]): Promise<void> {
+  await db.execute(sql`delete from idempotency_keys k using ${ofKeys(keys, {})} and k.receipt_hash is null`)
 }
 
 export async function dropOldKeys(db: Database): Promise<void> {
