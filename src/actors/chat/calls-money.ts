@@ -97,11 +97,19 @@ export class CallsMoney {
     if (this.costWei === null) this.free()
     this.claimed = null
     try {
-      // Of charges of which nothing is known the key stays as it is: nothing is billed twice.
-      if (claimed !== null && total !== null && this.costWei !== null) await this.complete({ key: claimed, ...total })
+      if (claimed !== null && total !== null && this.costWei !== null) await this.tell({ key: claimed, ...total })
     } finally {
       for (const paid of this.calls.values()) paid.release()
     }
+  }
+
+  /** What became of the charges, when all have ended: of a list that failed some are still on their way, and a receipt that a key names is there. */
+  private async tell(outcome: IdempotentOutcome): Promise<void> {
+    const ends = await Promise.allSettled([...this.calls.values()].flatMap(({ charging }) => charging ?? []))
+    const became = new Set(ends.map((end) => (end.status === 'fulfilled' ? end.value : 'unknown')))
+    if (became.has('settled')) return this.complete(outcome)
+    // All came too late, and nothing is billed. Of charges of which nothing is known the key stays as it is: nothing is billed twice.
+    if (!became.has('unknown')) this.exchange.port.idempotency.release(outcome.key)
   }
 
   /** In the commit that gives back what kept the key in use, since in between the key would count as left behind; where it was charged, behind it. */

@@ -59,7 +59,7 @@ export class Exchange extends CountedKeeper implements Ticking, Dispatched<ChatC
   /** The money of a model or node that was tried before; null: none was, or it cost nothing. */
   private left: PaidCall | null = null
   /** Of billed work: resolves when debit and receipt are on the disk. */
-  durable: Promise<void> | null = null
+  durable: Promise<unknown> | null = null
   /** For the request's record (§32). */
   queueMs = 0
   loadWaitMs = 0

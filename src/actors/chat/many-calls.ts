@@ -172,7 +172,7 @@ export class ManyCalls {
     return usages.length === 0 ? null : usageSum(usages)
   }
 
-  /** All calls have ended, and what is charged is durable. Resolves when the request's idempotency key says so, too. */
+  /** All calls have ended. Resolves when the request's idempotency key says that they were charged, which is durable by then. */
   end(): Promise<void> {
     this.over = true
     const { exchange, records, usage } = this

@@ -9,6 +9,7 @@ import { type TokenUsage, withDetails } from '../../protocol/chat/token-usage.ts
 import { fits } from '../../protocol/validation/fits.ts'
 import { fieldSentence } from '../../protocol/validation/sentences.ts'
 import { wei } from '../../protocol/wire/shapes.ts'
+import type { Settled } from '../money/charge.ts'
 import type { Idempotency } from '../money/idempotency.ts'
 import type { Ledger } from '../money/ledger.ts'
 import type { NewReceipt } from '../money/receipt-writer.ts'
@@ -74,6 +75,8 @@ export class PaidCall {
   private claimed: ClaimedKey | null = null
   /** The debit, never more than was reserved; null if nothing was charged. */
   chargedWei: bigint | null = null
+  /** What becomes of its charge: resolves when that is durable, rejects when it will never be known; null: none was made. */
+  charging: Promise<Settled['outcome']> | null = null
 
   private readonly promptEstimate: number
   private readonly outputMax: number
@@ -167,7 +170,12 @@ export class PaidCall {
   }
 
   /** Resolves when debit and receipt are durable. */
-  async charge(route: Route, usage: TokenUsage, receipt: NewReceipt): Promise<void> {
+  charge(route: Route, usage: TokenUsage, receipt: NewReceipt): Promise<Settled['outcome']> {
+    this.charging = this.makeCharge(route, usage, receipt)
+    return this.charging
+  }
+
+  private async makeCharge(route: Route, usage: TokenUsage, receipt: NewReceipt): Promise<Settled['outcome']> {
     const { reservation, prices } = this
     if (reservation === null || prices === null) throw new Error('a billed call without a reservation')
     this.ended = true
@@ -187,6 +195,7 @@ export class PaidCall {
       ...(this.shared === null ? {} : { keeps: this.shared }),
     })
     this.chargedWei = settled.chargedWei
+    return settled.outcome
   }
 
   /** Nothing passed. After a charge it does nothing. */
