@@ -60,15 +60,17 @@ const general = {
     having min(m.paid_node) <> max(m.node) or max(m.paid_node) <> max(m.node)`,
   'every payee is the one of its earning': `
     select p.entry_id as subject from payouts p where p.earned_payee is not null and p.payee is distinct from p.earned_payee`,
-  // A charge that was under way when the node stated another one has the one before: at most a minute.
+  // A charge that was under way when the node stated another one has the one before: at most a minute. What was earned without one, as after the
+  // node had been deleted, is right when a batch pays it so.
   'every payee is the one that its node stated': `
     select p.entry_id as subject from payouts p
     cross join lateral (select s.payee from payee_statements s
       where s.node_id = p.node_id and s.created_at <= p.created_at order by s.signed_at desc limit 1) now
     left join lateral (select s.payee from payee_statements s
       where s.node_id = p.node_id and s.created_at <= p.created_at - interval '1 minute' order by s.signed_at desc limit 1) before on true
-    where lower(p.earned_payee) is distinct from now.payee
-      and (lower(p.earned_payee) is distinct from before.payee and (before.payee is not null
+    cross join lateral (select lower(coalesce(p.earned_payee, p.payee)) as payee) given
+    where given.payee is distinct from now.payee
+      and (given.payee is distinct from before.payee and (before.payee is not null
         or p.created_at - interval '1 minute' > (select min(s.created_at) from payee_statements s where s.node_id = p.node_id)))`,
   // A rejected one keeps its mark, and is not paid.
   'every payout is on hold as its receipt is': `
