@@ -1,6 +1,8 @@
 import { beforeEach, expect, test } from 'bun:test'
+import { endStaleLeases } from '../../src/db/queries/money/leases.ts'
 import { fromHex, verifyProof } from '../../src/protocol/receipts/merkle.ts'
 import { startTestGateway, type TestCustomer } from '../support/gateways/gateway.ts'
+import { severable } from '../support/gateways/severed-database.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
 import {
   nodeChunk,
@@ -182,6 +184,34 @@ test.each(['this', 'another'])('§31: and so is that of a stream that %s gateway
   } finally {
     node.stop()
     await beside?.stop()
+  }
+})
+
+test('§31: and so are those of a gateway that loses the database, and charges when its leases have ended and the node is gone', async () => {
+  const way = await severable(gateway.database.url)
+  const beside = await startTestGateway({ beside: gateway, env: { DATABASE_URL: way.url } })
+  try {
+    const asked = Array.from({ length: busy }, () => ask({}, beside))
+    await waitUntil('all run', () => held.length === busy)
+    await waitUntil('a lease', async () => {
+      const leases = await sql`select 1 from money_leases where customer_id = ${payer.customerId}`
+      return leases.length === 1
+    })
+    asked.push(...Array.from({ length: busy }, () => ask({}, beside)))
+    await waitUntil('all run', () => held.length === 2 * busy)
+    await way.sever()
+    for (const call of held.splice(0)) answer(call)
+    await remove()
+    await sql`update money_leases set ends_at = now() - interval '1 hour' where customer_id = ${payer.customerId}`
+    await endStaleLeases(gateway.database.db)
+    await way.restore()
+    for (const each of asked) await charges(each)
+    expect(await payees()).toEqual(Array.from({ length: 2 * busy }, () => address))
+    expect(await spent()).toEqual({ spent: charged * 2 * busy, reserved: 0 })
+  } finally {
+    node.stop()
+    await beside.stop()
+    await way.close()
   }
 })
 
