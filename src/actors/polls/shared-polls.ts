@@ -16,7 +16,7 @@ const askEveryMsMax = 1_000
 const answersMax = 400
 /** How long a node that is new here waits for the leader's next answer before it is polled from here, ms. */
 export const firstNewsMsMax = 250
-/** Over this time the polls of all nodes spread when a process begins to poll by itself, ms. */
+/** Over this time the polls of all nodes spread when a process begins to poll by itself, ms; of those that would count as silent, sooner. */
 const resumeMs = 2_000
 /** Without an answer of the leader for this share of the silence that a node is allowed, a process polls by itself. */
 const patienceOfSilence = 1 / 3
@@ -40,8 +40,8 @@ export interface PolledPool {
   take(nodeId: NodeId, way: string, result: PollResult, askedMs: number): boolean
   /** Polls a node from here, now. */
   poll(nodeId: NodeId): void
-  /** Polls all nodes from here within so many ms, where no other process does by then. */
-  resume(withinMs: number): void
+  /** Polls all nodes from here, each within so many ms, where no other process does by then. */
+  resume(withinMs: (nodeId: NodeId) => number): void
 }
 
 export interface SharedPollsOptions {
@@ -78,6 +78,8 @@ export class SharedPolls {
   private readonly outage: Outage
   /** What the leader tells later than this after the poll, or not again, counts no more: it polls each node in half the time. */
   private readonly newsMsMax: number
+  /** A node is asked so long after the poll that it answered last, so that its answer comes before it counts as silent. */
+  private readonly askedAgainMs: number
   private leads: boolean
   private pool: PolledPool | null = null
   private leader: string | null = null
@@ -99,6 +101,7 @@ export class SharedPolls {
     this.clock = clock
     this.patienceMs = Math.max(config.SVC_STALE_AFTER_MS * patienceOfSilence, 2 * everyMs)
     this.newsMsMax = 2 * intervalMs + config.SVC_PROBE_TIMEOUT_MS
+    this.askedAgainMs = config.SVC_STALE_AFTER_MS - config.SVC_PROBE_TIMEOUT_MS
     this.asking = loop({ pauseMs: everyMs, run: (stopped) => this.ask(stopped), clock })
     this.patience = new Alarm(() => this.pollByItself(), clock, false)
     this.firstNewsDue = new Alarm(() => this.pollUnheard(), clock, false)
@@ -120,7 +123,7 @@ export class SharedPolls {
     this.leads = true
     this.endFollowing()
     this.pollUnheard()
-    this.pool?.resume(resumeMs)
+    this.resume()
   }
 
   /** Another process polls from now on. */
@@ -191,7 +194,16 @@ export class SharedPolls {
 
   private pollByItself(): void {
     this.outage.failed(null)
-    this.pool?.resume(resumeMs)
+    this.resume()
+  }
+
+  private resume(): void {
+    const nowMs = this.clock.now()
+    this.pool?.resume((nodeId) => {
+      const news = this.news.get(nodeId)
+      const leftMs = news === undefined ? resumeMs : news.askedMs + this.askedAgainMs - nowMs
+      return Math.min(resumeMs, Math.max(0, leftMs))
+    })
   }
 
   /** Asks the leader for all that it has polled since. Without a leader all processes are asked who it is. */

@@ -37,8 +37,8 @@ export class HeardPolls implements PolledPool {
     void this.members.get(nodeId)?.watch?.pollNow()
   }
 
-  resume(withinMs: number): void {
+  resume(withinMs: (nodeId: NodeId) => number): void {
     const { random = Math.random } = this.options
-    for (const { watch } of this.members.values()) watch?.resume(random() * withinMs)
+    for (const [nodeId, { watch }] of this.members) watch?.resume(random() * withinMs(nodeId))
   }
 }

@@ -59,8 +59,8 @@ class PlayedProcess implements PolledPool {
   poll(nodeId: NodeId): void {
     this.polled.push(nodeId)
   }
-  resume(withinMs: number): void {
-    this.resumed.push(withinMs)
+  resume(withinMs: (nodeId: NodeId) => number): void {
+    this.resumed.push(withinMs(idAt(1)))
   }
 }
 
