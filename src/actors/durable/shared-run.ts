@@ -20,3 +20,17 @@ export function sharedRun<T>(run: () => Promise<T>): () => Promise<T> {
     return next
   }
 }
+
+/** The same for each of many subjects. Of one for which no caller waits nothing is kept. */
+export function sharedRuns<T>(run: (subject: string) => Promise<T>): (subject: string) => Promise<T> {
+  const asked = new Map<string, { readonly ask: () => Promise<T>; waiting: number }>()
+  return (subject) => {
+    const shared = asked.get(subject) ?? { ask: sharedRun(() => run(subject)), waiting: 0 }
+    asked.set(subject, shared)
+    shared.waiting++
+    return shared.ask().finally(() => {
+      shared.waiting--
+      if (shared.waiting === 0) asked.delete(subject)
+    })
+  }
+}

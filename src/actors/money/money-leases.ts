@@ -18,6 +18,7 @@ import { type Loop, loop } from '../../host/loop.ts'
 import { failureName, type Log } from '../../log.ts'
 import { hourMs, secondMs } from '../../time.ts'
 import { GroupCommit, type GroupCommitOptions } from '../durable/group-commit.ts'
+import { sharedRuns } from '../durable/shared-run.ts'
 import { groupSubject, type ReceiptMacs } from '../log/receipt-macs.ts'
 import { CustomerLease, type LeaseTerms } from './customer-lease.ts'
 
@@ -73,6 +74,9 @@ export class MoneyLeases {
   /** From when receipts stand in groups, Unix ms; null: the database has not said it yet. */
   private groupedFromMs: number | null = null
   private readonly loops: readonly Loop[]
+  // Of a holder that is gone each look finds the lease until its end: a look of each request would take the database from all others.
+  private readonly beforeRefusal = sharedRuns((customerId) => this.endAll(customerId, refusalWaitMs))
+  private readonly beforeRead = sharedRuns((customerId) => this.endAll(customerId, readWaitMs))
   private unlisten: (() => Promise<void>) | null = null
 
   constructor(private readonly options: MoneyLeasesOptions) {
@@ -123,20 +127,11 @@ export class MoneyLeases {
   }
 
   /**
-   * Has all leases of this customer end, here and on other gateways, and waits so long for it, ms. Then what its row says is reserved is all that
-   * is, and no lease begins for 2 s. False: there was none.
+   * Has all leases of this customer end, here and on other gateways, and waits a second for it, or two where another caller's wait is under way. Then
+   * what its row says is reserved is all that is, and no lease begins for 2 s. False: there was none.
    */
-  async recall(customerId: string, waitMs = refusalWaitMs): Promise<boolean> {
-    const untilMs = performance.now() + waitMs
-    let left = await this.ask(customerId)
-    const own = this.customers.get(customerId)?.end()
-    if (left === 0 && own === undefined) return false
-    if (own !== undefined) await waitAtMost(waitMs, own)
-    for (let ms = looks.firstMs; left > 0 && performance.now() < untilMs; ms = Math.min(ms * 2, looks.maxMs)) {
-      await Bun.sleep(ms)
-      left = await this.ask(customerId)
-    }
-    return true
+  recall(customerId: string): Promise<boolean> {
+    return this.beforeRefusal(customerId)
   }
 
   /** The account, after its leases have ended, or the time for that is over. null: there is none. */
@@ -144,7 +139,7 @@ export class MoneyLeases {
     const { db } = this.options
     const row = await getCustomer(db, customerId)
     if (row === null || row.leasedWei === 0n) return row
-    await this.recall(customerId, readWaitMs)
+    await this.beforeRead(customerId)
     return getCustomer(db, customerId)
   }
 
@@ -155,6 +150,19 @@ export class MoneyLeases {
 
   counts() {
     return this.settles.counts()
+  }
+
+  private async endAll(customerId: string, waitMs: number): Promise<boolean> {
+    const untilMs = performance.now() + waitMs
+    let left = await this.ask(customerId)
+    const own = this.customers.get(customerId)?.end()
+    if (left === 0 && own === undefined) return false
+    if (own !== undefined) await waitAtMost(waitMs, own)
+    for (let ms = looks.firstMs; left > 0 && performance.now() < untilMs; ms = Math.min(ms * 2, looks.maxMs)) {
+      await Bun.sleep(ms)
+      left = await this.ask(customerId)
+    }
+    return true
   }
 
   private ask(customerId: string): Promise<number> {
