@@ -1,5 +1,5 @@
 import { headers } from '../../brand.ts'
-import type { Clock } from '../../clock.ts'
+import { type Clock, systemClock } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import { loop } from '../../host/loop.ts'
@@ -68,12 +68,39 @@ const witnessesAtOnce = 8
 /** Witnesses that one round asks, and that are listed. */
 export const witnessesMax = 256
 const answerMs = 10_000
+/** So late in a round no witness is asked any more, ms: the next round has a newer checkpoint. */
+const askingMsMax = 10_000
+/** Witnesses of which something is remembered: of more, all is forgotten. */
+const rememberedMax = 100_000
+
+/** What is remembered of a witness. */
+interface Remembered {
+  /** What it has signed last; a wrong one is put right by its answer. */
+  size: number
+  /** How long its signature took, ms; `unsignedMs`: it has not signed when it was asked last, or was not asked yet. */
+  tookMs: number
+  /** `clock.now()` when it was asked last. */
+  askedMs: number
+}
+const unsignedMs = Number.MAX_SAFE_INTEGER
+const unknown: Readonly<Remembered> = { size: 0, tookMs: unsignedMs, askedMs: -1 }
+
+/** Those that sign soonest first: one that does not answer must not keep the others from a checkpoint that is still the newest. */
+const inTurn = (a: Remembered, b: Remembered) => a.tookMs - b.tookMs || a.askedMs - b.askedMs
 
 export function createCosigning(options: CosigningOptions): Cosigning {
-  const { db, log, keys, sequencer, witnesses, everyMs, clock } = options
-  /** What each has signed last, by its key; a wrong one is put right by its answer. */
-  const sizes = new Map<string, number>()
+  const { db, log, keys, sequencer, witnesses, everyMs, clock = systemClock } = options
+  /** By the witness's key. */
+  const remembered = new Map<string, Remembered>()
   const stopping = new AbortController()
+
+  const of = ({ key }: AskedWitness): Remembered => {
+    const name = noteKeyText(key)
+    const known = remembered.get(name) ?? { ...unknown }
+    if (remembered.size >= rememberedMax && !remembered.has(name)) remembered.clear()
+    remembered.set(name, known)
+    return known
+  }
 
   /** The checkpoint that a witness shows, if a key of this log has signed it. */
   const ownSeen = (seen: string | null): Seen | null => {
@@ -130,13 +157,16 @@ export function createCosigning(options: CosigningOptions): Cosigning {
     return null
   }
 
-  const cosignedBy = async (witness: AskedWitness, checkpoint: rows.CheckpointRow): Promise<boolean> => {
-    const name = noteKeyText(witness.key)
-    let reply = await askOnce(witness, checkpoint, sizes.get(name) ?? 0)
+  const cosignedBy = async (
+    witness: AskedWitness,
+    known: Remembered,
+    checkpoint: rows.CheckpointRow,
+  ): Promise<boolean> => {
+    let reply = await askOnce(witness, checkpoint, known.size)
     if (reply?.status === 409) {
       const size = Number(reply.text.trim())
       if (!Number.isSafeInteger(size) || size < 0) return false
-      sizes.set(name, size)
+      known.size = size
       reply = await askAgain(witness, checkpoint, size, ownSeen(reply.seen))
     }
     if (reply?.status === 422) await lookAt(ownSeen(reply.seen))
@@ -146,7 +176,7 @@ export function createCosigning(options: CosigningOptions): Cosigning {
     for (const signature of signatures) {
       if (signature === null || signature.name !== witness.key.name) continue
       if ((checkNote({ text, signatures: [signature] }, [witness.key], verifyEd25519)?.length ?? 0) === 0) continue
-      sizes.set(name, checkpoint.size)
+      known.size = checkpoint.size
       await rows.saveCosignatures(db, checkpoint, [{ witness: witness.key.name, line: signatureLine(signature) }])
       return true
     }
@@ -156,12 +186,19 @@ export function createCosigning(options: CosigningOptions): Cosigning {
   const round = async (): Promise<number> => {
     const checkpoint = await rows.newestCheckpoint(db)
     if (checkpoint === null) return 0
-    const due = (await witnesses()).filter(({ key }) => sizes.get(noteKeyText(key)) !== checkpoint.size)
-    const waiting = due.slice(0, witnessesMax)
+    const due = (await witnesses())
+      .map((witness) => ({ witness, known: of(witness) }))
+      .filter(({ known }) => known.size !== checkpoint.size)
+    const waiting = due.toSorted((a, b) => inTurn(a.known, b.known)).slice(0, witnessesMax)
+    const untilMs = clock.now() + askingMsMax
     let signed = 0
     const worker = async () => {
-      for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-        if (await cosignedBy(next, checkpoint)) signed++
+      for (let next = waiting.shift(); next !== undefined && clock.now() < untilMs; next = waiting.shift()) {
+        const { witness, known } = next
+        known.askedMs = clock.now()
+        const has = await cosignedBy(witness, known, checkpoint)
+        known.tookMs = has ? clock.now() - known.askedMs : unsignedMs
+        if (has) signed++
       }
     }
     await Promise.all(Array.from({ length: witnessesAtOnce }, worker))
