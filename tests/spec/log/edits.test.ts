@@ -142,6 +142,11 @@ const edits: readonly Edit[] = [
     () => [`update nodes set payout_address = '0x${'de'.repeat(20)}' where node_id = 'node_plain'`],
   ],
   [
+    '5a: where the earnings of its former owners go',
+    'every node without an agent is paid as its last event says',
+    () => [`update nodes set former_payees = '{"cus_former": "0x${'de'.repeat(20)}"}' where node_id = 'node_plain'`],
+  ],
+  [
     '5e: the customer of a receipt',
     'every debit has its billed receipt',
     (all) => [`update receipt_rows set customer_id = '' ${of(chat(all))}`],

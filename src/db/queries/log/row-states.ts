@@ -20,9 +20,17 @@ const accountState = hashed(`json_build_array(c.customer_id, c.display_name, c.a
 const catalogueState = hashed(`select coalesce(json_agg(json_build_array(m.model_id, m.aliases,
   m.prompt_token_price_wei::text, m.completion_token_price_wei::text) order by m.model_id), '[]') from model_entries m`)
 
-/** Of a node, row `n` or `d`: whose it is, and where its earnings go. An agent that is there says so itself (`payee_statements`). */
-const payeeState = (row: 'n' | 'd') =>
-  hashed(`json_build_array(${row}.node_id, ${row}.customer_id, lower(${row}.payout_address))`)
+/**
+ * Of a node, row `n` or `d`: whose it is, and where its earnings go, those of former owners too. An agent that is there says so itself
+ * (`payee_statements`).
+ */
+const payeeState = (row: 'n' | 'd') => {
+  const own = `${row}.node_id, ${row}.customer_id, lower(${row}.payout_address)`
+  const former = `${row}.former_payees`
+  return hashed(
+    `case when ${former} is null then json_build_array(${own}) else json_build_array(${own}, ${former}) end`,
+  )
+}
 const nodeState = payeeState('n')
 /** Of a node that was deleted, whose kept row is `d` (docs/decisions/0069). */
 const deletedState = payeeState('d')
