@@ -43,7 +43,7 @@ export function displayPrefix(token: string): string {
 }
 
 /**
- * HMAC-SHA-256 (RFC 2104). An elliptic-curve key that WebCrypto refuses leaves its error in the thread, and the next keyed hash of Bun 1.4.5
+ * HMAC-SHA-256 (RFC 2104). An elliptic-curve or RSA key that WebCrypto refuses leaves its error in the thread, and the next keyed hash of Bun 1.4.5
  * throws it, so that a stranger's certificate fails somebody else's request. Throwing it takes it away.
  */
 export function hmacSha256(key: string | Uint8Array, text: string): Buffer {

@@ -1,7 +1,8 @@
 import { type Loop, loop } from '../../host/loop.ts'
 import type { PrivateFolder } from '../../host/private-files.ts'
 import { failureName, type Log } from '../../log.ts'
-import { minuteMs } from '../../time.ts'
+import { freshSeconds } from '../../protocol/signing/signatures.ts'
+import { minuteMs, secondMs } from '../../time.ts'
 import type { Alarms } from './alarms.ts'
 import { readOwnPayee } from './payee.ts'
 import { type Asking, readPayouts } from './payout-report.ts'
@@ -21,8 +22,11 @@ export interface PayeeWatch extends Pick<Loop, 'start' | 'stop'> {
 }
 
 const everyMsDefault = 10 * minuteMs
-/** Work that was under way when the node stated another payee may be earned by the one before. */
-const underWayMs = minuteMs
+/**
+ * Work that was under way when the node stated another payee may be earned by the one before, and the clock of the gateway, which says when it was
+ * earned, may be ahead of this one by as much as a signature may be old.
+ */
+const underWayMs = minuteMs + freshSeconds * secondMs
 
 export function createPayeeWatch(options: PayeeWatchOptions): PayeeWatch {
   const { folder, alarms, log, everyMs = everyMsDefault } = options

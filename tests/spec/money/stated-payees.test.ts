@@ -58,7 +58,7 @@ let stolen = ''
 test('§36: earnings that go elsewhere are a fault of the books and an alarm of the node', async () => {
   // The node has said so some minutes ago: what is under way at the time may go to the payee before.
   await tamper(gateway, ["update payee_statements set created_at = created_at - interval '5 minutes'"])
-  const signedAt = isoTime(Date.now() - 300_000)
+  const signedAt = isoTime(Date.now() - 420_000)
   writeFileSync(join(agent.node.folder, 'payee.json'), JSON.stringify({ payee: first, signed_at: signedAt }))
   await earn()
   await agent.node.payeeWatch?.look()
