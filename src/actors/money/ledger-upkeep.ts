@@ -48,6 +48,7 @@ export interface UpkeepOptions {
 /** How often a reservation is renewed within its life. */
 const renewalsPerLife = 3
 const sweepEveryMs = minuteMs
+/** In one commit. */
 const sweepMax = 500
 const reservedReadEveryMs = 5 * secondMs
 /** The proof is rare because it reads the whole ledger. */
@@ -67,9 +68,13 @@ export function createUpkeep(options: UpkeepOptions): LedgerUpkeep {
     return loop({ everyMs, boundMs: Math.max(everyMs, answerMsMax), run, onFailure, clock })
   }
   const sweep = async () => {
-    const stales = await staleReservations(db, sweepMax)
-    const own = new Set(open())
-    const count = await release(stales.filter((id) => !own.has(id)))
+    let count = 0
+    for (let found = sweepMax, released = 1; found === sweepMax && released > 0; count += released) {
+      const stales = await staleReservations(db, sweepMax)
+      const own = new Set(open())
+      found = stales.length
+      released = await release(stales.filter((id) => !own.has(id)))
+    }
     stale += count
     if (count > 0) log.warn('reservations_stale', { reservations: count })
     return count
