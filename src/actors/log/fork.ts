@@ -74,21 +74,22 @@ export async function nameFork(port: ForkPort, audit: AuditContext): Promise<Nam
 
 /**
  * A witness has signed a checkpoint of an earlier name, which was lost with the others: an entry more says so, from which the
- * witness can go on. `seen`: the note, which a key of this log has signed. Does nothing where the log has such an entry, or
- * `forksMax` of them.
+ * witness can go on. `seen`: the note, which a key of this log has signed. Writes nothing where the log has such an entry, or
+ * `forksMax` of them. Resolves with whether the log has it.
  */
 export async function nameLost(
   { db, keys }: Pick<ForkPort, 'db' | 'keys'>,
   seen: { readonly note: string; readonly checkpoint: Checkpoint },
-): Promise<void> {
+): Promise<boolean> {
   const { note: lostNote, checkpoint } = seen
-  await db.transaction(async (tx) => {
-    if (!(await rows.lockSequencer(tx))) return
+  return db.transaction(async (tx) => {
+    if (!(await rows.lockSequencer(tx))) return false
     const state = await rows.readLogState(tx)
     const forks = await readForks(tx)
-    const named = forks.some((row) => isLostBy(checkpoint, row.lostNote))
-    if (state === null || named || forks.length >= forksMax || !isEarlier(checkpoint.origin, state.origin)) return
+    if (forks.some((row) => isLostBy(checkpoint, row.lostNote))) return true
+    if (state === null || forks.length >= forksMax || !isEarlier(checkpoint.origin, state.origin)) return false
     await writeFork(tx, state, { origin: state.origin, lostNote }, keys)
+    return true
   })
 }
 
