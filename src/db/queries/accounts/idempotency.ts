@@ -1,4 +1,4 @@
-import { and, eq, lt, type SQL, sql } from 'drizzle-orm'
+import { and, eq, type SQL, sql } from 'drizzle-orm'
 import type { CustomerId } from '../../../ids.ts'
 import { minuteMs } from '../../../time.ts'
 import { arrayOf } from '../../arrays.ts'
@@ -124,6 +124,13 @@ export async function releaseKeys(db: Database, keys: readonly ClaimedKey[]): Pr
   await db.execute(sql`delete from idempotency_keys k using ${ofKeys(keys, {})} and k.receipt_hash is null`)
 }
 
+/** In one statement: one for all of a day would take longer than a statement may, and a client that uses an old key again would wait for it. */
+const droppedAtOnce = 1_000
+
 export async function dropOldKeys(db: Database): Promise<void> {
-  await db.delete(idempotencyKeys).where(lt(idempotencyKeys.expiresAt, sql`now()`))
+  for (let dropped = droppedAtOnce; dropped === droppedAtOnce; ) {
+    const gone = await db.execute(sql`delete from idempotency_keys where ctid = any (array(
+      select ctid from idempotency_keys where expires_at < now() order by expires_at limit ${droppedAtOnce} for update skip locked))`)
+    dropped = gone.count
+  }
 }
