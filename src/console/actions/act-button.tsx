@@ -9,13 +9,15 @@ interface Props {
   readonly on?: string
   readonly kind?: 'quiet' | 'primary'
   readonly label?: string
+  /** False while something is read that the form is made of, such as the names among which it lets choose. */
+  readonly able?: boolean
 }
 
 /** Opens the form of an act; nothing for a role that may not do it. */
-export function ActButton({ act: given, on, kind = 'quiet', label = given.verb }: Props) {
+export function ActButton({ act: given, on, kind = 'quiet', label = given.verb, able = true }: Props) {
   if (!mayDo(...given.actions)) return null
   return (
-    <button type="button" class={kind} onClick={() => act(given)}>
+    <button type="button" class={kind} disabled={!able} onClick={() => act(given)}>
       {label}
       {on !== undefined && <span class="visually-hidden"> {on}</span>}
     </button>

@@ -80,10 +80,12 @@ interface FormProps {
   readonly values: FilterValues
   /** What stays in the address beside the fields. */
   readonly kept?: FilterValues
+  /** What is typed can be read: the names that may stand in it are known. */
+  readonly able?: boolean
 }
 
 /** What is asked for stands in the address: a filter is set by going there. */
-export function FilterForm({ view, id = null, fields, values, kept = {} }: FormProps) {
+export function FilterForm({ view, id = null, fields, values, kept = {}, able = true }: FormProps) {
   const apply = (form: HTMLFormElement) => {
     const given = new FormData(form)
     const read = ({ name, meant = (text: string) => text }: FilterField) =>
@@ -110,7 +112,9 @@ export function FilterForm({ view, id = null, fields, values, kept = {} }: FormP
           <Field key={field.name} field={field} value={values[field.name] ?? ''} />
         ))}
         <div class="filter-actions">
-          <button type="submit">Filter</button>
+          <button type="submit" disabled={!able}>
+            Filter
+          </button>
           <a href={addressOf(view, id)}>Clear</a>
         </div>
       </form>

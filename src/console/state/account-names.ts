@@ -1,5 +1,6 @@
 import type { CustomerList, KeyList } from '../../protocol/wire/admin/accounts.ts'
 import { useLoad } from './load.ts'
+import { namesToCome } from './node-names.ts'
 import { mayAct } from './session.ts'
 
 /** By id. */
@@ -16,14 +17,18 @@ function distinct(all: readonly (readonly [id: string, name: string])[]): Names 
 
 /** Of the newest thousand customers, for those who may know them. */
 export function useCustomerNames(): Names {
-  const [list] = useLoad<CustomerList>(listed('/v1/admin/customers'))
+  const path = listed('/v1/admin/customers')
+  const [list] = useLoad<CustomerList>(path)
+  if (path !== null && list.kind === 'loading') return namesToCome
   if (list.kind !== 'ready') return new Map()
   return distinct(list.data.customers.map(({ customer_id: id, display_name: name }) => [id, name]))
 }
 
 /** Likewise of keys, each with the name of its customer: many customers have a key of the same name. */
 export function useKeyNames(customers: Names): Names {
-  const [list] = useLoad<KeyList>(listed('/v1/admin/keys'))
+  const path = listed('/v1/admin/keys')
+  const [list] = useLoad<KeyList>(path)
+  if (path !== null && (list.kind === 'loading' || customers === namesToCome)) return namesToCome
   if (list.kind !== 'ready') return new Map()
   return distinct(
     list.data.keys.map(({ key_id: id, name, customer_id }) => {

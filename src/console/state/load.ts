@@ -1,5 +1,5 @@
 import { effect, signal } from '@preact/signals'
-import { useCallback, useEffect, useState } from 'preact/hooks'
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { Refusal, readAdmin, refusalFrom, routesServed } from './api.ts'
 import { connection, snapshots } from './live.ts'
 import { token } from './session.ts'
@@ -27,35 +27,43 @@ export const changed = signal(0)
 const missesMax = 2
 const passing = (error: unknown) => !(error instanceof Refusal) || error.status === 429 || error.status >= 500
 
-/** What was read last, by path: while the gateway is away, a view that is opened shows what was known of it. */
+/** What was read last, by what it is of: while the gateway is away, a view that is opened shows what was known of it. */
 const known = new Map<string, unknown>()
 const knownMax = 30
 effect(() => {
   // The next person who signs in may be another one.
   if (token.value === null) known.clear()
 })
-function keep(path: string, data: unknown): void {
-  known.delete(path)
-  known.set(path, data)
+function keep(of: string, data: unknown): void {
+  known.delete(of)
+  known.set(of, data)
   const [oldest] = known.keys()
   if (known.size > knownMax && oldest !== undefined) known.delete(oldest)
 }
-const lastOf = <T>(path: string): Loaded<T> =>
-  known.has(path) ? { kind: 'ready', data: known.get(path) as T } : { kind: 'loading' }
-const atFirst = <T>(path: string | null): Loaded<T> =>
-  path !== null && connection.peek().kind === 'lost' ? lastOf(path) : { kind: 'loading' }
+const lastOf = <T>(of: string): Loaded<T> =>
+  known.has(of) ? { kind: 'ready', data: known.get(of) as T } : { kind: 'loading' }
+const atFirst = <T>(of: string | null): Loaded<T> =>
+  of !== null && connection.peek().kind === 'lost' ? lastOf(of) : { kind: 'loading' }
 
-/** Reads a route now, every `everyMs` and after a lost connection; what was read last stays while it is read again. `path` null: not yet. */
-export function useLoad<T>(path: string | null, everyMs: number | null = null): readonly [Loaded<T>, () => void] {
-  const [last, setLast] = useState(() => ({ path, loaded: atFirst<T>(path) }))
+/**
+ * Reads a route now, every `everyMs` and after a lost connection; what was read last stays while it is read again. `path` null: not yet.
+ * `of`: what a path is of that moves on with the time, such as the last hour: what was read of the same stays while the next is read.
+ */
+export function useLoad<T>(
+  path: string | null,
+  everyMs: number | null = null,
+  of = path,
+): readonly [Loaded<T>, () => void] {
+  const [last, setLast] = useState(() => ({ of, loaded: atFirst<T>(of) }))
   const [turn, setTurn] = useState(0)
+  const missed = useRef({ of, times: 0 })
   const snapshot = snapshots.value
   const change = changed.value
   useEffect(() => {
-    if (path === null) return
+    if (path === null || of === null) return
     const ending = new AbortController()
-    const setLoaded = (loaded: Loaded<T>) => setLast({ path, loaded })
-    let misses = 0
+    const setLoaded = (loaded: Loaded<T>) => setLast({ of, loaded })
+    if (missed.current.of !== of) missed.current = { of, times: 0 }
     let reading = false
     const read = async () => {
       // A read that takes longer than `everyMs` is not asked for twice.
@@ -63,17 +71,17 @@ export function useLoad<T>(path: string | null, everyMs: number | null = null): 
       reading = true
       try {
         const data = await readAdmin<T>(path, ending.signal)
-        misses = 0
-        keep(path, data)
+        missed.current.times = 0
+        keep(of, data)
         setLoaded({ kind: 'ready', data })
       } catch (error) {
         if (ending.signal.aborted) return
-        misses++
-        if (!(error instanceof Refusal) && known.has(path)) return setLoaded(lastOf(path))
-        const stays = passing(error) && misses <= missesMax
+        missed.current.times++
+        if (!(error instanceof Refusal) && known.has(of)) return setLoaded(lastOf(of))
+        const stays = passing(error) && missed.current.times <= missesMax
         setLast((before) => {
-          const kept = stays && before.path === path && before.loaded.kind === 'ready'
-          return kept ? before : { path, loaded: failureOf(error) }
+          const kept = stays && before.of === of && before.loaded.kind === 'ready'
+          return kept ? before : { of, loaded: failureOf(error) }
         })
       } finally {
         reading = false
@@ -85,9 +93,9 @@ export function useLoad<T>(path: string | null, everyMs: number | null = null): 
       clearInterval(timer)
       ending.abort()
     }
-  }, [path, everyMs, turn, snapshot, change])
+  }, [path, everyMs, of, turn, snapshot, change])
   // An effect comes after the page was drawn: until then `last` may be of the path before, and what was read there is not shown as this.
-  const loaded = last.path === path ? last.loaded : atFirst<T>(path)
+  const loaded = last.of === of ? last.loaded : atFirst<T>(of)
   return [loaded, useCallback(() => setTurn((before) => before + 1), [])]
 }
 

@@ -11,7 +11,14 @@ import { mayAct } from '../state/session.ts'
 
 const joinsEveryMs = 5_000
 
-function JoinRow({ join, owners }: { join: WaitingJoin; owners: readonly Choice[] }) {
+interface JoinsProps {
+  /** To whom they can belong. */
+  readonly owners: readonly Choice[]
+  /** The owners have been read. */
+  readonly able: boolean
+}
+
+function JoinRow({ join, owners, able }: JoinsProps & { readonly join: WaitingJoin }) {
   const left = Math.max(0, Date.parse(join.expires_at) - useNow())
   return (
     <tr data-row={join.join_id}>
@@ -19,15 +26,15 @@ function JoinRow({ join, owners }: { join: WaitingJoin; owners: readonly Choice[
       <td data-label="Name">{join.name ?? <span class="muted">it tells none</span>}</td>
       <td data-label="Ends in">{duration(left)}</td>
       <td class="actions">
-        <ActButton act={confirmJoin(join, owners)} on={join.words} />
+        <ActButton act={confirmJoin(join, owners)} on={join.words} able={able} />
         <ActButtons kind="join" row={join} on={join.words} />
       </td>
     </tr>
   )
 }
 
-/** Computers that ask to join, with their words; nothing where none does. `owners`: to whom they can belong. */
-export function Joins({ owners }: { owners: readonly Choice[] }) {
+/** Computers that ask to join, with their words; nothing where none does. */
+export function Joins({ owners, able }: JoinsProps) {
   // A viewer's refusal would count as a denied call in the audit.
   const [list, again] = useLoad<WaitingJoinList>(mayAct('operator') ? '/v1/admin/joins' : null, joinsEveryMs)
   if (list.kind === 'failed') {
@@ -57,7 +64,7 @@ export function Joins({ owners }: { owners: readonly Choice[] }) {
           </thead>
           <tbody>
             {joins.map((join) => (
-              <JoinRow key={join.join_id} join={join} owners={owners} />
+              <JoinRow key={join.join_id} join={join} owners={owners} able={able} />
             ))}
           </tbody>
         </table>

@@ -18,6 +18,7 @@ import {
 } from '../parts/node-facts.ts'
 import { Id, Pill, useNow } from '../parts/small.tsx'
 import { useCustomerNames } from '../state/account-names.ts'
+import { namesToCome } from '../state/node-names.ts'
 import { NodeModels } from './node-models.tsx'
 import { NodePulls } from './node-pulls.tsx'
 
@@ -195,7 +196,9 @@ function Facts({ node }: { node: Node }) {
           <dt>Owner</dt>
           <dd>
             {owners.get(node.customer_id) ?? node.customer_id}{' '}
-            {mayPass(node) && <ActButton act={changeOwner(node, owners)} on={`of ${node.name}`} />}
+            {mayPass(node) && (
+              <ActButton act={changeOwner(node, owners)} on={`of ${node.name}`} able={owners !== namesToCome} />
+            )}
           </dd>
         </div>
       )}

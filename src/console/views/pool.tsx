@@ -59,10 +59,15 @@ function Summary({ nodes }: { nodes: readonly Node[] }) {
 
 type Owners = readonly { readonly value: string; readonly label: string }[]
 
+const nobody: Owners = []
+/** What stands for owners that are still read. */
+const ownersToCome: Owners = []
+
 /** Only for roles that may read them: a refusal would count as a denied call in the audit. */
 function useOwners(): Owners {
-  const [customers] = useLoad<CustomerList>(mayAct('operator') ? '/v1/admin/customers?limit=1000' : null)
-  if (customers.kind !== 'ready') return []
+  const path = mayAct('operator') ? '/v1/admin/customers?limit=1000' : null
+  const [customers] = useLoad<CustomerList>(path)
+  if (customers.kind !== 'ready') return path !== null && customers.kind === 'loading' ? ownersToCome : nobody
   return customers.data.customers.map(({ customer_id, display_name }) => ({ value: customer_id, label: display_name }))
 }
 
@@ -70,6 +75,7 @@ function useOwners(): Owners {
 export function Pool() {
   const [list, again] = useLoad<NodeList>(nodesPath, rowsEveryMs)
   const owners = useOwners()
+  const able = owners !== ownersToCome
   const live = liveNodes.value
   const rows = list.kind === 'ready' ? list.data.nodes : []
   const strangers =
@@ -83,11 +89,11 @@ export function Pool() {
       <div class="title-bar">
         <h1>Pool</h1>
         <p class="acts">
-          <ActButton act={addNode(owners)} label="Add a node" kind="primary" />
-          <ActButton act={enrolNode(owners)} label="Enrol a computer" />
+          <ActButton act={addNode(owners)} label="Add a node" kind="primary" able={able} />
+          <ActButton act={enrolNode(owners)} label="Enrol a computer" able={able} />
         </p>
       </div>
-      <Joins owners={owners} />
+      <Joins owners={owners} able={able} />
       <Part what="the nodes" loaded={list} again={again}>
         {() => {
           const nodes = rows.map((row) => merged(row, live.get(row.node_id))).toSorted(byNeed)

@@ -12,7 +12,7 @@ import { Figure, Id, Pill, useNow } from '../../parts/small.tsx'
 import { Cut, Empty, Part } from '../../parts/states.tsx'
 import { amountText, UnitChoice } from '../../parts/wei.tsx'
 import { useLoad } from '../../state/load.ts'
-import { useNodeNames } from '../../state/node-names.ts'
+import { namesToCome, useNodeNames } from '../../state/node-names.ts'
 import { addressOf } from '../../state/place.ts'
 
 const everyMs = 30_000
@@ -72,7 +72,7 @@ function Account({ customer, place, names }: { customer: Customer; place: string
       <p class="acts">
         <ActButton act={setLimit(customer)} on={on} label="Daily limit" />
         <ActButton act={setReach(customer)} on={on} label="Whose nodes" />
-        <ActButton act={setPolicy(customer, names)} on={on} label="Whole policy" />
+        <ActButton act={setPolicy(customer, names)} on={on} label="Whole policy" able={names !== namesToCome} />
         <ActButton act={credit(customer)} on={on} />
         {customer.account_status !== 'active' && <ActButton act={activate(customer)} on={on} />}
         <ActMenu
@@ -109,7 +109,7 @@ function Keys({ customer, keys, names }: { customer: Customer; keys: readonly Ke
     <section aria-labelledby="keys-title">
       <div class="title-bar">
         <h2 id="keys-title">Keys</h2>
-        <ActButton act={addKey(customer, names)} label="New key" kind="primary" />
+        <ActButton act={addKey(customer, names)} label="New key" kind="primary" able={names !== namesToCome} />
       </div>
       {keys.length === 0 ? (
         <Empty title="No key yet">A program needs one to ask for anything.</Empty>
@@ -162,7 +162,9 @@ function KeyRow({ given, customer, names }: { given: Key; customer: Customer; na
       <td data-label="Last used">{given.last_used_at === null ? nothing : shortTime(given.last_used_at)}</td>
       <td data-label="Ends">{given.expires_at === null ? nothing : shortTime(given.expires_at)}</td>
       <td class="actions">
-        {given.revoked_at === null && <ActButton act={editKey(customer, given, names)} on={given.name} label="Edit" />}
+        {given.revoked_at === null && (
+          <ActButton act={editKey(customer, given, names)} on={given.name} label="Edit" able={names !== namesToCome} />
+        )}
         <ActButtons kind="key" row={given} on={given.name} />
       </td>
     </tr>

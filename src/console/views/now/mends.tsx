@@ -11,6 +11,7 @@ import { editKey, setPolicy } from '../../actions/policy-acts.ts'
 import type { NodeNames } from '../../actions/policy-fields.ts'
 import { Alert } from '../../parts/states.tsx'
 import { readAdmin, whyOf } from '../../state/api.ts'
+import { namesToCome } from '../../state/node-names.ts'
 
 /** What takes the cause away. What it is done to is read when somebody asks: the form begins with what holds now. */
 interface Mend {
@@ -84,6 +85,7 @@ export function Mends({ cluster, names }: { cluster: FailureCluster; names: Node
             key={label}
             type="button"
             class="quiet"
+            disabled={names === namesToCome}
             onClick={() => {
               setWhy(null)
               open().then(act, (error: unknown) => setWhy(`The form cannot be opened: ${whyOf(error)}.`))

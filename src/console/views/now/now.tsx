@@ -21,16 +21,25 @@ const againEveryMs = 15_000
 /** The gateway had no room, or the caller had used up what it may have. */
 const turnedAway: readonly number[] = [429, 503]
 
+/** The hour that ends `backMs` before `toMs`. What was read of it stays while it moves on. */
+function useHour<T>(what: string, toMs: number, backMs = 0) {
+  const endMs = toMs - backMs
+  const range = { from: new Date(endMs - hourMs).toISOString(), to: new Date(endMs).toISOString() }
+  return useLoad<T>(
+    `/v1/admin/${what}${addressOf('', null, range).slice(1)}`,
+    null,
+    `${what} of an hour, ${backMs} ago`,
+  )
+}
+
 /** The last hour, beside the same hour of yesterday, and what is wrong. */
 export function Now() {
   // The hour moves on by a quarter of a minute, as often as it is read.
   const to = Math.ceil(useNow(againEveryMs) / againEveryMs) * againEveryMs
-  const range = (endMs: number) => ({ from: new Date(endMs - hourMs).toISOString(), to: new Date(endMs).toISOString() })
-  const asked = (path: string, endMs: number) => `/v1/admin/${path}${addressOf('', null, range(endMs)).slice(1)}`
-  const [traffic, again] = useLoad<AdminTraffic>(asked('traffic', to))
-  const [yesterday] = useLoad<AdminTraffic>(asked('traffic', to - dayMs))
-  const [failures, readFailures] = useLoad<AdminFailures>(asked('failures', to))
-  const [before] = useLoad<AdminFailures>(asked('failures', to - dayMs))
+  const [traffic, again] = useHour<AdminTraffic>('traffic', to)
+  const [yesterday] = useHour<AdminTraffic>('traffic', to, dayMs)
+  const [failures, readFailures] = useHour<AdminFailures>('failures', to)
+  const [before] = useHour<AdminFailures>('failures', to, dayMs)
   return (
     <>
       <h1>Now</h1>

@@ -8,7 +8,7 @@ import { Cell, Named, Pill } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
 import { type Names, useCustomerNames, useKeyNames } from '../../state/account-names.ts'
 import { useLoad } from '../../state/load.ts'
-import { useNodeNames } from '../../state/node-names.ts'
+import { namesToCome, useNodeNames } from '../../state/node-names.ts'
 import { addressOf } from '../../state/place.ts'
 import { mayAct } from '../../state/session.ts'
 import { outcomes, readRequestFilters, requestFields } from './request-filters.ts'
@@ -98,6 +98,7 @@ export function RequestList({ query }: { query: URLSearchParams }) {
         fields={requestFields({ models, nodes: names, customers, keys })}
         values={filters}
         kept={{ outcome: filters.outcome ?? '' }}
+        able={![names, customers, keys].includes(namesToCome)}
       />
       <div class="tail-bar">
         <button

@@ -19,8 +19,9 @@ const stepName = (ms: number) => stepNames[ms] ?? duration(ms)
 
 interface ChartsProps {
   readonly traffic: AdminTraffic
-  /** What the reads of the range are asked for. */
+  /** What the reads of the range are asked for, and what it is of, which stays where it moves on with the time. */
   readonly asked: string
+  readonly of: string
   readonly brush: Brush
 }
 
@@ -55,11 +56,11 @@ function linesOf(traffic: AdminTraffic) {
 }
 
 /** The plots of a range: what a person marks in one of them is shown larger by all. */
-export function TrafficCharts({ traffic, asked, brush }: ChartsProps) {
+export function TrafficCharts({ traffic, asked, of, brush }: ChartsProps) {
   const { stepMs, fromMs, toMs, times, over } = useMemo(() => timesOf(traffic), [traffic])
   const failuresPath = toMs - fromMs <= failuresMsMax ? `/v1/admin/failures${asked}` : null
-  const [failures, readFailures] = useLoad<AdminFailures>(failuresPath)
-  const done = useMarks(asked)
+  const [failures, readFailures] = useLoad<AdminFailures>(failuresPath, null, `failures ${of}`)
+  const done = useMarks(asked, of)
   const found = failures.kind === 'ready' ? failures.data : null
   const marks = useMemo(
     () => [...done, ...alertMarks(traffic, found)].toSorted((a, b) => a.atMs - b.atMs),
@@ -91,7 +92,7 @@ export function TrafficCharts({ traffic, asked, brush }: ChartsProps) {
         ))}
       </div>
       <div class="charts wide">
-        <FirstTokens asked={asked} {...shown} />
+        <FirstTokens asked={asked} of={of} {...shown} />
         {failuresPath !== null && (
           <Part what="what failed" loaded={failures} again={readFailures}>
             {(data) => <ErrorPlot failures={data} {...shown} />}
@@ -105,6 +106,7 @@ export function TrafficCharts({ traffic, asked, brush }: ChartsProps) {
 
 interface ShownProps {
   readonly asked: string
+  readonly of: string
   readonly times: readonly number[]
   readonly fromMs: number
   readonly toMs: number
@@ -112,8 +114,12 @@ interface ShownProps {
   readonly marks: readonly Mark[]
 }
 
-function FirstTokens({ asked, times: _, ...shown }: ShownProps) {
-  const [loaded, again] = useLoad<AdminFirstTokens>(`/v1/admin/traffic/first-tokens${asked}`)
+function FirstTokens({ asked, of, times: _, ...shown }: ShownProps) {
+  const [loaded, again] = useLoad<AdminFirstTokens>(
+    `/v1/admin/traffic/first-tokens${asked}`,
+    null,
+    `first tokens ${of}`,
+  )
   return (
     <Part what="the first tokens" loaded={loaded} again={again}>
       {({ points, step_seconds: seconds }) => (
@@ -136,7 +142,7 @@ const classes = [
   ['broke off while it streamed', (status: number) => status < 400],
 ] as const
 
-function ErrorPlot({ failures, ...shown }: Omit<ShownProps, 'asked'> & { failures: AdminFailures }) {
+function ErrorPlot({ failures, ...shown }: Omit<ShownProps, 'asked' | 'of'> & { failures: AdminFailures }) {
   const { times } = shown
   const { points, step_seconds: seconds, complete, from } = failures
   const lines = useMemo(() => {

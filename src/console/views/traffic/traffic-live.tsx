@@ -237,6 +237,7 @@ export function TrafficLive({ model, brush }: { model: string | null; brush: Bru
   const marksFromMs = Math.floor((useNow(minuteMs) - spansMs.most) / minuteMs) * minuteMs
   const marks = useMarks(
     addressOf('', null, { from: new Date(marksFromMs).toISOString(), model: model ?? '' }).slice(1),
+    JSON.stringify(['live', model]),
   )
   const shown = { fromMs: toMs - spanMs, toMs, brush, marks }
   if (points.length === 0) {

@@ -1,4 +1,4 @@
-import { useMemo, useRef } from 'preact/hooks'
+import { useMemo } from 'preact/hooks'
 import type { AdminFailures } from '../../../protocol/wire/admin/failures.ts'
 import type { AdminMarks, AdminTraffic } from '../../../protocol/wire/admin/traffic.ts'
 import { fullTime, shortTime } from '../../parts/format.ts'
@@ -26,20 +26,20 @@ const textOf: Readonly<Record<Given['kind'], (node: string, model: string) => st
   price: (_, model) => `${model} has another price`,
 }
 
-/** What was done in a range. What is known stays while the range moves on. */
-export function useMarks(asked: string): readonly Mark[] {
-  const [loaded] = useLoad<AdminMarks>(`/v1/admin/traffic/marks${asked}`, everyMs)
+const none: readonly Given[] = []
+
+/** What was done in a range. `of`: what it is of, which stays while the range moves on. */
+export function useMarks(asked: string, of: string): readonly Mark[] {
+  const [loaded] = useLoad<AdminMarks>(`/v1/admin/traffic/marks${asked}`, everyMs, `marks ${of}`)
   const names = useNodeNames()
-  const known = useRef<readonly Given[]>([])
-  if (loaded.kind === 'ready') known.current = loaded.data.marks
-  const { current } = known
+  const marks = loaded.kind === 'ready' ? loaded.data.marks : none
   return useMemo(
     () =>
-      current.map(({ at, kind, node_id: id, model }) => ({
+      marks.map(({ at, kind, node_id: id, model }) => ({
         atMs: Date.parse(at),
         text: textOf[kind](names.get(id ?? '') ?? id ?? '', model ?? ''),
       })),
-    [current, names.size],
+    [marks, names.size],
   )
 }
 

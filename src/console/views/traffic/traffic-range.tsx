@@ -20,6 +20,8 @@ interface RangeProps extends Range {
   readonly here: Readonly<Record<string, string>>
   readonly names: ReadonlyMap<string, string>
   readonly brush: Brush
+  /** It moves on with the time: what was read of it stays while it does. */
+  readonly moves: boolean
 }
 
 /** What the reads of a range are asked for. */
@@ -34,10 +36,12 @@ const askedOf = ({ fromMs, toMs, nodeId, model }: Pick<RangeProps, 'fromMs' | 't
 /** A range of the past, and each number beside that of the range before it. */
 export function TrafficRange(props: RangeProps) {
   const asked = askedOf(props)
-  const [loaded, again] = useLoad<AdminTraffic>(`/v1/admin/traffic${asked}`)
+  const { moves, nodeId, model, fromMs, toMs } = props
+  const of = moves ? JSON.stringify([toMs - fromMs, nodeId, model]) : asked
+  const [loaded, again] = useLoad<AdminTraffic>(`/v1/admin/traffic${asked}`, null, `traffic ${of}`)
   return (
     <Part what="the traffic" loaded={loaded} again={again}>
-      {(traffic) => <Whole traffic={traffic} asked={asked} {...props} />}
+      {(traffic) => <Whole traffic={traffic} asked={asked} of={of} {...props} />}
     </Part>
   )
 }
@@ -45,9 +49,10 @@ export function TrafficRange(props: RangeProps) {
 interface WholeProps extends RangeProps {
   readonly traffic: AdminTraffic
   readonly asked: string
+  readonly of: string
 }
 
-function Whole({ traffic, asked, here, names, brush }: WholeProps) {
+function Whole({ traffic, asked, of, here, names, brush }: WholeProps) {
   const { from, to, now, before, kept_days: days, unread } = traffic
   if (days === 0) {
     return (
@@ -70,7 +75,7 @@ function Whole({ traffic, asked, here, names, brush }: WholeProps) {
         )}
       </p>
       <Totals now={now} before={before} />
-      <TrafficCharts traffic={traffic} asked={asked} brush={brush} />
+      <TrafficCharts traffic={traffic} asked={asked} of={of} brush={brush} />
       {traffic.nodes.length > 0 && (
         <ComparedTable
           title="By node"

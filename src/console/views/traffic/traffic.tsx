@@ -96,6 +96,7 @@ export function Traffic() {
           <TrafficRange
             {...zoomed}
             here={{ range: id, from: isoOf(zoomed.fromMs), to: isoOf(zoomed.toMs) }}
+            moves={false}
             {...past}
           />
         </>
@@ -109,9 +110,12 @@ export function Traffic() {
 }
 
 /** Ends now: the end moves on with the minutes, not with the seconds. */
-function Latest({ spanMs, ...past }: { spanMs: number } & Omit<Parameters<typeof TrafficRange>[0], keyof Range>) {
+function Latest({
+  spanMs,
+  ...past
+}: { spanMs: number } & Omit<Parameters<typeof TrafficRange>[0], keyof Range | 'moves'>) {
   const toMs = Math.ceil(useNow(againEveryMs) / minuteMs) * minuteMs
-  return <TrafficRange fromMs={toMs - spanMs} toMs={toMs} {...past} />
+  return <TrafficRange fromMs={toMs - spanMs} toMs={toMs} moves {...past} />
 }
 
 /** Ways on from a part of the time, also for those who do not drag. */
