@@ -50,6 +50,8 @@ export interface FakeNode {
   nextEnd(): Promise<LoggedRequest>
   /** Resolves when no chat request is open. */
   idle(): Promise<void>
+  /** Whatever waits at this moment goes on at once: a first token, the next piece of a stream. */
+  release(): void
   stop(): void
 }
 
@@ -162,11 +164,15 @@ class RunningNode implements FakeNode {
     while (this.#log.openRequests > 0) await this.nextEnd()
   }
 
+  release(): void {
+    for (const done of [...this.#pauses]) done()
+  }
+
   stop(): void {
     clearTimeout(this.#reopening)
     this.#listener?.close({ finishOpen: false })
     this.#listener = null
-    for (const cancel of [...this.#pauses]) cancel()
+    this.release()
   }
 
   #listen(port: number): HttpListener {

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser } from 'playwright-core'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { type ConsolePool, nodeNames, startConsolePool } from '../support/console/console-pool.ts'
+import { freePort } from '../support/gateways/free-port.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { scoped } from '../support/run/fixture.ts'
 
@@ -152,11 +153,13 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
     await console.show('Statecharts')
     await page.getByRole('link', { name: /^Mixture/ }).click()
     await page.locator('.statechart[data-machine=mixture]').waitFor()
-    for (const node of pool.nodes.slice(0, 3)) node.setAnswer({ firstTokenMs: 3_000 })
+    const release = pool.hold()
     const { id, done } = pool.mixture()
     await page.locator('[data-state=expertsRunning].has-live').waitFor()
     expect(await page.locator('[data-count=expertsRunning]').textContent()).toBe('1')
     await page.locator(`a[href$="${await id}"]`).click()
+    await page.locator('[data-state=expertsRunning].lit').waitFor()
+    release()
     expect((await done).status).toBe(200)
     await page.locator('[data-state=succeeded].lit').waitFor()
     const history = page.locator('.history .history-state')
@@ -190,6 +193,8 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
     await aborted
     pool.nodes[0]?.setAnswer({ intervalMs: 0 })
     await page.getByLabel('Message').fill('again')
+    // Until the page itself has ended the first answer, Enter sends nothing.
+    await page.getByRole('button', { name: 'Send', disabled: false }).waitFor()
     await page.keyboard.press('Enter')
     await page.getByRole('region', { name: 'Trace of the answer' }).waitFor()
     await page.getByText('Why this node', { exact: true }).click()
@@ -208,7 +213,9 @@ describe.skipIf(!hasBrowser)('states that nobody hopes for', () => {
 
   test('an empty pool says how to fill it; a lost gateway is named, and found again', async () => {
     await using first = await scoped(startTestGateway())
-    const second = await startTestGateway({ beside: first })
+    // It is listened to twice, and between the two nobody else may get it.
+    const port = { SVC_PORT: String(freePort()) }
+    const second = await startTestGateway({ beside: first, env: port })
     await using console = await scoped(openConsole(browser, second.url))
     const { page } = console
     await console.signIn(first.tokens.viewer)
@@ -232,7 +239,7 @@ describe.skipIf(!hasBrowser)('states that nobody hopes for', () => {
     expect(await console.violations()).toEqual([])
     await console.show('Pool')
     await page.getByText('No node yet').waitFor()
-    const third = await startTestGateway({ beside: first, env: { SVC_PORT: new URL(second.url).port } })
+    const third = await startTestGateway({ beside: first, env: port })
     // The console may have found it by itself before anybody can press the button.
     const pressed = page.getByRole('button', { name: /^Try/ }).click()
     await Promise.race([pressed, page.getByText('Live', { exact: true }).waitFor()])

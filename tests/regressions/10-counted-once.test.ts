@@ -67,7 +67,7 @@ test('§23: a job that runs is counted where it works, and nowhere else', async 
 test('§23: every instance of every chart is counted in one leaf, whatever it does just then', async () => {
   const counted = await Counted.open()
   await counted.until('the rows', () => instances(counted.of('payout-batch')) > 0)
-  for (const node of pool.nodes.slice(0, 3)) node.setAnswer({ firstTokenMs: 12_000 })
+  const release = pool.hold()
   const { done } = pool.mixture()
   await counted.until('the mixture', () => stateOf(counted.of('mixture')).includes('expertsRunning'))
   // Held, in a block, without money; the one that is final is no more.
@@ -81,6 +81,7 @@ test('§23: every instance of every chart is counted in one leaf, whatever it do
       expect([...leavesOf(machine.root)]).toEqual(expect.arrayContaining(stateOf(counted.of(machine.id))))
     await counted.until('the next', () => true)
   }
+  release()
   await (await done).body?.cancel()
   await counted.until('the end of the mixture', () => instances(counted.of('mixture')) === 0)
   await counted.reader.close()

@@ -1,6 +1,9 @@
 import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../gateways/gateway.ts'
 
+/** Shorter than a mixture may last, and longer than anybody looks at one. */
+const heldMs = 110_000
+const firstTokenMs = 20
 const text = 'Water runs down the penstock, turns the wheel, and leaves as light. '.repeat(2)
 
 /** A pool worth looking at: machines of several speeds, one in trouble. */
@@ -11,7 +14,10 @@ export interface ConsolePool {
   readonly nodeIds: readonly string[]
   /** A mixture of the first three models. */
   mixture(): { readonly id: Promise<string>; readonly done: Promise<Response> }
-  chat(model?: string): Promise<void>
+  /** The experts of the next mixture think until the function that it returns is called, or until the mixture may last no longer. */
+  hold(): () => void
+  /** Resolves with the id of the request when its answer has been read. */
+  chat(model?: string): Promise<string>
   /** Traffic of all kinds for so long: for pictures. */
   work(ms: number): Promise<void>
   stop(): Promise<void>
@@ -27,7 +33,7 @@ export async function startConsolePool(env: Readonly<Record<string, string>> = {
   const nodes = models.map((model, at) =>
     startFakeNode({
       models: [model],
-      answer: { text, chunks: 20, firstTokenMs: 20 + 15 * at, intervalMs: 2 + at },
+      answer: { text, chunks: 20, firstTokenMs: firstTokenMs + 15 * at, intervalMs: 2 + at },
     }),
   )
   const nodeIds: string[] = []
@@ -57,8 +63,20 @@ export async function startConsolePool(env: Readonly<Record<string, string>> = {
       })()
       return { id, done }
     },
+    hold: () => {
+      const experts = nodes.slice(0, 3)
+      for (const node of experts) node.setAnswer({ firstTokenMs: heldMs })
+      return () => {
+        for (const node of experts) {
+          node.setAnswer({ firstTokenMs })
+          node.release()
+        }
+      }
+    },
     chat: async (model = models[0]) => {
-      await (await gateway.chat(customer.key, { model, messages, stream: true })).text()
+      const response = await gateway.chat(customer.key, { model, messages, stream: true })
+      await response.text()
+      return response.headers.get('x-request-id') ?? ''
     },
     work: async (ms) => {
       const until = performance.now() + ms
