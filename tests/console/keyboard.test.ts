@@ -84,6 +84,7 @@ describe.skipIf(!hasBrowser)('without a pointer, and without movement', () => {
     await keyboard.press(/^Requests$/)
     await page.getByRole('heading', { level: 1, name: 'Requests' }).waitFor()
     await keyboard.press(/^Failed$/)
+    await page.waitForFunction('/outcome=failed/.test(location.hash)')
     await keyboard.press(/^Last hour$/)
     await page.waitForFunction('/outcome=failed/.test(location.hash) && /from=/.test(location.hash)')
     await page
@@ -94,9 +95,12 @@ describe.skipIf(!hasBrowser)('without a pointer, and without movement', () => {
     await keyboard.press(/^Customers$/)
     await page.getByRole('button', { name: 'Add a customer' }).waitFor()
     await keyboard.press(/^Add a customer$/)
+    await page.getByRole('dialog').waitFor()
     await keyboard.type(/^Name/, 'Guest')
     await keyboard.type(/^Reason/, 'a visit')
     await keyboard.press(/^Create$/)
+    // It is asked twice, and as long as it works the keyboard goes in a circle.
+    await page.getByRole('button', { name: 'Copy Gateway key' }).waitFor()
     await keyboard.press(/^Copy Gateway key$/, 'Space')
     await keyboard.press(/^Done$/)
     await page.getByRole('row', { name: /Guest/ }).waitFor()
@@ -104,6 +108,7 @@ describe.skipIf(!hasBrowser)('without a pointer, and without movement', () => {
     await keyboard.press(/^Money$/)
     await page.getByRole('region', { name: 'Receipts on hold', exact: true }).getByRole('row').nth(1).waitFor()
     await keyboard.press(/^Release/)
+    await page.getByRole('dialog').waitFor()
     await keyboard.type(/^Type release/, 'release')
     await keyboard.type(/^Reason/, 'it can be')
     await keyboard.press(/^Release$/)

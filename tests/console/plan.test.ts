@@ -29,6 +29,7 @@ describe.skipIf(!hasBrowser)('§37: the plan of the memory on the page', () => {
     await advice.getByRole('button', { name: /^Load/ }).click()
     await page.getByRole('dialog').getByLabel('Reason').fill('as planned')
     await page.getByRole('dialog').getByRole('button', { name: 'Load', exact: true }).click()
+    await page.getByRole('dialog').waitFor({ state: 'hidden' })
     await waitFor('the load', () => pool.folder.stateOf('a') === 'ready.idle')
     const { events } = await pool.gateway.admin<{ events: object[] }>(
       'GET',

@@ -4,6 +4,7 @@ import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { fixture } from '../support/run/fixture.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 const nodesMax = 2_000
 const address = '#pool?form=map'
@@ -70,7 +71,7 @@ describe.skipIf(!hasBrowser)('the pool as a map', () => {
 
     const opened = page.getByRole('button', { name: 'box-2', exact: true, expanded: true })
     await opened.waitFor()
-    expect(await opened.evaluate((button) => button === document.activeElement)).toBe(true)
+    await waitUntil('the keyboard to be there', () => opened.evaluate((button) => button === document.activeElement))
     await page.getByTitle('node_00000000000000000000000002', { exact: true }).waitFor()
     await page.goBack()
     await last(page).waitFor()
