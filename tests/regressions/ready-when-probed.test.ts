@@ -7,6 +7,7 @@ import { readCredentials } from '../../src/host/data-folder.ts'
 import { start } from '../../src/main.ts'
 import { freePort } from '../support/gateways/free-port.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { waitLimitMs } from '../support/run/limits.ts'
 import { prepareFolder } from '../support/run/prepared-folder.ts'
 import { stopwatch } from '../support/run/stopwatch.ts'
 
@@ -20,8 +21,8 @@ afterEach(async () => {
   for (const stop of stops.splice(0).reverse()) await stop()
 })
 
-/** What `/readyz` says until it is ready, and the models at that very moment. */
-async function firstReady(port: number, key: () => string) {
+/** What `/readyz` says until it is ready, and the models at that very moment. `heard`: what it says first was heard. */
+async function firstReady(port: number, key: () => string, heard: () => void = () => {}) {
   const url = `http://127.0.0.1:${port}`
   const tookMs = stopwatch()
   const said: string[] = []
@@ -30,6 +31,7 @@ async function firstReady(port: number, key: () => string) {
     if (response === null) return false
     const { status } = (await response.json()) as { readonly status: string }
     said.push(`${response.status} ${status}`)
+    heard()
     return response.status === 200
   }
   await waitFor('readyz', ask)
@@ -39,11 +41,16 @@ async function firstReady(port: number, key: () => string) {
 }
 
 /** Another gateway on the same database. */
-async function startAgain(first: TestGateway, key: string, env: Readonly<Record<string, string>> = {}) {
+async function startAgain(
+  first: TestGateway,
+  key: string,
+  env: Readonly<Record<string, string>> = {},
+  heard: () => void = () => {},
+) {
   const port = freePort()
   const starting = startTestGateway({ beside: first, env: { SVC_PORT: String(port), ...env } })
   stops.push(async () => (await starting).stop())
-  return firstReady(port, () => key)
+  return firstReady(port, () => key, heard)
 }
 
 async function poolWithOneNode() {
@@ -58,8 +65,12 @@ async function poolWithOneNode() {
 
 test('the first 200 of /readyz comes when the known nodes were asked once', async () => {
   const { gateway, node, key } = await poolWithOneNode()
-  node.setFaults({ kind: 'slowHeaders', ms: 150, scope: 'probe' })
-  const { said, models } = await startAgain(gateway, key)
+  // It answers when the gateway has said that it starts: no time is right on every machine.
+  node.setFaults({ kind: 'slowHeaders', ms: waitLimitMs, scope: 'probe' })
+  const { said, models } = await startAgain(gateway, key, {}, () => {
+    node.clearFaults()
+    node.release()
+  })
   expect(said[0]).toBe('503 starting')
   expect(models).toEqual(['m'])
 })

@@ -1,9 +1,12 @@
 import { expect, test } from 'bun:test'
 import { Ledger } from '../../src/actors/money/ledger.ts'
+import { openDatabase } from '../../src/db/client.ts'
 import { newId } from '../../src/ids.ts'
 import { createLog } from '../../src/log.ts'
+
 import { chargeFor, expectBooksBalance, fundedCustomer } from '../support/money/ledger.ts'
 import { testMacs } from '../support/money/receipt-macs.ts'
+import { scoped } from '../support/run/fixture.ts'
 import { lockWaits } from '../support/run/lock-waits.ts'
 import { testDatabase } from '../support/run/postgres.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
@@ -16,12 +19,15 @@ import { waitUntil } from '../support/run/wait-until.ts'
  */
 test('§13: a reserve that PostgreSQL ends for a deadlock with a migration is made when that is over', async () => {
   const database = await testDatabase({ connectionsMax: 4 })
-  const { db, sql } = database
-  const ledger = new Ledger({ db, sql, macs: testMacs, log: createLog('silent', () => {}) })
+  const { sql } = database
+  // Each side looks for a deadlock once, after this wait: the reserve does so first, and after the migration has asked for its second lock.
+  await sql.unsafe(`alter database ${new URL(database.url).pathname.slice(1)} set deadlock_timeout = '3s'`)
+  await using own = await scoped(openDatabase({ url: database.url, connectionsMax: 2 }))
+  const { db } = own
+  const ledger = new Ledger({ ...own, macs: testMacs, log: createLog('silent', () => {}) })
   try {
     const customerId = await fundedCustomer(database, 100n)
     const reserving = await sql.begin(async (migration) => {
-      // Each side looks for a deadlock once, after this wait: the reserve does so first.
       await migration`set local deadlock_timeout = '60s'`
       await migration`lock table customers in access exclusive mode`
       const reserved = [60n, 30n].map((amountWei) => ledger.reserve({ id: newId('req'), customerId, amountWei }))

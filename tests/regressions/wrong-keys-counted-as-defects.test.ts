@@ -38,14 +38,19 @@ test('§38: a key that opens nothing is counted, and written down, as 422', asyn
   })
   expect(refused.status).toBe(422)
   const requestId = refused.headers.get('x-request-id')
-  const metrics = await (await fetch(`${gateway.url}/metrics`)).text()
-  const counted = (status: number) =>
-    metricSum(
-      metrics,
-      'svc_http_requests_total',
-      `sealed/nodes/:node_id/chat/completions",method="POST",status="${status}"`,
-    )
-  expect([counted(422), counted(500)]).toEqual([1, 0])
+  // It is counted behind its answer.
+  const counted = await waitFor('the count', async () => {
+    const metrics = await (await fetch(`${gateway.url}/metrics`)).text()
+    const of = (status: number) =>
+      metricSum(
+        metrics,
+        'svc_http_requests_total',
+        `sealed/nodes/:node_id/chat/completions",method="POST",status="${status}"`,
+      )
+    const counts = [of(422), of(500)]
+    return counts.some((count) => count > 0) ? counts : null
+  })
+  expect(counted).toEqual([1, 0])
   const record = await waitFor('the record', async () => {
     type Listed = { readonly requests: readonly Readonly<Record<string, unknown>>[] }
     const path = `/v1/admin/requests?customer_id=${customer.customerId}`
