@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import type { PayoutBatch } from '../../src/protocol/wire/money/money.ts'
-import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
+import { type ConsolePage, hasBrowser, launchBrowser } from '../support/console/console.ts'
 import { batchThat, explorer, startConsoleChain } from '../support/console/console-batches.ts'
 import { startConsolePool } from '../support/console/console-pool.ts'
 import { startConsoleWork } from '../support/console/console-work.ts'
+import { SharedConsoles } from '../support/console/shared-consoles.ts'
 import { fixture } from '../support/run/fixture.ts'
 
 const clockTime = /^\d\d:\d\d:\d\d\.\d{3}$/
@@ -15,16 +16,15 @@ const work = await fixture(startConsoleWork(pool, chain))
 if (work.batches === null) throw new Error('no batches')
 const batches = work.batches
 const browser = await fixture(launchBrowser())
+const consoles = await fixture(new SharedConsoles(browser, pool.gateway))
 
 describe.skipIf(!hasBrowser)('payout batches on a chain', () => {
-  const as = async (role: 'viewer' | 'operator', look: (console: ConsolePage) => Promise<void>) => {
-    const console = await openConsole(browser, pool.gateway.url)
-    await console.signIn(pool.gateway.tokens[role])
-    await look(console)
-    expect(await console.violations()).toEqual([])
-    expect(console.faults).toEqual([])
-    await console.close()
-  }
+  const as = (role: 'viewer' | 'operator', look: (console: ConsolePage) => Promise<void>) =>
+    consoles.as(role, async (console) => {
+      await look(console)
+      expect(await console.violations()).toEqual([])
+      expect(console.faults).toEqual([])
+    })
   const hashOf = async (batchId: string) =>
     (await batchThat(pool.gateway, batchId, ({ submitted_tx_hash: hash }) => hash !== null)).submitted_tx_hash
   const rowOf = (page: Page, batchId: string) =>

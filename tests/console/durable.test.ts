@@ -3,24 +3,24 @@ import type { Page } from 'playwright-core'
 import type { ApprovalPolicy } from '../../src/protocol/wire/admin/approval-policy.ts'
 import type { AuditSummary } from '../../src/protocol/wire/admin/audit-summary.ts'
 import type { LedgerProof, PayoutBatchList } from '../../src/protocol/wire/money/money.ts'
-import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
+import { type ConsolePage, hasBrowser, launchBrowser } from '../support/console/console.ts'
 import { startConsolePool } from '../support/console/console-pool.ts'
 import { startConsoleWork } from '../support/console/console-work.ts'
+import { SharedConsoles } from '../support/console/shared-consoles.ts'
 import { fixture } from '../support/run/fixture.ts'
 
 const pool = await fixture(startConsolePool({ SVC_AUDIT_REVIEW_DENIED: '1' }))
 const work = await fixture(startConsoleWork(pool))
 const browser = await fixture(launchBrowser())
+const consoles = await fixture(new SharedConsoles(browser, pool.gateway))
 
 describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
-  const as = async (role: 'viewer' | 'operator', look: (console: ConsolePage) => Promise<void>) => {
-    const console = await openConsole(browser, pool.gateway.url)
-    await console.signIn(pool.gateway.tokens[role])
-    await look(console)
-    expect(await console.violations()).toEqual([])
-    expect(console.faults).toEqual([])
-    await console.close()
-  }
+  const as = (role: 'viewer' | 'operator', look: (console: ConsolePage) => Promise<void>) =>
+    consoles.as(role, async (console) => {
+      await look(console)
+      expect(await console.violations()).toEqual([])
+      expect(console.faults).toEqual([])
+    })
   const read = <T>(path: string) => pool.gateway.admin<T>('GET', path)
 
   test('the jobs that run and ended and a webhook that fails stand in their lists and lead to their charts', () =>

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { NodeList } from '../../src/protocol/wire/admin/admin.ts'
 import type { JoinBegun, JoinRevealed, JoinState } from '../../src/protocol/wire/nodes/join.ts'
-import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
+import { hasBrowser, launchBrowser } from '../support/console/console.ts'
+import { SharedConsoles } from '../support/console/shared-consoles.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { newJoiner } from '../support/nodes/joining.ts'
 import { fixture } from '../support/run/fixture.ts'
@@ -11,6 +12,7 @@ const path = '/v1/node-agent/join'
 const gateway = await fixture(startTestGateway())
 await gateway.customer()
 const browser = await fixture(launchBrowser())
+const consoles = await fixture(new SharedConsoles(browser, gateway))
 
 describe.skipIf(!hasBrowser)('§39: joins in the console', () => {
   const post = async <T>(place: string, body: object) => {
@@ -30,54 +32,49 @@ describe.skipIf(!hasBrowser)('§39: joins in the console', () => {
 
   test('a person compares words, confirms one computer and refuses another; a viewer sees neither', async () => {
     const [attic, stranger] = [await waiting('attic'), await waiting('<b>not mine</b>')]
-    const console = await openConsole(browser, gateway.url)
-    const { page } = console
-    await console.signIn(gateway.tokens.operator)
-    await page.evaluate("location.hash = '#pool'")
-    const rows = page.getByRole('region', { name: 'Computers that ask to join' }).first()
-    await rows.getByRole('row', { name: attic.words }).waitFor()
-    expect(await rows.textContent()).toContain('<b>not mine</b>')
-    expect(await console.violations()).toEqual([])
-    const dialog = page.getByRole('dialog')
-    await rows.getByRole('button', { name: `Confirm ${attic.words}` }).click()
-    await dialog.getByText(attic.words).first().waitFor()
-    await dialog.getByLabel('Reason').fill('compared')
-    await dialog.getByRole('button', { name: 'Confirm', exact: true }).click()
-    await dialog.waitFor({ state: 'hidden' })
-    await page.getByRole('button', { name: 'attic', exact: true }).waitFor()
-    expect(await attic.state()).toBe('confirmed')
-    await rows.getByRole('button', { name: `Refuse ${stranger.words}` }).click()
-    await dialog.getByLabel('Reason').fill('compared')
-    await dialog.getByRole('button', { name: 'Refuse', exact: true }).click()
-    await dialog.waitFor({ state: 'hidden' })
-    expect(await stranger.state()).toBe('refused')
-    const { nodes } = await gateway.admin<NodeList>('GET', '/v1/admin/nodes')
-    expect(nodes.map(({ name }) => name)).toEqual(['attic'])
-    await console.close()
+    await consoles.as('operator', async (console) => {
+      const { page } = console
+      const rows = page.getByRole('region', { name: 'Computers that ask to join' }).first()
+      await rows.getByRole('row', { name: attic.words }).waitFor()
+      expect(await rows.textContent()).toContain('<b>not mine</b>')
+      expect(await console.violations()).toEqual([])
+      const dialog = page.getByRole('dialog')
+      await rows.getByRole('button', { name: `Confirm ${attic.words}` }).click()
+      await dialog.getByText(attic.words).first().waitFor()
+      await dialog.getByLabel('Reason').fill('compared')
+      await dialog.getByRole('button', { name: 'Confirm', exact: true }).click()
+      await dialog.waitFor({ state: 'hidden' })
+      await page.getByRole('button', { name: 'attic', exact: true }).waitFor()
+      expect(await attic.state()).toBe('confirmed')
+      await rows.getByRole('button', { name: `Refuse ${stranger.words}` }).click()
+      await dialog.getByLabel('Reason').fill('compared')
+      await dialog.getByRole('button', { name: 'Refuse', exact: true }).click()
+      await dialog.waitFor({ state: 'hidden' })
+      expect(await stranger.state()).toBe('refused')
+      const { nodes } = await gateway.admin<NodeList>('GET', '/v1/admin/nodes')
+      expect(nodes.map(({ name }) => name)).toEqual(['attic'])
+    })
 
     const next = await waiting('later')
-    const other = await openConsole(browser, gateway.url)
-    await other.signIn(gateway.tokens.viewer)
-    await other.page.evaluate("location.hash = '#pool'")
-    await other.page.getByRole('heading', { level: 1, name: 'Pool' }).waitFor()
-    await other.page.getByRole('button', { name: 'attic', exact: true }).waitFor()
-    expect(await other.page.textContent('main')).not.toContain(next.words)
-    await other.close()
+    await consoles.as('viewer', async ({ page }) => {
+      await page.getByRole('button', { name: 'attic', exact: true }).waitFor()
+      expect(await page.textContent('main')).not.toContain(next.words)
+    })
   })
 
   test('a list that cannot be read is not shown as if no computer asked', async () => {
-    const console = await openConsole(browser, gateway.url)
-    const { page } = console
-    const refusal = { status: 409, contentType: 'application/problem+json', body: '{"detail":"Locked"}' }
-    await page.route('**/v1/admin/joins', (route) => route.fulfill(refusal))
-    await console.signIn(gateway.tokens.operator)
-    await page.evaluate("location.hash = '#pool'")
-    const failed = page.getByRole('alert').filter({ hasText: 'the computers that ask to join' })
-    await failed.waitFor()
-    expect(await failed.textContent()).toContain('Locked')
-    await page.unroute('**/v1/admin/joins')
-    await failed.getByRole('button', { name: 'Try again' }).click()
-    await failed.waitFor({ state: 'detached' })
-    await console.close()
+    await consoles.as('operator', async (console) => {
+      const { page } = console
+      const refusal = { status: 409, contentType: 'application/problem+json', body: '{"detail":"Locked"}' }
+      await page.route('**/v1/admin/joins', (route) => route.fulfill(refusal))
+      await console.show('Models')
+      await console.show('Pool')
+      const failed = page.getByRole('alert').filter({ hasText: 'the computers that ask to join' })
+      await failed.waitFor()
+      expect(await failed.textContent()).toContain('Locked')
+      await page.unroute('**/v1/admin/joins')
+      await failed.getByRole('button', { name: 'Try again' }).click()
+      await failed.waitFor({ state: 'detached' })
+    })
   })
 })

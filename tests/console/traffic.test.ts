@@ -3,7 +3,8 @@ import type { Browser } from 'playwright-core'
 import { keepRequestRecords } from '../../src/db/queries/requests/request-records.ts'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { dayMs } from '../../src/time.ts'
-import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
+import { hasBrowser, launchBrowser } from '../support/console/console.ts'
+import { SharedConsoles } from '../support/console/shared-consoles.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { insertRequests } from '../support/pools/request-rows.ts'
 import { fixture } from '../support/run/fixture.ts'
@@ -22,6 +23,7 @@ const gateway = await fixture(
 
 describe.skipIf(!hasBrowser)('traffic, and a pool of 200 nodes and 1,000 models', () => {
   let browser: Browser
+  let consoles: SharedConsoles
   let nodeId: string
   const big = startFakeNode({ models: Array.from({ length: modelCount }, (_, at) => name(at)) })
   beforeAll(async () => {
@@ -43,6 +45,7 @@ describe.skipIf(!hasBrowser)('traffic, and a pool of 200 nodes and 1,000 models'
       from generate_series(0, 17279) i where i < 8640 or i % 2 = 0`,
     )
     browser = await launchBrowser()
+    consoles = new SharedConsoles(browser, gateway)
   })
   afterAll(async () => {
     await browser?.close()
@@ -50,76 +53,74 @@ describe.skipIf(!hasBrowser)('traffic, and a pool of 200 nodes and 1,000 models'
   })
 
   test('a range stands beside the one before it; nodes and models are searched and sorted, and few of their rows are there', async () => {
-    const console = await openConsole(browser, gateway.url)
-    const { page } = console
-    await console.signIn(gateway.tokens.viewer)
-    await console.show('Traffic')
-    await page.getByRole('link', { name: '24 hours' }).click()
-    const requests = page.locator('.figure', { hasText: 'Requests' })
-    // A long range begins with a whole hour: up to an hour of the slower day before is in it.
-    await requests.getByText(/^8,[678]\d\d/).waitFor()
-    expect(await requests.innerText()).toMatch(/before: 4,[0-4]\d\d/)
-    expect(await page.locator('.figure', { hasText: 'First token, p50' }).innerText()).toMatch(
-      /9\d\d ms before: (2[89]|3[01])\d ms/,
-    )
-    await page.getByRole('img', { name: /^First token, p95, 2\d(\.\d)? h/ }).waitFor()
-    const models = page.getByRole('group', { name: 'Models', exact: true })
-    expect(await models.getByRole('table').getAttribute('aria-rowcount')).toBe(String(modelCount + 1))
-    expect(await models.getByRole('row').count()).toBeLessThan(rowsMax)
-    await models.evaluate((frame) => {
-      frame.scrollIntoView()
-      frame.scrollTo(0, frame.scrollHeight)
+    await consoles.as('viewer', async (console) => {
+      const { page } = console
+      await console.show('Traffic')
+      await page.getByRole('link', { name: '24 hours' }).click()
+      const requests = page.locator('.figure', { hasText: 'Requests' })
+      // A long range begins with a whole hour: up to an hour of the slower day before is in it.
+      await requests.getByText(/^8,[678]\d\d/).waitFor()
+      expect(await requests.innerText()).toMatch(/before: 4,[0-4]\d\d/)
+      expect(await page.locator('.figure', { hasText: 'First token, p50' }).innerText()).toMatch(
+        /9\d\d ms before: (2[89]|3[01])\d ms/,
+      )
+      await page.getByRole('img', { name: /^First token, p95, 2\d(\.\d)? h/ }).waitFor()
+      const models = page.getByRole('group', { name: 'Models', exact: true })
+      expect(await models.getByRole('table').getAttribute('aria-rowcount')).toBe(String(modelCount + 1))
+      expect(await models.getByRole('row').count()).toBeLessThan(rowsMax)
+      await models.evaluate((frame) => {
+        frame.scrollIntoView()
+        frame.scrollTo(0, frame.scrollHeight)
+      })
+      await models.getByRole('row').last().waitFor()
+      await models.locator('[aria-rowindex="1001"]').waitFor()
+      await page.getByRole('button', { name: 'Model', exact: true }).click()
+      await page.getByLabel('Find in models').fill('-0777')
+      // At no moment do the figures of all models stand below the name of one of them.
+      const first = page.evaluate(
+        () =>
+          new Promise<{ models: boolean }>((done) => {
+            const seen = () => {
+              if (![...document.querySelectorAll('a')].some(({ textContent }) => textContent === 'Show all')) return
+              watching.disconnect()
+              done({ models: document.querySelector('[aria-label="Models"]') !== null })
+            }
+            const watching = new MutationObserver(seen)
+            watching.observe(document.body, { subtree: true, childList: true })
+          }),
+      )
+      await models.getByRole('link', { name: 'model-0777' }).click()
+      expect(await first).toEqual({ models: false })
+      expect(page.url()).toContain('range=24h&model=model-0777')
+      expect(await console.violations()).toEqual([])
+      expect(console.faults).toEqual([])
     })
-    await models.getByRole('row').last().waitFor()
-    await models.locator('[aria-rowindex="1001"]').waitFor()
-    await page.getByRole('button', { name: 'Model', exact: true }).click()
-    await page.getByLabel('Find in models').fill('-0777')
-    // At no moment do the figures of all models stand below the name of one of them.
-    const first = page.evaluate(
-      () =>
-        new Promise<{ models: boolean }>((done) => {
-          const seen = () => {
-            if (![...document.querySelectorAll('a')].some(({ textContent }) => textContent === 'Show all')) return
-            watching.disconnect()
-            done({ models: document.querySelector('[aria-label="Models"]') !== null })
-          }
-          const watching = new MutationObserver(seen)
-          watching.observe(document.body, { subtree: true, childList: true })
-        }),
-    )
-    await models.getByRole('link', { name: 'model-0777' }).click()
-    expect(await first).toEqual({ models: false })
-    expect(page.url()).toContain('range=24h&model=model-0777')
-    expect(await console.violations()).toEqual([])
-    expect(console.faults).toEqual([])
-    await console.close()
   })
 
   test('the pool keeps few rows of many, and finds any of them', async () => {
-    const console = await openConsole(browser, gateway.url)
-    const { page } = console
-    await console.signIn(gateway.tokens.viewer)
-    const nodes = page.getByRole('group', { name: 'Nodes', exact: true })
-    await nodes.getByRole('row').nth(5).waitFor()
-    expect(await nodes.getByRole('row').count()).toBeLessThan(rowsMax)
-    await page.getByLabel('Find a node or model').fill('rack-144')
-    await nodes.getByRole('button', { name: 'rack-144', exact: true }).waitFor()
-    await page.getByLabel('Find a node or model').fill(name(999))
-    await nodes.getByRole('button', { name: 'the-big-one', exact: true }).click()
-    const models = page.getByRole('group', { name: 'Models of the-big-one' })
-    expect(await models.getByRole('row').count()).toBeLessThan(rowsMax)
-    await page.getByLabel('Find in models of the-big-one').fill(name(999))
-    await models.getByRole('rowheader', { name: name(999) }).waitFor()
-    // No list of choices grows with the pool.
-    for (const view of ['Statecharts', 'Traffic', 'Requests', 'Try it']) {
-      await console.show(view)
-      expect([view, (await page.locator('option').count()) <= nodeCount]).toEqual([view, true])
-    }
-    // Typing a name brings it among the choices.
-    await console.show('Requests')
-    await page.getByLabel('Model', { exact: true }).fill(name(999))
-    await page.locator(`#filter-model-offers option[value="${name(999)}"]`).waitFor({ state: 'attached' })
-    expect(console.faults).toEqual([])
-    await console.close()
+    await consoles.as('viewer', async (console) => {
+      const { page } = console
+      const nodes = page.getByRole('group', { name: 'Nodes', exact: true })
+      await nodes.getByRole('row').nth(5).waitFor()
+      expect(await nodes.getByRole('row').count()).toBeLessThan(rowsMax)
+      await page.getByLabel('Find a node or model').fill('rack-144')
+      await nodes.getByRole('button', { name: 'rack-144', exact: true }).waitFor()
+      await page.getByLabel('Find a node or model').fill(name(999))
+      await nodes.getByRole('button', { name: 'the-big-one', exact: true }).click()
+      const models = page.getByRole('group', { name: 'Models of the-big-one' })
+      expect(await models.getByRole('row').count()).toBeLessThan(rowsMax)
+      await page.getByLabel('Find in models of the-big-one').fill(name(999))
+      await models.getByRole('rowheader', { name: name(999) }).waitFor()
+      // No list of choices grows with the pool.
+      for (const view of ['Statecharts', 'Traffic', 'Requests', 'Try it']) {
+        await console.show(view)
+        expect([view, (await page.locator('option').count()) <= nodeCount]).toEqual([view, true])
+      }
+      // Typing a name brings it among the choices.
+      await console.show('Requests')
+      await page.getByLabel('Model', { exact: true }).fill(name(999))
+      await page.locator(`#filter-model-offers option[value="${name(999)}"]`).waitFor({ state: 'attached' })
+      expect(console.faults).toEqual([])
+    })
   })
 })

@@ -52,11 +52,15 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
     await chain?.stop()
   })
 
-  const looks = [
-    ['light', 1280],
-    ['dark', 1280],
-    ['light', 390],
+  /** Each goes from view to view once, and looks at every one of them in all of its colours. */
+  const walks = [
+    ['in light and dark', 1280, ['light', 'dark']],
+    ['in light, on a phone', 390, ['light']],
   ] as const
+
+  /** Runs in the page: until no colour is on its way to another any more. */
+  const coloured = `Promise.allSettled(
+    document.getAnimations().filter((each) => each instanceof CSSTransition).map(({ finished }) => finished))`
 
   /** What a screen of 1280 px shows at 200 %. */
   const doubled = { width: 640, height: 430 } as const
@@ -82,18 +86,24 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
     expect([view, console.faults]).toEqual([view, []])
   }
 
-  test.each(looks)(
+  test.each(walks)(
     '%s, %i wide',
-    async (colorScheme, width) => {
+    async (_, width, colorSchemes) => {
       const phone = width < 600 ? '-phone' : ''
       const console = await openConsole(browser, pool.gateway.url, {
-        colorScheme,
         viewport: { width, height: phone === '' ? 860 : 780 },
       })
       const { page } = console
-      const picture = (view: string) => console.picture(`console-${view}-${colorScheme}${phone}`)
-      await good(console, 'sign-in', colorScheme)
-      await picture('sign-in')
+      /** `picture`: what its pictures are called, where it has any. */
+      const look = async (view: string, picture: string | null = view) => {
+        for (const colorScheme of colorSchemes) {
+          await page.emulateMedia({ colorScheme })
+          await page.evaluate(coloured)
+          await good(console, view, colorScheme)
+          if (picture !== null) await console.picture(`console-${picture}-${colorScheme}${phone}`)
+        }
+      }
+      await look('sign-in')
       await console.signIn(pool.gateway.tokens.admin)
 
       await page.getByRole('button', { name: 'rack-1', exact: true }).click()
@@ -105,53 +115,44 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       const inner = "document.querySelector('.inner')"
       if (phone === '') expect(await page.evaluate(`${inner}.scrollWidth - ${inner}.clientWidth`)).toBe(0)
       expect(await page.getByLabel('Find in models of rack-1').count()).toBe(0)
-      await good(console, 'pool', colorScheme)
-      await picture('pool')
+      await look('pool')
 
       await page.getByRole('navigation', { name: 'Form' }).getByRole('link', { name: 'Map', exact: true }).click()
       await page.locator('.pool-map .tile').first().waitFor()
-      await good(console, 'pool-map', colorScheme)
-      await picture('pool-map')
+      await look('pool-map')
 
       await console.show('Now')
       await page.getByRole('listitem').filter({ hasText: 'model_not_found' }).waitFor()
       await page.getByText('nodes cannot answer').waitFor()
-      await good(console, 'now', colorScheme)
-      await picture('now')
+      await look('now')
 
       await console.show('Models')
       await page.getByRole('row', { name: /qwen3-32b/ }).waitFor()
-      await good(console, 'models', colorScheme)
-      await picture('models')
+      await look('models')
 
       await console.show('Plan')
       await page.getByText(/^(?:Everything is where it should be|Nothing to plan)$/).waitFor()
-      await good(console, 'plan', colorScheme)
-      await picture('plan')
+      await look('plan')
 
       await console.show('Customers')
       await page.getByRole('row', { name: /workshop/ }).waitFor()
-      await good(console, 'customers', colorScheme)
+      await look('customers', null)
       await page.getByRole('link', { name: 'workshop' }).click()
       await page.getByRole('heading', { name: 'Keys' }).waitFor()
-      await good(console, 'customer', colorScheme)
-      await picture('customer')
+      await look('customer')
 
       await console.show('Traffic')
       await page.getByRole('row', { name: /llama/ }).waitFor()
       await page.getByRole('img', { name: /^Requests, \d/ }).waitFor()
-      await good(console, 'traffic', colorScheme)
-      await picture('traffic')
+      await look('traffic')
       await page.getByRole('link', { name: '1 hour', exact: true }).click()
       await page.getByRole('group', { name: 'Nodes', exact: true }).getByRole('link', { name: 'rack-2' }).waitFor()
-      await good(console, 'traffic of a range', colorScheme)
-      await picture('traffic-range')
+      await look('traffic of a range', 'traffic-range')
 
       await console.show('Requests')
       await page.getByRole('group', { name: 'Requests, newest first' }).waitFor()
       await page.getByRole('button', { name: 'Pause', exact: true }).click()
-      await good(console, 'requests', colorScheme)
-      await picture('requests')
+      await look('requests')
       await page
         .getByRole('row', { name: /200.*qwen3.*rack-2/ })
         .first()
@@ -159,49 +160,41 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
         .click()
       await page.getByRole('heading', { name: 'Why this node' }).waitFor()
       await page.getByText('free work').waitFor()
-      await good(console, 'request', colorScheme)
-      await picture('request')
+      await look('request')
       await page.getByRole('link', { name: 'Its statechart' }).click()
       await page.locator('[data-state="settled.served"].lit').waitFor()
       await page.getByRole('button', { name: 'Fit' }).click()
-      await good(console, 'statechart of a request', colorScheme)
-      await picture('statecharts-request')
+      await look('statechart of a request', 'statecharts-request')
 
       await console.show('Statecharts')
       await page.locator('.statechart[data-machine=node]').waitFor()
       await page.getByRole('link', { name: /^rack-1/ }).click()
       await page.locator('[data-state=ready].lit').waitFor()
-      await good(console, 'statecharts', colorScheme)
-      await picture('statecharts-node')
+      await look('statecharts', 'statecharts-node')
       const release = pool.hold()
       const { id, done } = pool.mixture()
       await page.getByRole('link', { name: /^Mixture/ }).click()
       await page.locator(`a[href$="${await id}"]`).click()
       await page.locator('[data-state=expertsRunning].lit.has-live').waitFor()
-      await good(console, 'mixture', colorScheme)
-      await picture('statecharts-mixture')
+      await look('mixture', 'statecharts-mixture')
       release()
 
       await page.getByRole('link', { name: /^Private job/ }).click()
       await page.locator(`a[href$="${work.runningCommand}"]`).click()
       await page.locator('[data-state=attending].lit.has-live').waitFor()
-      await good(console, 'private job', colorScheme)
-      await picture('statecharts-private-job')
+      await look('private job', 'statecharts-private-job')
       await page.getByRole('link', { name: /^Webhook delivery/ }).click()
       await page.locator(`a[href$="${work.webhookId}"]`).click()
       await page.locator('[data-state=retry_scheduled].lit.has-live').waitFor()
-      await good(console, 'webhook delivery', colorScheme)
-      await picture('statecharts-webhook-delivery')
+      await look('webhook delivery', 'statecharts-webhook-delivery')
       await page.getByRole('link', { name: /^Payout batch/ }).click()
       await page.locator(`a[href$="${work.batches?.submitted}"]`).click()
       await page.locator('[data-state=submitted].lit').waitFor()
       await page.locator('.chosen').getByRole('link').waitFor()
-      await good(console, 'payout batch, submitted', colorScheme)
-      await picture('statecharts-payout-batch')
+      await look('payout batch, submitted', 'statecharts-payout-batch')
       await page.locator(`a[href$="${work.batches?.completed}"]`).click()
       await page.locator('[data-state=completed].lit').waitFor()
-      await good(console, 'payout batch, completed', colorScheme)
-      await picture('statecharts-payout-batch-completed')
+      await look('payout batch, completed', 'statecharts-payout-batch-completed')
 
       await console.show('Jobs')
       await page
@@ -210,38 +203,34 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
         .getByText('running')
         .waitFor()
       await page.getByRole('region', { name: /^Webhooks/ }).waitFor()
-      await good(console, 'jobs', colorScheme)
-      await picture('jobs')
+      await look('jobs')
 
       await console.show('Money')
       await page.getByText(/^The books balance/).waitFor()
       await page.getByRole('region', { name: /^Payout batches/ }).waitFor()
       await page.getByRole('region', { name: /^Balances/ }).waitFor()
-      await good(console, 'money', colorScheme)
-      await picture('money')
+      await look('money')
 
       await console.show('Audit')
       await page.getByRole('heading', { name: /^Last \d+ hours/ }).waitFor()
-      await good(console, 'audit', colorScheme)
-      await picture('audit')
+      await look('audit')
       await page.getByRole('link', { name: 'Approvals' }).click()
       await page.getByRole('group', { name: 'What was changed, newest first' }).waitFor()
-      await good(console, 'audit-approvals', colorScheme)
-      await picture('audit-approvals')
+      await look('audit-approvals')
       for (const [title, list] of [
         ['Calls', 'Calls of the administration, newest first'],
         ['Commands', 'Commands to nodes, newest first'],
       ] as const) {
         await page.getByRole('navigation', { name: 'Pages of the audit' }).getByRole('link', { name: title }).click()
         await page.getByRole('group', { name: list }).waitFor()
-        await good(console, `audit-${title}`, colorScheme)
+        await look(`audit-${title}`, null)
       }
       await page.getByRole('link', { name: 'People', exact: true }).click()
       await page.getByRole('heading', { name: 'Named tokens' }).waitFor()
-      await good(console, 'audit-people', colorScheme)
+      await look('audit-people', null)
       await page.getByRole('link', { name: 'Policy' }).click()
       await page.getByRole('group', { name: /^Actions/ }).waitFor()
-      await good(console, 'audit-policy', colorScheme)
+      await look('audit-policy', null)
 
       await console.show('Try it')
       await page.getByLabel('Gateway key').fill(pool.customer.key)
@@ -250,14 +239,13 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       await page.getByLabel('Message').fill('What is a penstock?')
       await page.getByRole('button', { name: 'Send' }).click()
       await page.getByRole('region', { name: 'Trace of the answer' }).waitFor()
-      await good(console, 'try', colorScheme)
-      await picture('try')
+      await look('try')
       await page.getByText('Connect a program').click()
       await page.getByLabel('Program', { exact: true }).selectOption('claude-code')
       const guide = page.getByRole('group', { name: 'How to connect Claude Code' })
       await guide.getByText(`ANTHROPIC_AUTH_TOKEN=${pool.customer.key}`).waitFor()
       expect(await guide.textContent()).toContain(`ANTHROPIC_BASE_URL=${pool.gateway.url}\n`)
-      await good(console, 'connect', colorScheme)
+      await look('connect', null)
       await (await done).body?.cancel()
       const views = await page.getByRole('navigation', { name: 'Views' }).getByRole('link').allTextContents()
       expect([...console.shown].toSorted()).toEqual(views.filter((view) => view !== 'Pool').toSorted())
