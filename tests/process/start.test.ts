@@ -144,16 +144,19 @@ test('§1: SIGTERM lets a stream finish within the grace, and ends a longer one 
   const server = begin()
   await server.ready()
   await servesFakeNode()
-  node.setAnswer({ chunks: 20, intervalMs: 30 })
+  const untilReleased = { chunks: 2, intervalMs: 30_000 }
+  node.setAnswer(untilReleased)
   const short = await chat({ model: 'm', stream: true })
   node.setAnswer({ chunks: 1_000, intervalMs: 30 })
   const long = await chat({ model: 'm', stream: true })
+  node.setAnswer(untilReleased)
   const whole = chat({ model: 'm', max_tokens: 10 })
   await waitFor('all calls', () => node.stats().openRequests === 3)
   const pids = running()
 
   server.kill('SIGTERM')
   const tookMs = stopwatch()
+  node.release()
   expect(await short.text()).toEndWith('data: [DONE]\n\n')
   const answered = await whole
   expect(answered.status).toBe(200)
@@ -164,7 +167,7 @@ test('§1: SIGTERM lets a stream finish within the grace, and ends a longer one 
   expect(text).toContain('"code":"server_shutdown"')
   expect(text).not.toContain('[DONE]')
   await server.exited
-  expect(node.stats().openRequests).toBe(0)
+  await waitFor('the node to hear of it', () => node.stats().openRequests === 0)
   await expectAllEnded(pids.gateway, pids.postmaster)
   node.setAnswer({ chunks: 5, intervalMs: 0 })
 })

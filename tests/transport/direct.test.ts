@@ -4,6 +4,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { createDirectTransport, nodeBaseUrl } from '../../src/transport/http1/direct.ts'
 import { TransportError } from '../../src/transport/transport.ts'
 import { lasts } from '../support/run/lasts.ts'
+import { waitLimitMs } from '../support/run/limits.ts'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
@@ -32,7 +33,7 @@ async function rawServer(onSocket: (socket: Socket) => void): Promise<string> {
 }
 
 const transport = (url: string, more: { apiKey?: string; connectTimeoutMs?: number } = {}) =>
-  createDirectTransport({ url, apiKey: more.apiKey ?? null, connectTimeoutMs: more.connectTimeoutMs ?? 1_000 })
+  createDirectTransport({ url, apiKey: more.apiKey ?? null, connectTimeoutMs: more.connectTimeoutMs ?? waitLimitMs })
 
 const get = { method: 'GET', signal: new AbortController().signal } as const
 

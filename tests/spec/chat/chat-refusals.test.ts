@@ -5,6 +5,7 @@ import { waitFor } from '../../support/gateways/gateway.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
 import { bad, refused, type ShownNode, secret, startChatPool } from '../../support/pools/chat-pool.ts'
 import { fixture, scoped } from '../../support/run/fixture.ts'
+import { waitLimitMs } from '../../support/run/limits.ts'
 
 const pool = await fixture(startChatPool())
 
@@ -116,14 +117,15 @@ describe('§3: refusals of policy, models and routes', () => {
 
   test('capacity_exhausted after the queue wait, and a slot that frees in time is taken', async () => {
     const busy = nodeAt(pool.nodes, 4)
-    busy.setAnswer({ firstTokenMs: 1_500 })
+    busy.setAnswer({ firstTokenMs: waitLimitMs })
     const started = busy.nextRequest()
     const first = pool.ask({ model: 'one-slot' })
     await started
     const expected = { status: 429, code: 'capacity_exhausted', param: null, retry: true }
     await refused(await pool.ask({ model: 'one-slot' }), expected)
-    expect((await first).status).toBe(200)
     busy.setAnswer({ firstTokenMs: 0 })
+    busy.release()
+    expect((await first).status).toBe(200)
     expect((await pool.ask({ model: 'one-slot' })).status).toBe(200)
   })
 

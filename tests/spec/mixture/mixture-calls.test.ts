@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { textWeight } from '../../../src/protocol/chat/token-estimate.ts'
+import { waitFor } from '../../support/gateways/gateway.ts'
 import {
   answerOf,
   expectHome,
@@ -16,6 +17,7 @@ import {
   weighted,
 } from '../../support/pools/mixture-pool.ts'
 import { scoped } from '../../support/run/fixture.ts'
+import { waitLimitMs } from '../../support/run/limits.ts'
 
 let pool: MixturePool
 shareMixturePool((started) => {
@@ -373,8 +375,11 @@ describe('a machine whose slots are taken', () => {
 describe('experts run at the same time', () => {
   test('all have been asked before the first answers', async () => {
     const names = ['a', 'b', 'c', 'd'] as const
-    for (const name of names) pool.nodes[name].setAnswer({ firstTokenMs: 150 })
-    await pool.answered(vote(...names.map((name) => expert(name))))
+    for (const name of names) pool.nodes[name].setAnswer({ firstTokenMs: waitLimitMs })
+    const answered = pool.answered(vote(...names.map((name) => expert(name))))
+    await waitFor('all to be asked', () => names.every((name) => pool.received(name).length === 1))
+    for (const name of names) pool.nodes[name].release()
+    await answered
     const calls = names.flatMap((name) => pool.received(name))
     const lastAsked = Math.max(...calls.map(({ atMs }) => atMs))
     const firstDone = Math.min(...calls.map(({ endedAtMs }) => endedAtMs ?? 0))

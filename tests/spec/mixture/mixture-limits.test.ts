@@ -11,6 +11,7 @@ import {
   vote,
 } from '../../support/pools/mixture-pool.ts'
 import { dayAhead } from '../../support/run/day-ahead.ts'
+import { waitLimitMs } from '../../support/run/limits.ts'
 
 /** 0.3 tokens a character, 4 for the message, 3 for the request (§7). */
 const prompt = Math.ceil(0.3 * secret.length + 4 + 3)
@@ -127,10 +128,20 @@ describe('§13: the day’s quota', () => {
     const output = 100
     const total = voteTotal(2, output)
     const { key } = await tenant(3 * total + 1)
-    for (const name of ['a', 'b'] as const) pool.nodes[name].setAnswer({ firstTokenMs: 300 })
-    const answers = await Promise.all(
-      Array.from({ length: 8 }, () => pool.mix(vote(a, b), { key, body: { max_tokens: output } })),
-    )
+    for (const name of ['a', 'b'] as const) pool.nodes[name].setAnswer({ firstTokenMs: waitLimitMs })
+    let refused = 0
+    const asked = Array.from({ length: 8 }, async () => {
+      const answer = await pool.mix(vote(a, b), { key, body: { max_tokens: output } })
+      if (answer.status === 429) refused++
+      return answer
+    })
+    // What one of them does not use lets another pass: none of them ends before all have been looked at.
+    await waitFor('five refusals and three at work', () => {
+      const { a: atA, b: atB } = pool.calls()
+      return refused === 5 && atA === 3 && atB === 3
+    })
+    for (const name of ['a', 'b'] as const) pool.nodes[name].release()
+    const answers = await Promise.all(asked)
     const statuses = await Promise.all(answers.map(async (answer) => [answer.status, await answer.text()] as const))
     expect(statuses.filter(([status]) => status === 200)).toHaveLength(3)
     expect(statuses.filter(([status]) => status === 429)).toHaveLength(5)

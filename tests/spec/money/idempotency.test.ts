@@ -5,6 +5,7 @@ import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
 import { fixture } from '../../support/run/fixture.ts'
+import { waitLimitMs } from '../../support/run/limits.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const open = { min_privacy_class: 'public' as const }
@@ -96,13 +97,24 @@ test('§5: another query under the same key is another request', async () => {
 })
 
 test('§5: in flight: 409 to try again, over two gateways; billed once', async () => {
-  node.setAnswer({ firstTokenMs: 200 })
+  node.setAnswer({ firstTokenMs: waitLimitMs })
   const before = await debits()
-  const all = await Promise.all(Array.from({ length: 10 }, (_, at) => ask('race', {}, at % 2 === 0 ? gateway : beside)))
-  const seen = await Promise.all(
-    all.map(async (response) => [response.status, await response.text(), response.headers] as const),
-  )
+  let refused = 0
+  const asked = Array.from({ length: 10 }, async (_, at) => {
+    const response = await ask('race', {}, at % 2 === 0 ? gateway : beside)
+    if (response.status === 409) refused++
+    return response
+  })
+  // However long they take to be looked at, the first one is in flight.
+  await waitUntil('all others are refused', () => refused === asked.length - 1)
   node.setAnswer({ firstTokenMs: 0 })
+  node.release()
+  const seen = await Promise.all(
+    asked.map(async (each) => {
+      const response = await each
+      return [response.status, await response.text(), response.headers] as const
+    }),
+  )
   expect(seen.filter(([status]) => status === 200)).toHaveLength(1)
   for (const [status, text, headers] of seen.filter(([each]) => each !== 200)) {
     expect([status, text]).toEqual([409, expect.stringContaining('idempotency_in_progress')])
