@@ -4,6 +4,7 @@ import { responseNonceHeader } from '../../../src/protocol/sealed/ehbp.ts'
 import { publicKeyOf } from '../../../src/protocol/sealed/sealed-key.ts'
 import type { SealedNode, SealedNodeList } from '../../../src/protocol/wire/inference/sealed.ts'
 import type { TestCustomer } from '../../support/gateways/gateway.ts'
+import { waitFor } from '../../support/gateways/gateway.ts'
 import { patience } from '../../support/run/pace.ts'
 import type { Answer } from './answers.ts'
 import { type Heard, speak } from './asker.ts'
@@ -144,12 +145,15 @@ export async function openSealedLane(gateway: HostileGateway, at: number): Promi
   const [customer, server] = [await gateway.customer(), startBytesNode(model)]
   const whose = { owner: customer.customerId, visibility: 'private' } as const
   await gateway.join({ url: server.url, apiKey: newSecret(), ...whose }, 'agent')
-  const response = await fetch(`${gateway.url}/v1/sealed/nodes?model=${model}`, {
-    headers: { authorization: `Bearer ${customer.key}` },
+  // An agent is there a moment before its keys are.
+  const { node, publicKey } = await waitFor(`the agent of ${model} and its key`, async () => {
+    const response = await fetch(`${gateway.url}/v1/sealed/nodes?model=${model}`, {
+      headers: { authorization: `Bearer ${customer.key}` },
+    })
+    const [found] = ((await response.json()) as SealedNodeList).data
+    const key = found?.keys.find(({ state }) => state === 'active')
+    const known = key === undefined ? null : publicKeyOf(key)
+    return found === undefined || known === null ? null : { node: found, publicKey: known }
   })
-  const [node] = ((await response.json()) as SealedNodeList).data
-  const key = node?.keys.find(({ state }) => state === 'active')
-  const publicKey = key === undefined ? null : publicKeyOf(key)
-  if (node === undefined || publicKey === null) throw new Error(`the agent of ${model} has no key: ${response.status}`)
   return new SealedLane(model, gateway, server, customer, node, publicKey)
 }
