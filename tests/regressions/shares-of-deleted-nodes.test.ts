@@ -28,8 +28,8 @@ const [address, nextAddress, addressAgain] = ['a1', 'b2', 'c3'].map((pair) => `0
   string,
 ]
 const credit = 100_000_000
-/** As many at once as a lease needs, and some more. */
-const busy = 12
+/** As many at once as a lease needs, in one of two processes too. */
+const busy = 18
 
 const gateway = await fixture(startTestGateway(), ({ database }) => expectBooksBalance(database.db))
 const { sql } = gateway.database
@@ -147,7 +147,7 @@ test.each([
   if (leased > 0) {
     await waitUntil('a lease', async () => {
       const leases = await sql`select 1 from money_leases where customer_id = ${payer.customerId}`
-      return leases.length === 1
+      return leases.length > 0
     })
     asked.push(...Array.from({ length: leased }, () => ask()))
     await waitUntil('all run', () => held.length === rows + leased)
@@ -195,7 +195,7 @@ test('§31: and so are those of a gateway that loses the database, and charges w
     await waitUntil('all run', () => held.length === busy)
     await waitUntil('a lease', async () => {
       const leases = await sql`select 1 from money_leases where customer_id = ${payer.customerId}`
-      return leases.length === 1
+      return leases.length > 0
     })
     asked.push(...Array.from({ length: busy }, () => ask({}, beside)))
     await waitUntil('all run', () => held.length === 2 * busy)
