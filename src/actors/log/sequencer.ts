@@ -261,11 +261,14 @@ class GroupSequencer implements Sequencer {
     return this.cutOff ? { size, root } : { size: size + 1, root: await writeCutoff(tx, size, root) }
   }
 
-  /** The fork was made known at another gateway. */
+  /** The fork was made known at another gateway, and a key of this log has signed what goes on under the later name. */
   private async lookForName(lost: string): Promise<void> {
-    const state = await rows.readLogState(this.options.db)
+    const { db, keys } = this.options
+    const state = await rows.readLogState(db)
     const origin = originOf(lost)
-    if (state !== null && origin !== '' && isNamed(state.origin, origin)) this.forget()
+    if (state === null || origin === '' || !isNamed(state.origin, origin)) return
+    const stored = (await rows.checkpointAt(db, state.origin, state.size)) ?? ''
+    if (isOwnCheckpoint(stored, state, keys)) this.forget()
   }
 
   /** Whether a key of this log has signed where the database says that the log stands: nothing is put behind what others wrote. */
