@@ -94,6 +94,26 @@ describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
       expect(await actions.locator('tbody tr').count()).toBe(policy.actions.length)
     }))
 
+  test('only views whose routes are there are in the navigation', () =>
+    as('viewer', async ({ page }) => {
+      const document = (await (await fetch(`${pool.gateway.url}/openapi.json`)).json()) as { paths: object }
+      const has = (path: string) => path in document.paths
+      expect(await page.getByRole('navigation', { name: 'Views' }).getByRole('link').allTextContents()).toEqual([
+        'Now',
+        'Pool',
+        'Models',
+        ...(has('/v1/admin/plan') ? ['Plan'] : []),
+        'Customers',
+        'Statecharts',
+        'Traffic',
+        'Requests',
+        ...(has('/v1/admin/jobs') ? ['Jobs'] : []),
+        ...(has('/v1/admin/payout-batches') ? ['Money'] : []),
+        ...(has('/v1/admin/audit/summary') ? ['Audit'] : []),
+        'Try it',
+      ])
+    }))
+
   test('a viewer finds nothing to touch, and no customer of a job', () =>
     as('viewer', async ({ page, show }) => {
       const denied = async () => (await read<AuditSummary>('/v1/admin/audit/summary')).access.denied_count

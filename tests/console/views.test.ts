@@ -253,31 +253,4 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
     },
     testLimitMs,
   )
-
-  test(
-    'only views whose routes are there are in the navigation',
-    async () => {
-      const console = await openConsole(browser, pool.gateway.url)
-      await console.signIn(pool.gateway.tokens.viewer)
-      const document = (await (await fetch(`${pool.gateway.url}/openapi.json`)).json()) as { paths: object }
-      const has = (path: string) => path in document.paths
-      const shown = await console.page.getByRole('navigation', { name: 'Views' }).getByRole('link').allTextContents()
-      expect(shown).toEqual([
-        'Now',
-        'Pool',
-        'Models',
-        ...(has('/v1/admin/plan') ? ['Plan'] : []),
-        'Customers',
-        'Statecharts',
-        'Traffic',
-        'Requests',
-        ...(has('/v1/admin/jobs') ? ['Jobs'] : []),
-        ...(has('/v1/admin/payout-batches') ? ['Money'] : []),
-        ...(has('/v1/admin/audit/summary') ? ['Audit'] : []),
-        'Try it',
-      ])
-      await console.close()
-    },
-    testLimitMs,
-  )
 })
