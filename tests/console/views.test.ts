@@ -91,14 +91,19 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
     async (_, width, colorSchemes) => {
       const phone = width < 600 ? '-phone' : ''
       const console = await openConsole(browser, pool.gateway.url, {
+        colorScheme: colorSchemes[0],
         viewport: { width, height: phone === '' ? 860 : 780 },
       })
       const { page } = console
-      /** `picture`: what its pictures are called, where it has any. */
+      let now: (typeof colorSchemes)[number] = colorSchemes[0]
+      /** `picture`: what its pictures are called, where it has any. Begins in the colours of the view before: to change them takes time. */
       const look = async (view: string, picture: string | null = view) => {
-        for (const colorScheme of colorSchemes) {
-          await page.emulateMedia({ colorScheme })
-          await page.evaluate(coloured)
+        for (const colorScheme of now === colorSchemes[0] ? colorSchemes : colorSchemes.toReversed()) {
+          if (colorScheme !== now) {
+            await page.emulateMedia({ colorScheme })
+            await page.evaluate(coloured)
+            now = colorScheme
+          }
           await good(console, view, colorScheme)
           if (picture !== null) await console.picture(`console-${picture}-${colorScheme}${phone}`)
         }
