@@ -115,7 +115,7 @@ describe.skipIf(!hasBrowser)('a page that moves below the hands of a person', ()
     await page.clock.fastForward(minuteMs)
     await next
     // What is drawn of the hour that moved on is drawn before its read comes back.
-    await page.evaluate('new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)))')
+    await page.evaluate('new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))')
     expect(await one.count()).toBe(1)
     goOn.resolve()
     await page.unrouteAll({ behavior: 'ignoreErrors' })
