@@ -144,7 +144,7 @@ export interface GatewayHandle {
   readonly webhookKeys: readonly string[]
   /** What anybody may read of the log (§31). */
   readonly publicLog: PublicLog
-  readonly sequencer: Pick<Sequencer, 'catchUp' | 'fork' | 'exposed'>
+  readonly sequencer: Pick<Sequencer, 'catchUp' | 'fork' | 'exposed' | 'holds'>
   readonly cosigning: Pick<Cosigning, 'round'>
   /** Reads everything, in one view of the database. */
   checkBooks(): Promise<BooksCheck>

@@ -42,7 +42,7 @@ export interface CosigningOptions {
   readonly db: Database
   readonly log: Log
   readonly keys: readonly SigningKey[]
-  readonly sequencer: Pick<Sequencer, 'exposed'>
+  readonly sequencer: Pick<Sequencer, 'exposed' | 'holds'>
   /** Those that can be reached now. */
   readonly witnesses: () => Promise<readonly AskedWitness[]>
   /** SVC_LOG_COSIGN_MS. */
@@ -150,7 +150,7 @@ export function createCosigning(options: CosigningOptions): Cosigning {
   const nameFor = async (known: Remembered, seen: Seen) => {
     const { origin } = seen.checkpoint
     if (known.lostIn !== null && !isEarlier(known.lostIn, origin)) return
-    if (await nameLost({ db, keys }, seen)) known.lostIn = origin
+    if (await nameLost({ db, keys, sequencer }, seen)) known.lostIn = origin
   }
 
   /** Once more, as the witness's first answer needs it; null: nothing can be said that it would sign. */

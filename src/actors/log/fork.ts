@@ -75,10 +75,11 @@ export async function nameFork(port: ForkPort, audit: AuditContext): Promise<Nam
 /**
  * A witness has signed a checkpoint of an earlier name, which was lost with the others: an entry more says so, from which the
  * witness can go on. `seen`: the note, which a key of this log has signed. Writes nothing where the log has such an entry, or
- * `forksMax` of them. Resolves with whether the log has it.
+ * `forksMax` of them, or where the log in the database is not the one that this gateway knows: nobody has asked for this signature.
+ * Resolves with whether the log has it.
  */
 export async function nameLost(
-  { db, keys }: Pick<ForkPort, 'db' | 'keys'>,
+  { db, keys, sequencer }: Pick<ForkPort, 'db' | 'keys'> & { readonly sequencer: Pick<Sequencer, 'holds'> },
   seen: { readonly note: string; readonly checkpoint: Checkpoint },
 ): Promise<boolean> {
   const { note: lostNote, checkpoint } = seen
@@ -88,6 +89,7 @@ export async function nameLost(
     const forks = await readForks(tx)
     if (forks.some((row) => isLostBy(checkpoint, row.lostNote))) return true
     if (state === null || forks.length >= forksMax || !isEarlier(checkpoint.origin, state.origin)) return false
+    if (!(await sequencer.holds(tx, state))) return false
     await writeFork(tx, state, { origin: state.origin, lostNote }, keys)
     return true
   })

@@ -53,6 +53,8 @@ export interface Sequencer {
   catchUp(options?: { readonly heads?: boolean }): Promise<void>
   /** The checkpoint that this log once had and does not lead to any more, or that no key of this gateway has signed; null: all is well. */
   fork(): string | null
+  /** Whether a key of this gateway has signed where the database says that the log stands, and it leads on from what this gateway saw. */
+  holds(tx: Database, state: rows.LogState): Promise<boolean>
   /** A witness has shown a checkpoint of ours that the log does not lead to. */
   exposed(note: string): void
   /** Whether this gateway adds nothing to the log: of a fork, or because no look at it has come to its end for five minutes. */
@@ -145,6 +147,10 @@ class GroupSequencer implements Sequencer {
     return this.lost
   }
 
+  async holds(tx: Database, state: rows.LogState): Promise<boolean> {
+    return this.lost === null && (await this.isSigned(tx, state)) && (await this.leadsOn(tx, state))
+  }
+
   exposed(note: string): void {
     if (this.lost === null) this.options.log.error('log_forked')
     this.lost ??= note
@@ -218,7 +224,7 @@ class GroupSequencer implements Sequencer {
   private async append(tx: Database, fence: Fence, asked: boolean) {
     if (!(await rows.lockSequencer(tx))) return null
     const found = await rows.readLogState(tx)
-    if (found === null || !(await this.isSigned(tx, found)) || !(await this.leadsOn(tx, found))) return null
+    if (found === null || !(await this.holds(tx, found))) return null
     const { state, untilMs } = await this.withMarks(tx, found)
     const plainUntilMs = Math.max(untilMs, this.options.plainUntilMs ?? 0)
     const at = new Date(this.now())
