@@ -187,7 +187,7 @@ describe('RFC 9112', () => {
     expect<unknown>(parse([Buffer.from(text)]).ends).toEqual([next])
   })
 
-  test.each([
+  const malformed = [
     'nonsense\r\n\r\n',
     'HTTP/2 200 OK\r\n\r\n',
     'HTTP/1.1 99 No\r\n\r\n',
@@ -200,7 +200,8 @@ describe('RFC 9112', () => {
     'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nabc\r\n',
     `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${'1'.repeat(300)}`,
     `HTTP/1.1 200 OK\r\nx: ${'y'.repeat(headBytesMax)}`,
-  ])('refused: %p', (text) => {
+  ]
+  test.each(malformed.map((text) => [text.slice(0, 80), text]))('refused: %p', (_, text) => {
     expect(() => parse([Buffer.from(text)])).toThrow(MalformedResponse)
   })
 })

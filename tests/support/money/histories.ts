@@ -165,13 +165,23 @@ export class HistoryWorld {
   async close(): Promise<void> {
     await Promise.all(this.gateways.map(({ ledger }) => ledger.stop()))
     await expectSound(this.watcher)
+    await this.countGroups()
+    for (const { opened } of this.gateways) await opened.close()
+    for (const sql of [this.watcher.sql, this.killer]) await sql.end()
+    await this.database.drop()
+  }
+
+  /** What was not put to the test until now. */
+  async unseen(): Promise<readonly string[]> {
+    await this.countGroups()
+    return Object.entries(this.seen).flatMap(([what, times]) => (times > 0 ? [] : [what]))
+  }
+
+  private async countGroups(): Promise<void> {
     const [row] = await this.watcher.sql<{ groups: number; leased: number }[]>`
       select count(*)::int as groups, count(reserve_seq)::int as leased from charge_groups`
     this.seen.groups = row?.groups ?? 0
     this.seen.leased = row?.leased ?? 0
-    for (const { opened } of this.gateways) await opened.close()
-    for (const sql of [this.watcher.sql, this.killer]) await sql.end()
-    await this.database.drop()
   }
 
   /**
