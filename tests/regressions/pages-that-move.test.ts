@@ -51,6 +51,19 @@ describe.skipIf(!hasBrowser)('a page that moves below the hands of a person', ()
       expect(faults).toEqual([])
     }))
 
+  /** What another operator has done to a node stood in its row half a minute later, when the list was read again. */
+  test('the buttons of a node follow what another operator has done to it, before the list is read again', () =>
+    consoles.as('operator', async ({ page, faults }) => {
+      await page.getByRole('button', { name: 'Drain rack-2' }).waitFor()
+      await page.route('**/v1/admin/nodes?*', () => {})
+      await gateway.admin('POST', `/v1/admin/nodes/${pool.nodeIds[1]}/drain`)
+      await page.getByRole('button', { name: 'Resume rack-2' }).waitFor()
+      await gateway.admin('POST', `/v1/admin/nodes/${pool.nodeIds[1]}/resume`)
+      await page.getByRole('button', { name: 'Drain rack-2' }).waitFor()
+      await page.unrouteAll({ behavior: 'ignoreErrors' })
+      expect(faults).toEqual([])
+    }))
+
   /**
    * A part of a view that appeared while the address moved on listened too late: it showed the address before, until the next one.
    * Here the address moves as soon as the nodes are on the page, before anything else of the page runs.

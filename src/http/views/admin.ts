@@ -70,7 +70,7 @@ const unwatched = {
   runtimes: [],
   last_error: null,
   usage_claims: liveClaims({ calls: 0, atBound: 0 }),
-} as const satisfies Omit<LiveNode, 'node_id'>
+} as const satisfies Omit<LiveNode, 'node_id' | 'admin_state'>
 
 /** `live` is what this gateway knows about the node now. null if it does not watch the node. */
 export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): Node {

@@ -94,7 +94,8 @@ test('§36: a batch waits until the log has announced it for so long, whoever as
     'invalid_state',
     expect.stringMatching(/announces the batch until \d{4}-/),
   ])
-  // Not by being let go from its hold, either.
+  // Not by being let go from its hold, either: in the last seconds, so that it is soon over.
+  await logged('53 seconds')
   expect((await settlement.retry(batchId)).status).toBe('created')
   expect((await rig.batch(batchId)).status).toBe('created')
   // By itself, once the time is over.

@@ -57,6 +57,7 @@ export const liveClaims = (claims: UsageClaims): LiveNode['usage_claims'] => ({
 export function liveNode(view: NodeView): LiveNode {
   return {
     node_id: view.nodeId,
+    admin_state: view.adminState,
     state: view.state,
     state_since: isoTime(view.sinceMs),
     state_reasons: [...view.stateReasons],

@@ -1,4 +1,4 @@
-import type { FirstToken } from '../../../db/queries/pool/pool.ts'
+import type { FirstToken, NodeRow } from '../../../db/queries/pool/pool.ts'
 import type { NodeId, ProfileId, RuntimeId } from '../../../ids.ts'
 import { unitsPerToken } from '../../../machines/placement/cache-view.ts'
 import type { CacheViews } from '../../../machines/placement/cache-views.ts'
@@ -25,8 +25,8 @@ export interface NodeView {
   readonly wakesInVain: number
   /** Unix ms until which no request wakes it again; 0: any may. */
   readonly wakePausedUntilMs: number
-  /** True if an operator has drained the node: it is `draining`, and then `live`. */
-  readonly drained: boolean
+  /** What operators want: of a drained node `state` is `draining`, and then `live`. */
+  readonly adminState: NodeRow['adminState']
   /** Unix ms. */
   readonly sinceMs: number
   /** Unix ms; 0 when the node is not held down for flapping. */
@@ -131,7 +131,7 @@ export function viewOf(node: PoolNode, sources: ViewSources): NodeView {
     wakeable: (node.row.macs ?? []).length > 0,
     wakesInVain: node.wake.inVain,
     wakePausedUntilMs: node.wake.pausedUntilMs,
-    drained: node.row.adminState === 'draining',
+    adminState: node.row.adminState,
     sinceMs: node.sinceMs,
     heldUntilMs: node.heldUntilMs,
     inFlight: node.calls.size,

@@ -79,6 +79,7 @@ export type MachineCounts = Static<typeof MachineCounts>
 /** What moves in a node; the rest of it is read by `GET /v1/admin/nodes`. */
 export const LiveNode = Type.Pick(Node, [
   'node_id',
+  'admin_state',
   'state',
   'state_reasons',
   'state_says',
