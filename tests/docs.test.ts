@@ -78,6 +78,14 @@ test.each(documents)('every row of a table of %s has as many cells as its head',
 /** For those who build Penstock or speak its protocol: they cite the specification by its numbers. */
 const ofClauses = /^(?:docs\/(?:specification|protocol|architecture|decisions\/.*)\.md|CHANGELOG\.md|CONTRIBUTING\.md)$/
 
+test('docs/architecture.md lists every decision, in the order of their numbers', () => {
+  const listed = [...read('docs/architecture.md').matchAll(/^- \[\d+: .*\]\((decisions\/.+)\)$/gm)].map(
+    ([, path]) => path,
+  )
+  const written = documents.filter((file) => file.startsWith('docs/decisions/'))
+  expect(listed).toEqual(written.map((file) => file.slice('docs/'.length)))
+})
+
 test('no page for users cites the specification by a number', () => {
   const citing = documents.filter((file) => !ofClauses.test(file) && read(file).includes('§'))
   expect(citing).toEqual([])
