@@ -25,7 +25,17 @@ const added = () => original.replace(head, row + head)
 
 const copy = mkdtempSync(join(tmpdir(), 'penstock-walk-'))
 beforeAll(() => {
-  const parts = ['src', 'tests/support', 'scripts', 'bench', 'docs', 'contracts', 'package.json', 'drizzle.config.ts']
+  const parts = [
+    'src',
+    'tests/support',
+    'scripts',
+    'bench',
+    'docs',
+    'ops',
+    'contracts',
+    'package.json',
+    'drizzle.config.ts',
+  ]
   for (const name of parts) cpSync(join(root, name), join(copy, name), { recursive: true })
   const { compilerOptions } = JSON.parse(readFileSync(join(root, 'tsconfig.json'), 'utf8')) as {
     compilerOptions: object
