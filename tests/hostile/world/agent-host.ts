@@ -20,7 +20,8 @@ type Running = Extract<AgentStarted, { nodeId: string }>
 /** Agents as they are shipped, in a process of their own that is watched like the gateway. */
 export class AgentHost {
   private child: WatchedChild | null = null
-  private asked = 0
+  /** How many agents were started. */
+  asked = 0
   private readonly waiting = new Map<number, (started: AgentStarted) => void>()
 
   constructor(private readonly watch: ProcessWatch) {}

@@ -34,6 +34,8 @@ export interface HostileGateway extends TestGateway {
   /** After this, what has stalled until now is in `stalls`. */
   pulse(options?: { readonly collect: boolean }): Promise<Pulse>
   descriptors(): number
+  /** Those that have joined by `join`, in a process that counts among the gateway's. */
+  agents(): number
   residentBytes(): number
   /** Processor time of all processes so far, ms. */
   cpuMs(): number
@@ -126,6 +128,7 @@ function watched(gateway: TestGateway, other: TestGateway | null, way: Way, watc
   const { hostname, port } = new URL(gateway.url)
   const [pid = 0] = watch.pids
   const dialUrl = (other ?? gateway).url
+  const agents = new AgentHost(watch)
   return {
     ...gateway,
     hostname,
@@ -135,7 +138,7 @@ function watched(gateway: TestGateway, other: TestGateway | null, way: Way, watc
     urls: other === null ? [gateway.url] : [gateway.url, other.url],
     dialUrl,
     folder: watch.folder,
-    join: joins(gateway, dialUrl, way, new AgentHost(watch)),
+    join: joins(gateway, dialUrl, way, agents),
     stalls: watch.stalls,
     logFaults: watch.logFaults,
     get dead() {
@@ -143,6 +146,7 @@ function watched(gateway: TestGateway, other: TestGateway | null, way: Way, watc
     },
     pulse: (options) => watch.pulse(options?.collect ?? false),
     descriptors: () => watch.descriptors(),
+    agents: () => agents.asked,
     residentBytes: () => watch.residentBytes(),
     cpuMs: () => watch.cpuMs(),
     stop: async () => {

@@ -13,6 +13,8 @@ const restMs = 30_000
 const lookMs = 20
 /** Polls and idle connections to the database come and go. */
 const descriptorsSlack = 12
+/** Two minutes later an agent looks up what it has signed, each minute, and keeps the connection: both of its ends count. */
+const descriptorsPerAgent = 2
 const idsPerQuery = 5_000
 
 /** What a gateway keeps of answers, forms and exports. Where it does not tell, the heap at rest has to (`lanes.ts`). */
@@ -132,7 +134,7 @@ async function counterFaults(gateway: HostileGateway, descriptorsMax: number): P
 /** How many descriptors a gateway has that nobody asks; after a warm-up. */
 export async function descriptorsAtRest(gateway: HostileGateway): Promise<number> {
   await Bun.sleep(300)
-  return gateway.descriptors() + descriptorsSlack
+  return gateway.descriptors() + descriptorsSlack + descriptorsPerAgent * gateway.agents()
 }
 
 /** Nobody asks any more: everything is back where it was, and nothing was kept. */
