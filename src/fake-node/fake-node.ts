@@ -50,7 +50,7 @@ export interface FakeNode {
   nextEnd(): Promise<LoggedRequest>
   /** Resolves when no chat request is open. */
   idle(): Promise<void>
-  /** Whatever waits at this moment goes on at once: a first token, the next piece of a stream. */
+  /** All that waits at this moment goes on at once: a first token, the next piece of a stream. */
   release(): void
   stop(): void
 }

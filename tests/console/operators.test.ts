@@ -210,7 +210,7 @@ describe.skipIf(!hasBrowser)('states that nobody hopes for', () => {
 
   test('an empty pool says how to fill it; a lost gateway is named, and found again', async () => {
     await using first = await scoped(startTestGateway())
-    // It is listened to twice, and between the two nobody else may get it.
+    // It is listened to twice, and between the two no other test may get it.
     const port = { SVC_PORT: String(freePort()) }
     const second = await startTestGateway({ beside: first, env: port })
     await using console = await scoped(openConsole(browser, second.url))

@@ -10,7 +10,7 @@ import { waitUntil } from '../support/run/wait-until.ts'
 /**
  * Symptom: an operator's credit, debit or rejection of a receipt could fail with 500 while a newer gateway migrated the tables.
  * Cause: it locked the customer and then the ledger, and a migration locks the ledger and then customers or receipts, as charges do. PostgreSQL ended one of the two.
- * Fix: whoever changes a balance locks the ledger first.
+ * Fix: each change of a balance locks the ledger first.
  */
 const gateway = await fixture(startTestGateway())
 const { db, sql } = gateway.database

@@ -7,7 +7,7 @@ import { insertReceipts } from '../support/money/insert-receipts.ts'
 import { fixture } from '../support/run/fixture.ts'
 
 /**
- * Symptom: with the database alone somebody could have a gateway forget that the log had been put back: it went on with the older log, and overwrote the
+ * Symptom: with the database alone an attacker could have a gateway forget that the log had been put back: it went on with the older log, and overwrote the
  * checkpoint that it keeps in its data folder.
  * Cause: a gateway that has found the fork looks in the database whether another one has named it since, and believed the name that stands there.
  * Fix: it believes a name under which a key of the log has signed where the log stands.
@@ -38,7 +38,7 @@ test('§36: a gateway does not forget a fork because the database says another n
   await grow()
   expect(sequencer.fork()).toBe(seen)
   const older = await size()
-  // By whoever has the database: under another name for a moment, in which nobody can write the log.
+  // What an attacker with the database does: another name for a moment, in which no gateway can write the log.
   const holder = await sql.reserve()
   await holder`select pg_advisory_lock(7413, 80)`
   await sql`update log_state set origin = origin || '/2'`

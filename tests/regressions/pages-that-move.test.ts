@@ -86,7 +86,7 @@ describe.skipIf(!hasBrowser)('a page that moves below the hands of a person', ()
 
   /**
    * Who added a node before the owners were read got a form that asked for the id of one; who typed a name into a filter before the
-   * names were read got the requests of nobody. A view of the last hour was empty for a moment whenever the hour moved on.
+   * names were read got an empty list. A view of the last hour was empty for a moment whenever the hour moved on.
    */
   test('opens no form and takes no filter before the names for it are there, and keeps an hour until the next is read', async () => {
     const nowMs = Date.now()

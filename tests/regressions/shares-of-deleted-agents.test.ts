@@ -10,7 +10,7 @@ import { tamper } from '../support/money/tampering.ts'
 import { fixture } from '../support/run/fixture.ts'
 
 /**
- * Symptom: what was charged after an agent's node had been deleted was paid to nobody, and `audit books` said for ever that it does not go where the
+ * Symptom: what was charged after an agent's node had been deleted was never paid, and `audit books` said for ever that it does not go where the
  * node had stated.
  * Cause: the database looked for the node's payout address at the commit of the charge, and the node's row was gone.
  * Fix: the address is kept. Shares of before are paid to the address that the node has stated last.

@@ -16,7 +16,7 @@ import { lockWaits } from '../support/run/lock-waits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /**
- * Symptom: the share of work that was charged after its node was deleted went to nobody.
+ * Symptom: the share of work that was charged after its node was deleted was never paid.
  * Cause: the database looked for the node's payout address at the commit of the charge, and the node's row was gone.
  * Fix: of a node that is deleted the database keeps whose it was and where its shares go.
  */

@@ -13,7 +13,7 @@ import { insertReceipts } from '../support/money/insert-receipts.ts'
 import { fixture } from '../support/run/fixture.ts'
 
 /**
- * Symptom: with the database and one agent somebody could have the gateway sign any log under a later name, as if an operator had named a fork, and all
+ * Symptom: with the database and one agent an attacker could have the gateway sign any log under a later name, as if an operator had named a fork, and all
  * gateways went on with it.
  * Cause: the entry for a witness whose checkpoint was lost was put behind whatever the database said, and signed.
  * Fix: it is put behind the log that this gateway knows, where one of its keys has signed it.
@@ -29,7 +29,7 @@ test('§36: a gateway signs nothing for a witness behind a log that it does not 
   const seen = row?.note ?? ''
   const before = parseCheckpoint(parseNote(seen)?.text ?? '')
   if (before === null) throw new Error('no checkpoint')
-  // By whoever has the database: a later name, and a checkpoint of it that another key has signed.
+  // What an attacker with the database writes: a later name, and a checkpoint of it that another key has signed.
   const origin = `${before.origin}/2`
   const text = checkpointText({ ...before, origin, size: before.size + 1 })
   const forged = noteText({ text, signatures: [logSigner(origin, seededKey('08'.repeat(32))).sign(text)] })

@@ -66,12 +66,12 @@ test('a data folder that cannot be one: which, why, and what to do', async () =>
 test('a PostgreSQL of DATABASE_URL that cannot be used: why, and what to do, however the gateway is started', async () => {
   const { url, drop } = await testDatabase()
   const [absent, unknown] = [new URL(url), new URL(url)]
-  // Nobody who has to ask for a port gets the first one.
-  const nobody = 'postgres://user:secret@127.0.0.1:1/name'
+  // A program that asks for a port never gets the first one.
+  const unheard = 'postgres://user:secret@127.0.0.1:1/name'
   absent.pathname = '/absent_database'
   unknown.username = 'unknown_user'
   const cases = [
-    [nobody, 'Nothing answers at DATABASE_URL', 'ECONNREFUSED'],
+    [unheard, 'Nothing answers at DATABASE_URL', 'ECONNREFUSED'],
     [absent.href, 'no database of the name in DATABASE_URL', '3D000'],
     [unknown.href, 'refuses the user or the password', '28P01'],
   ] as const

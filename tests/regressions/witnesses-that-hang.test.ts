@@ -33,7 +33,7 @@ async function grow(): Promise<void> {
 
 const signerOf = (seed: number) =>
   logSigner(`witness/${seed}`, seededKey(seed.toString(16).padStart(2, '0').repeat(32)))
-/** Whoever was asked since the last look, in turn. */
+/** Those that were asked since the last look, in turn. */
 const asked: string[] = []
 const since = () => asked.splice(0)
 
@@ -80,12 +80,12 @@ test('§31: a witness that the settings name signs while dozens of others do not
   await waitUntil('its signature', async () => (await signatures()) === 1)
   await waitUntil('as many to be asked at once as may', () => asked.length === 9)
   await tooLate()
-  // Nobody else is asked: the next round has a newer checkpoint.
+  // No other is asked: the next round has a newer checkpoint.
   expect(await round).toBe(1)
   expect(since()).toEqual(['signs', ...Array.from({ length: 8 }, () => 'hangs')])
 })
 
-test('§31: whoever has signed is asked first, and the others in turn', async () => {
+test('§31: those that have signed are asked first, and the others in turn', async () => {
   const { witnesses, tooLate } = hanging(24)
   const cosigning = cosigningBy(...witnesses.slice(0, 12), signing(2), ...witnesses.slice(12))
   const signed: number[] = []

@@ -75,7 +75,7 @@ export async function nameFork(port: ForkPort, audit: AuditContext): Promise<Nam
 /**
  * A witness has signed a checkpoint of an earlier name, which was lost with the others: an entry more says so, from which the
  * witness can go on. `seen`: the note, which a key of this log has signed. Writes nothing where the log has such an entry, or
- * `forksMax` of them, or where the log in the database is not the one that this gateway knows: nobody has asked for this signature.
+ * `forksMax` of them, or where the log in the database is not the one that this gateway knows: no operator has asked for this signature.
  * Resolves with whether the log has it.
  */
 export async function nameLost(

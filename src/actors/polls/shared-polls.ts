@@ -78,7 +78,7 @@ export class SharedPolls {
   private readonly outage: Outage
   /** What the leader tells later than this after the poll, or not again, counts no more: it polls each node in half the time. */
   private readonly newsMsMax: number
-  /** A node is asked so long after the poll that it answered last, so that its answer comes before it counts as silent. */
+  /** How long after the poll that it answered last a node is asked, ms: its answer comes before it counts as silent. */
   private readonly askedAgainMs: number
   private leads: boolean
   private pool: PolledPool | null = null

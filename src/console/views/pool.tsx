@@ -59,7 +59,7 @@ function Summary({ nodes }: { nodes: readonly Node[] }) {
 
 type Owners = readonly { readonly value: string; readonly label: string }[]
 
-const nobody: Owners = []
+const noOwners: Owners = []
 /** What stands for owners that are still read. */
 const ownersToCome: Owners = []
 
@@ -67,7 +67,7 @@ const ownersToCome: Owners = []
 function useOwners(): Owners {
   const path = mayAct('operator') ? '/v1/admin/customers?limit=1000' : null
   const [customers] = useLoad<CustomerList>(path)
-  if (customers.kind !== 'ready') return path !== null && customers.kind === 'loading' ? ownersToCome : nobody
+  if (customers.kind !== 'ready') return path !== null && customers.kind === 'loading' ? ownersToCome : noOwners
   return customers.data.customers.map(({ customer_id, display_name }) => ({ value: customer_id, label: display_name }))
 }
 
