@@ -1,4 +1,4 @@
-/** A value as msgpack has it, without what nobody here reads: maps have text keys alone. */
+/** A value as msgpack has it, as far as events of caches need it: maps have text keys alone. */
 export type Packed =
   | null
   | boolean
