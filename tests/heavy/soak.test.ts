@@ -181,7 +181,7 @@ test(
     const [first, last] = [steady[0]?.descriptors ?? 0, steady.at(-1)?.descriptors ?? 0]
     expect(last - first).toBeLessThanOrEqual(descriptorsSlack)
     if (minutes < judgedFromMinutes) return
-    // What chance alone could have made is no leak. The database's connections know their statements until it is killed: the heap has waves.
+    // What chance alone could have made is no leak: the live heap has waves of some minutes.
     expect(fits.objects.slope - 2 * fits.objects.error).toBeLessThan(objectsPerRequestMax)
     for (const { slope, error } of [fits.resident, fits.anonymous, fits.heap]) {
       expect((slope - 2 * error) / mib).toBeLessThan(slopeMibPerHourMax)
