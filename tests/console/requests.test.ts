@@ -294,7 +294,7 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       await open(pool.nodeIds[0] ?? '')
       await page.getByRole('heading', { name: 'Statecharts' }).waitFor()
       await page.evaluate("location.hash = '#requests'")
-      await open('nobody-has-this')
+      await open('no-such-id')
       await page.getByText('Nothing here has this id.').waitFor()
     })
   })
