@@ -3,15 +3,13 @@ import { metricSum } from '../support/gateways/metric.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { chatBytes, speak } from './world/asker.ts'
 import { startBytesNode } from './world/bytes-node.ts'
-import { impatient, startGatewayWithPulse } from './world/hostile-gateway.ts'
+import { patient, startGatewayWithPulse } from './world/hostile-gateway.ts'
 import { newMarker } from './world/markers.ts'
 import { abroad } from './world/node-lane.ts'
 import { keptBytesMetric, restFaults } from './world/rest.ts'
 import { newSecret } from './world/secrets.ts'
 import { answerFaults } from './world/verdict.ts'
 
-/** Nothing but its memory ends an answer here. */
-const patient = { SVC_TTFT_TIMEOUT_MS: '30000', SVC_TOTAL_TIMEOUT_MS: '60000', SVC_INTER_CHUNK_TIMEOUT_MS: '30000' }
 const memoryMb = 128
 /** A customer has a quarter of it (§17). */
 const shareBytesMax = (memoryMb * 1024 * 1024) / 4
@@ -21,7 +19,7 @@ const heapBytesMore = 64 * 1024 * 1024
 const descriptorsSlack = 12
 
 const node = await fixture(startBytesNode('large'))
-const gateway = await fixture(startGatewayWithPulse({ ...impatient, ...patient, SVC_MEMORY_MB: String(memoryMb) }))
+const gateway = await fixture(startGatewayWithPulse({ ...patient, SVC_MEMORY_MB: String(memoryMb) }))
 
 function largeAnswer(marker: string): Buffer {
   const content = marker.repeat(answerBytes / marker.length)

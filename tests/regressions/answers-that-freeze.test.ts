@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
-import { startHostileGateway } from '../hostile/world/hostile-gateway.ts'
+import { patient, startGatewayWithPulse } from '../hostile/world/hostile-gateway.ts'
 import { startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { fixture } from '../support/run/fixture.ts'
 
@@ -13,7 +13,7 @@ import { fixture } from '../support/run/fixture.ts'
 const MiB = 1024 * 1024
 const below = 16 * MiB - 200
 
-const gateway = await fixture(startHostileGateway())
+const gateway = await fixture(startGatewayWithPulse(patient))
 const customer = await gateway.customer()
 const node = await fixture(startScriptedNode('m'))
 await gateway.node(node.url, { customerId: customer.customerId })

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { aims } from '../hostile/world/aimed-answers.ts'
 import { ask, type Dialect, dialects, endOf } from '../hostile/world/dialect-calls.ts'
-import { startHostileGateway } from '../hostile/world/hostile-gateway.ts'
+import { patient, startGatewayWithPulse } from '../hostile/world/hostile-gateway.ts'
 import { startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
@@ -19,7 +19,7 @@ const MiB = 1024 * 1024
 const goodRequests = 8
 const aimedAtOnce = 4
 
-const gateway = await fixture(startHostileGateway())
+const gateway = await fixture(startGatewayWithPulse(patient))
 const [hostile, other] = await Promise.all([gateway.customer(), gateway.customer()])
 const aimed = await fixture(startScriptedNode('aimed'))
 const good = await fixture(startScriptedNode('good'))

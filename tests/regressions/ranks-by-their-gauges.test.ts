@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { startHostileGateway } from '../hostile/world/hostile-gateway.ts'
+import { patient, startGatewayWithPulse } from '../hostile/world/hostile-gateway.ts'
 import { type TestCustomer, waitFor } from '../support/gateways/gateway.ts'
 import { type AdapterNode, type AdapterOptions, startAdapterNode } from '../support/nodes/adapter-node.ts'
 import { fixture } from '../support/run/fixture.ts'
@@ -14,7 +14,7 @@ import { fixture } from '../support/run/fixture.ts'
  */
 let customer: TestCustomer
 const nodes: AdapterNode[] = []
-const gateway = await fixture(startHostileGateway())
+const gateway = await fixture(startGatewayWithPulse(patient))
 
 afterEach(() => {
   for (const node of nodes.splice(0)) node.stop()

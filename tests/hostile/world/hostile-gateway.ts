@@ -76,6 +76,14 @@ export const impatient = {
   SVC_AUTH_FAILURES_PER_MINUTE: '10000',
 }
 
+/** For nodes that take their time on a busy machine: what is looked at there is not a deadline. */
+export const patient = {
+  ...impatient,
+  SVC_TTFT_TIMEOUT_MS: '30000',
+  SVC_TOTAL_TIMEOUT_MS: '60000',
+  SVC_INTER_CHUNK_TIMEOUT_MS: '30000',
+}
+
 /** Where the processor is shared, a node that behaves may be as late as one that does not: then the deadlines are longer. */
 const deadlines = [
   'SVC_PROBE_TIMEOUT_MS',

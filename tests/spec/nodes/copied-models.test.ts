@@ -178,6 +178,7 @@ function part(asked: FileBytesAsked, body: Uint8Array | ReadableStream<Uint8Arra
   return new Response(body as BodyInit, { status: 206, headers })
 }
 const honestly = (asked: FileBytesAsked) => part(asked, whole.subarray(asked.from, (asked.to ?? whole.length - 1) + 1))
+const honest = { files: [{ name: 'tiny.gguf', bytes: whole.length, sha256: sha256(whole) }] }
 const stalling = (bytes: Uint8Array) => {
   const begun = Promise.withResolvers<void>()
   const left = Promise.withResolvers<void>()
@@ -296,7 +297,6 @@ test('§39: a source that says nothing any more is given up, and one that does n
   const silent = stalling(whole.subarray(0, 1_000))
   let looks = 0
   lies({ answer: (each) => part(each, silent.body) })
-  const honest = { files: [{ name: 'tiny.gguf', bytes: whole.length, sha256: sha256(whole) }] }
   liar.respond(({ path, body }) => {
     if (path === nodeFilesPath) {
       looks++
@@ -312,9 +312,18 @@ test('§39: a source that says nothing any more is given up, and one that does n
 })
 
 test('§39: two copies to one node run one after the other, and the same one twice is one', async () => {
+  let ordered = false
+  liar.respond(({ path, body }) => {
+    if (path === nodeFileBytesPath) return honestly(JSON.parse(body) as FileBytesAsked)
+    if (path !== nodeFilesPath) return null
+    return ordered ? Response.json(honest) : Response.json({ status: 'hashing' }, { status: 202 })
+  })
   const bodies = ['one', 'two', 'one'].map((name) => ({ model: 'tiny', to: 'Den', name }))
-  const [one, two, again] = await Promise.all(bodies.map((body) => order(attic.nodeId, body)))
+  const [one, two, again] = await Promise.all(bodies.map((body) => order(liar.nodeId, body)))
   expect(again?.pull_id).toBe(one?.pull_id ?? '')
+  const both = await Promise.all([one, two].map((pull) => pullOf(pull?.pull_id ?? '')))
+  expect(both.map((pull) => pull?.state).filter((state) => state === 'waiting')).toHaveLength(1)
+  ordered = true
   const ends = await Promise.all([one, two].map((pull) => ended(pull?.pull_id ?? '')))
   expect(ends.map(({ state }) => state)).toEqual(['done', 'done'])
 })
