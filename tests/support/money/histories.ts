@@ -244,10 +244,16 @@ export class HistoryWorld {
    */
   private async expectModel(ids: readonly string[]): Promise<void> {
     await this.hearTheDead()
-    await this.watcher.sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`
-    for (const { ledger } of this.gateways) await this.untilDone(() => ledger.sweep())
+    await this.sweep()
     await Promise.all(ids.map((id, at) => this.expectAccount(id, at)))
     await this.watcher.sql`update customers set unleased_until = null`
+  }
+
+  private async sweep(): Promise<void> {
+    await this.untilDone(
+      () => this.watcher.sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`,
+    )
+    for (const { ledger } of this.gateways) await this.untilDone(() => ledger.sweep())
   }
 
   private async expectAccount(id: string, at: number): Promise<void> {
@@ -263,14 +269,11 @@ export class HistoryWorld {
   /** What is given up only now, because its connection was killed, is free in a moment. */
   private async spendable(ledger: Ledger, customerId: string, amountWei: bigint): Promise<void> {
     const look = async () => {
-      await this.untilDone(
-        () => this.watcher.sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`,
-      )
-      for (const one of this.gateways) await this.untilDone(() => one.ledger.sweep())
       const reserving = Promise.resolve(ledger.reserve({ id: newId('req'), customerId, amountWei }))
-      return reserving.catch((error: unknown) => {
-        if (error instanceof Problem) return null
-        throw error
+      return reserving.catch(async (error: unknown) => {
+        if (!(error instanceof Problem)) throw error
+        await this.sweep()
+        return null
       })
     }
     const all = await waitFor('all of a balance can be spent', look)
