@@ -1,5 +1,5 @@
 import { checkBooks } from '../actors/log/books-check.ts'
-import { leadsOn } from '../actors/log/leads-on.ts'
+import { leadsOn } from '../actors/log/seen-log.ts'
 import { type Database, openDatabase } from '../db/client.ts'
 import { readLogState } from '../db/queries/log/log.ts'
 import { readBooks } from '../db/queries/money/ledger-proof.ts'

@@ -3,28 +3,22 @@ import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import { type Fence, isPassed, readFence } from '../../db/queries/log/sources.ts'
 import { waitAtMost } from '../../deadline.ts'
+import type { LogMemory } from '../../host/log-memory.ts'
 import { type Loop, loop } from '../../host/loop.ts'
 import { Outage } from '../../host/outage.ts'
 import { failureName, type Log } from '../../log.ts'
-import { type Checkpoint, checkpointText, parseCheckpoint } from '../../protocol/log/checkpoint.ts'
+import { type Checkpoint, checkpointText } from '../../protocol/log/checkpoint.ts'
 import { emptyRoot, type TreeHash } from '../../protocol/log/merkle-log.ts'
-import { parseNote } from '../../protocol/log/note.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { isCutOff, writeCutoff } from './cutoff.ts'
-import { isNamed, leadsOn } from './leads-on.ts'
-import { firstOrigin, isOwnCheckpoint, isOwnNote, keysNamedIn, originOf, saysSo, signedNote } from './log-names.ts'
+import { firstOrigin, isOwnNote, originOf, signedNote } from './log-names.ts'
 import { unmarkedUntil, writeMarks } from './marks.ts'
 import { ReceiptGate } from './receipt-gate.ts'
 import type { ReceiptMacs } from './receipt-macs.ts'
+import { SeenLog } from './seen-log.ts'
 import { appendLeaves } from './tree.ts'
 import { writeEntries } from './write-entries.ts'
-
-/** What outlives a database that is put back: the last checkpoint that this gateway has seen. */
-export interface LogMemory {
-  read(): string | null
-  write(note: string): void
-}
 
 export interface SequencerOptions {
   readonly db: Database
@@ -86,9 +80,7 @@ class GroupSequencer implements Sequencer {
   private fence: Fence | null = null
   private readonly turning: Loop
   private running: Promise<unknown> = Promise.resolve()
-  /** `own`: a key of this gateway has signed it. */
-  private seen: (Checkpoint & { readonly note: string; readonly own: boolean }) | null = null
-  private lost: string | null = null
+  private readonly seen: SeenLog
   private lookedMs = Number.NEGATIVE_INFINITY
   /** When a look last came to its end, Unix ms; null: none was begun. */
   private doneMs: number | null = null
@@ -103,6 +95,7 @@ class GroupSequencer implements Sequencer {
     const { now = Date.now, log, clock, macs } = options
     this.now = now
     this.name = firstOrigin(options.keys)
+    this.seen = new SeenLog(options)
     this.gate = new ReceiptGate({ macs, log, now })
     this.turning = loop({
       pauseMs: options.intervalMs,
@@ -121,7 +114,7 @@ class GroupSequencer implements Sequencer {
     this.name = (await rows.readLogState(db))?.origin ?? this.name
     const kept = memory?.read() ?? null
     this.doneMs = this.now()
-    if (kept !== null) this.remember(kept, isOwnNote(kept, originOf(kept), keys))
+    if (kept !== null) this.seen.remember(kept, isOwnNote(kept, originOf(kept), keys))
     await this.turning.startNow()
   }
 
@@ -144,20 +137,19 @@ class GroupSequencer implements Sequencer {
   }
 
   fork(): string | null {
-    return this.lost
+    return this.seen.fork()
   }
 
-  async holds(tx: Database, state: rows.LogState): Promise<boolean> {
-    return this.lost === null && (await this.isSigned(tx, state)) && (await this.leadsOn(tx, state))
+  holds(tx: Database, state: rows.LogState): Promise<boolean> {
+    return this.seen.holds(tx, state)
   }
 
   exposed(note: string): void {
-    if (this.lost === null) this.options.log.error('log_forked')
-    this.lost ??= note
+    this.seen.exposed(note)
   }
 
   stopped(): boolean {
-    return this.lost !== null || (this.doneMs !== null && this.now() - this.doneMs >= stalledMs)
+    return this.fork() !== null || (this.doneMs !== null && this.now() - this.doneMs >= stalledMs)
   }
 
   forged(): number {
@@ -165,8 +157,7 @@ class GroupSequencer implements Sequencer {
   }
 
   forget(): void {
-    this.seen = null
-    this.lost = null
+    this.seen.forget()
     this.cutOff = false
     this.plainUntilMs = null
   }
@@ -195,8 +186,8 @@ class GroupSequencer implements Sequencer {
   }
 
   private async sequence(fence: Fence, heads: boolean): Promise<void> {
-    if (this.lost !== null) await this.lookForName(this.lost)
-    while (this.lost === null && (await this.sequenceOnce(fence, heads)));
+    if (this.fork() !== null && (await this.seen.isNamed(this.options.db))) this.forget()
+    while (this.fork() === null && (await this.sequenceOnce(fence, heads)));
     this.doneMs = this.now()
   }
 
@@ -210,14 +201,14 @@ class GroupSequencer implements Sequencer {
     if (written === null) return false
     this.lookedMs = this.now()
     if (written.note === null) return false
-    this.remember(written.note, true)
+    this.seen.remember(written.note, true)
     memory?.write(written.note)
     return written.more
   }
 
   private isDue(state: rows.LogState, fence: Fence, heads: boolean): boolean {
     const moved = fence.receiptsTo > state.receiptsTo || fence.ledgerTo > state.ledgerTo
-    return heads || moved || this.seen === null || this.now() - this.lookedMs >= idleEveryMs
+    return heads || moved || !this.seen.hasSeen() || this.now() - this.lookedMs >= idleEveryMs
   }
 
   /** null: another gateway is at it, or the log is not the one that was seen. */
@@ -265,46 +256,5 @@ class GroupSequencer implements Sequencer {
     if (this.cutOff || !whole) return { size, root }
     this.cutOff = await isCutOff(tx)
     return this.cutOff ? { size, root } : { size: size + 1, root: await writeCutoff(tx, size, root) }
-  }
-
-  /** The fork was made known at another gateway, and a key of this log has signed what goes on under the later name. */
-  private async lookForName(lost: string): Promise<void> {
-    const { db, keys } = this.options
-    const state = await rows.readLogState(db)
-    const origin = originOf(lost)
-    if (state === null || origin === '' || !isNamed(state.origin, origin)) return
-    const stored = (await rows.checkpointAt(db, state.origin, state.size)) ?? ''
-    if (isOwnCheckpoint(stored, state, keys)) this.forget()
-  }
-
-  /** Whether a key of this log has signed where the database says that the log stands: nothing is put behind what others wrote. */
-  private async isSigned(tx: Database, state: rows.LogState): Promise<boolean> {
-    const { seen } = this
-    if (state.size === 0) return true
-    if (seen?.own === true && saysSo(seen.note, state)) return true
-    const stored = (await rows.checkpointAt(tx, state.origin, state.size)) ?? ''
-    if (isOwnCheckpoint(stored, state, this.options.keys)) return true
-    if (saysSo(stored, state)) this.signedByOthers(stored, state.origin)
-    else this.exposed(seen?.note ?? stored)
-    return false
-  }
-
-  /** The log is whole, but SVC_LOG_KEY holds none of its keys: it was set without the one before, or someone else writes the database. */
-  private signedByOthers(note: string, origin: string): void {
-    if (this.lost === null) this.options.log.error('log_key_unknown', { signed_by: keysNamedIn(note, origin) })
-    this.lost ??= note
-  }
-
-  /** Whether the log in the database leads on from the checkpoint that this gateway saw last. */
-  private async leadsOn(tx: Database, state: rows.LogState): Promise<boolean> {
-    const { seen } = this
-    if (seen === null || (await leadsOn(tx, state, seen))) return true
-    this.exposed(seen.note)
-    return false
-  }
-
-  private remember(note: string, own: boolean): void {
-    const checkpoint = parseCheckpoint(parseNote(note)?.text ?? '')
-    if (checkpoint !== null) this.seen = { ...checkpoint, note, own }
   }
 }

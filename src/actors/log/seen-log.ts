@@ -1,0 +1,110 @@
+import type { Database } from '../../db/client.ts'
+import { checkpointAt, type LogState, readLogState } from '../../db/queries/log/log.ts'
+import type { Log } from '../../log.ts'
+import { type Checkpoint, parseCheckpoint } from '../../protocol/log/checkpoint.ts'
+import { sameHash } from '../../protocol/log/merkle-log.ts'
+import { parseNote } from '../../protocol/log/note.ts'
+import { isEarlier } from '../../protocol/log/origins.ts'
+import type { SigningKey } from '../../protocol/signing/ed25519.ts'
+import { isOwnCheckpoint, keysNamedIn, originOf, saysSo } from './log-names.ts'
+import { rootThen } from './tree.ts'
+
+/** The operator has made the fork known, here or at another gateway; an earlier name is that of a database put back. */
+const isNamed = (origin: string, seen: string): boolean => origin !== seen && !isEarlier(origin, seen)
+
+/** Whether the log in the database leads on from a checkpoint that was seen of it, or has another name by intention. */
+export async function leadsOn(
+  db: Database,
+  state: Pick<LogState, 'origin' | 'size'>,
+  seen: Checkpoint,
+): Promise<boolean> {
+  if (isNamed(state.origin, seen.origin)) return true
+  if (seen.origin !== state.origin || seen.size > state.size) return false
+  return sameHash(await rootThen(db, seen.size), seen.root)
+}
+
+interface SeenLogOptions {
+  readonly log: Log
+  /** SVC_LOG_KEY, newest first. */
+  readonly keys: readonly SigningKey[]
+}
+
+/** What a gateway has seen of its log, by which it knows whether the log in the database is still that one. */
+export class SeenLog {
+  /** `own`: a key of this gateway has signed it. */
+  private seen: (Checkpoint & { readonly note: string; readonly own: boolean }) | null = null
+  private lost: string | null = null
+
+  constructor(private readonly options: SeenLogOptions) {}
+
+  hasSeen(): boolean {
+    return this.seen !== null
+  }
+
+  /** The checkpoint that the log does not lead on from, or that no key of this gateway has signed; null: all is well. */
+  fork(): string | null {
+    return this.lost
+  }
+
+  remember(note: string, own: boolean): void {
+    const checkpoint = parseCheckpoint(parseNote(note)?.text ?? '')
+    if (checkpoint !== null) this.seen = { ...checkpoint, note, own }
+  }
+
+  forget(): void {
+    this.seen = null
+    this.lost = null
+  }
+
+  exposed(note: string): void {
+    if (this.lost === null) this.options.log.error('log_forked')
+    this.lost ??= note
+  }
+
+  /** Whether a key of this gateway has signed where the database says that the log stands, and it leads on from what was seen. */
+  async holds(tx: Database, state: LogState): Promise<boolean> {
+    return this.lost === null && (await this.isSigned(tx, state)) && (await this.leadsOn(tx, state))
+  }
+
+  /** Whether the fork was made known at another gateway, and a key of this log has signed what goes on under the later name. */
+  async isNamed(db: Database): Promise<boolean> {
+    const state = await readLogState(db)
+    const origin = originOf(this.lost ?? '')
+    if (state === null || origin === '' || !isNamed(state.origin, origin)) return false
+    return this.isOwn(await storedAt(db, state), state)
+  }
+
+  /** Whether a key of this log has signed where the database says that the log stands: nothing is put behind what others wrote. */
+  private async isSigned(tx: Database, state: LogState): Promise<boolean> {
+    const { seen } = this
+    if (state.size === 0) return true
+    if (seen?.own === true && saysSo(seen.note, state)) return true
+    const stored = await storedAt(tx, state)
+    if (this.isOwn(stored, state)) return true
+    if (saysSo(stored, state)) this.signedByOthers(stored, state.origin)
+    else this.exposed(seen?.note ?? stored)
+    return false
+  }
+
+  private isOwn(stored: string, state: LogState): boolean {
+    return isOwnCheckpoint(stored, state, this.options.keys)
+  }
+
+  /** The log is whole, but SVC_LOG_KEY holds none of its keys: it was set without the one before, or someone else writes the database. */
+  private signedByOthers(note: string, origin: string): void {
+    if (this.lost === null) this.options.log.error('log_key_unknown', { signed_by: keysNamedIn(note, origin) })
+    this.lost ??= note
+  }
+
+  /** Whether the log in the database leads on from the checkpoint that this gateway saw last. */
+  private async leadsOn(tx: Database, state: LogState): Promise<boolean> {
+    const { seen } = this
+    if (seen === null || (await leadsOn(tx, state, seen))) return true
+    this.exposed(seen.note)
+    return false
+  }
+}
+
+/** The note of the checkpoint at which the database says that the log stands; empty where there is none. */
+const storedAt = async (db: Database, { origin, size }: LogState): Promise<string> =>
+  (await checkpointAt(db, origin, size)) ?? ''
