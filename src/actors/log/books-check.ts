@@ -17,13 +17,13 @@ import { toBase64url } from '../../protocol/signing/base64url.ts'
 import { type SigningKey, verifyEd25519, verifyKey } from '../../protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../protocol/signing/signatures.ts'
 import { checkUnsigned } from './cutoff.ts'
-import { treeOfEntries } from './entries-tree.ts'
 import { checkLoggedHeads } from './heads-check.ts'
 import { signersOf } from './log-names.ts'
 import { checkPrices, checkTokens } from './marked-check.ts'
 import { checkMarks } from './marks.ts'
 import { checkStatements } from './payee-check.ts'
 import type { ReceiptMacs } from './receipt-macs.ts'
+import { treeOfEntries } from './tree.ts'
 
 export interface BooksCheck {
   /** Rows that were recomputed. */

@@ -8,8 +8,7 @@ import { marksHash } from '../../protocol/log/entry-facts.ts'
 import { logLeaf } from '../../protocol/log/log-entry.ts'
 import { inclusionProof, rootByInclusion, sameHash, type Tree } from '../../protocol/log/merkle-log.ts'
 import { hourMs, isoTime } from '../../time.ts'
-import { treeOfEntries } from './entries-tree.ts'
-import { appendLeaves, readSubtrees, rootThen } from './tree.ts'
+import { appendLeaves, readSubtrees, rootThen, treeOfEntries } from './tree.ts'
 
 /** How long gateways of a version before marks may run beside this one after an upgrade, ms. */
 const graceMs = hourMs

@@ -1,11 +1,14 @@
 import type { Database } from '../../db/client.ts'
-import { type LogTile, readTiles, saveTiles } from '../../db/queries/log/log.ts'
+import { type LogTile, readLogEntries, readTiles, saveTiles } from '../../db/queries/log/log.ts'
+import { GrowingTree } from '../../protocol/log/growing-tree.ts'
+import { logLeaf } from '../../protocol/log/log-entry.ts'
 import {
   foldSubtrees,
   type ReadSubtrees,
   rootAt,
   type Subtree,
   subtreesOf,
+  type Tree,
   type TreeHash,
   treeHashBytes,
 } from '../../protocol/log/merkle-log.ts'
@@ -47,15 +50,15 @@ function edgeOf(size: number): readonly TilePlace[] {
 }
 
 /** The right edge of the tree while it grows: what is not there yet is written, what is full is left alone. */
-class GrowingTree {
+class GrowingTiles {
   private readonly changed = new Map<string, { readonly place: TilePlace; readonly hashes: TreeHash[] }>()
 
   constructor(private readonly sizes: number[]) {}
 
-  static async at(tx: Database, size: number): Promise<GrowingTree> {
+  static async at(tx: Database, size: number): Promise<GrowingTiles> {
     const sizes: number[] = []
     for (let hashes = size; hashes > 0; hashes = Math.floor(hashes / tileWidth)) sizes.push(hashes)
-    const tree = new GrowingTree(sizes)
+    const tree = new GrowingTiles(sizes)
     const edge = edgeOf(size)
     const tiles = await readTiles(tx, edge)
     for (const [at, place] of edge.entries()) tree.load(place, tiles[at] ?? null)
@@ -99,7 +102,7 @@ class GrowingTree {
 
 /** Writes the leaves behind the `size` that are there; resolves with the new root. */
 export async function appendLeaves(tx: Database, size: number, leaves: readonly TreeHash[]): Promise<TreeHash> {
-  const tree = await GrowingTree.at(tx, size)
+  const tree = await GrowingTiles.at(tx, size)
   for (const leaf of leaves) tree.append(leaf)
   await saveTiles(tx, tree.tiles())
   const parts = subtreesOf(0, size + leaves.length)
@@ -117,4 +120,21 @@ export async function rootThen(db: Database, size: number): Promise<TreeHash> {
     if (error instanceof TileMissing) return new Uint8Array()
     throw error
   }
+}
+
+const entriesAtOnce = 2_048
+
+/** The tree that the rows of the first `size` entries give, whatever tiles and checkpoints say; smaller where rows are missing. */
+export async function treeOfEntries(tx: Database, size: number): Promise<Tree> {
+  const tree = GrowingTree.empty()
+  let held = 0
+  for (let from = 0; from < size; from += entriesAtOnce) {
+    const page = await readLogEntries(tx, from, Math.min(size, from + entriesAtOnce))
+    if (page.length === 0) break
+    for (const { entryIndex, kind, hash } of page) {
+      if (entryIndex === held) held++
+      tree.add(logLeaf({ kind, hash }))
+    }
+  }
+  return { size: held, root: held === tree.size ? tree.tree().root : new Uint8Array() }
 }
