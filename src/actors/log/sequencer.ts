@@ -1,7 +1,6 @@
 import type { Clock } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
-import { type Fence, isPassed, readFence } from '../../db/queries/log/sources.ts'
 import { waitAtMost } from '../../deadline.ts'
 import type { LogMemory } from '../../host/log-memory.ts'
 import { type Loop, loop } from '../../host/loop.ts'
@@ -12,6 +11,7 @@ import { emptyRoot, type TreeHash } from '../../protocol/log/merkle-log.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { isCutOff, writeCutoff } from './cutoff.ts'
+import { isHeldBack, LogFences, type Reach } from './log-fences.ts'
 import { firstOrigin, isOwnNote, originOf, signedNote } from './log-names.ts'
 import { unmarkedUntil, writeMarks } from './marks.ts'
 import { ReceiptGate } from './receipt-gate.ts'
@@ -43,7 +43,10 @@ export interface Sequencer {
   stop(): Promise<void>
   /** The log's name, as this gateway has last read it. */
   origin(): string
-  /** Everything that is committed now is in the log afterwards, or another gateway is at it. Rejects without a database. */
+  /**
+   * Everything that is committed now is in the log afterwards, or another gateway is at it. A transaction that stays open keeps what it may
+   * come before out of it, after 2 s. Rejects without a database.
+   */
   catchUp(options?: { readonly heads?: boolean }): Promise<void>
   /** The checkpoint that this log once had and does not lead to any more, or that no key of this gateway has signed; null: all is well. */
   fork(): string | null
@@ -51,7 +54,7 @@ export interface Sequencer {
   holds(tx: Database, state: rows.LogState): Promise<boolean>
   /** A witness has shown a checkpoint of ours that the log does not lead to. */
   exposed(note: string): void
-  /** Whether this gateway adds nothing to the log: of a fork, or because no look at it has come to its end for five minutes. */
+  /** Whether this gateway adds nothing to the log, or not all: of a fork, or because no look at it has come to its end for five minutes. */
   stopped(): boolean
   /** Receipts and groups of them that this process has kept out of the log as forged. */
   forged(): number
@@ -68,8 +71,6 @@ const stopWaitMs = 10 * secondMs
 const stalledMs = 5 * minuteMs
 /** The number of new entries after which old checkpoints are looked for. */
 const pruneEvery = 4_096
-/** A fence that a slow transaction holds is looked at again after, ms. */
-const fenceWaitMs = 20
 
 export function createSequencer(options: SequencerOptions): Sequencer {
   return new GroupSequencer(options)
@@ -77,7 +78,6 @@ export function createSequencer(options: SequencerOptions): Sequencer {
 
 class GroupSequencer implements Sequencer {
   private readonly now: () => number
-  private fence: Fence | null = null
   private readonly turning: Loop
   private running: Promise<unknown> = Promise.resolve()
   private readonly seen: SeenLog
@@ -89,14 +89,16 @@ class GroupSequencer implements Sequencer {
   /** Until when receipts without a mark are taken, Unix ms; null: not read yet. */
   private plainUntilMs: number | null = null
   private readonly gate: ReceiptGate
+  private readonly fences: LogFences
   private name: string
 
   constructor(private readonly options: SequencerOptions) {
-    const { now = Date.now, log, clock, macs } = options
+    const { db, now = Date.now, log, clock, macs } = options
     this.now = now
     this.name = firstOrigin(options.keys)
     this.seen = new SeenLog(options)
     this.gate = new ReceiptGate({ macs, log, now })
+    this.fences = new LogFences({ db, log, now })
     this.turning = loop({
       pauseMs: options.intervalMs,
       run: () => this.turn(),
@@ -124,12 +126,10 @@ class GroupSequencer implements Sequencer {
     await waitAtMost(stopWaitMs, this.catchUp())
   }
 
-  catchUp({ heads = false } = {}): Promise<void> {
-    return this.alone(async () => {
-      const fence = await readFence(this.options.db)
-      while (!(await isPassed(this.options.db, fence))) await Bun.sleep(fenceWaitMs)
-      await this.sequence(fence, heads)
-    })
+  async catchUp({ heads = false } = {}): Promise<void> {
+    // Turns go on while this waits.
+    const reach = await this.fences.reachNow()
+    await this.alone(() => this.sequence(reach, heads))
   }
 
   origin(): string {
@@ -165,18 +165,14 @@ class GroupSequencer implements Sequencer {
   /** One look at what is there; what was written before the look before goes into the log. */
   private turn(): Promise<void> {
     return this.alone(async () => {
-      const { db } = this.options
-      const [before, fence] = [this.fence, await readFence(db)]
-      if (before !== null && !(await isPassed(db, before))) return
-      this.fence = fence
-      await (before === null ? this.begin(fence) : this.sequence(before, false))
+      const { first, ...reach } = await this.fences.turn()
+      await (first ? this.begin(reach) : this.sequence(reach, false))
     })
   }
 
   /** A log begins with its marks and its cutoff, at once: no receipt is issued in between. Of many receipts the rest comes later. */
-  private async begin(fence: Fence): Promise<void> {
-    const { db } = this.options
-    if (!(await isCutOff(db)) && (await isPassed(db, fence))) await this.sequenceOnce(fence, false)
+  private async begin(reach: Reach): Promise<void> {
+    if (!isHeldBack(reach) && !(await isCutOff(this.options.db))) await this.sequenceOnce(reach, false)
   }
 
   private alone(work: () => Promise<void>): Promise<void> {
@@ -185,19 +181,22 @@ class GroupSequencer implements Sequencer {
     return turn
   }
 
-  private async sequence(fence: Fence, heads: boolean): Promise<void> {
+  private async sequence(reach: Reach, heads: boolean): Promise<void> {
+    const held = isHeldBack(reach)
+    // A first cutoff bounds all that is there, and comes before all else.
+    if (held && !(await isCutOff(this.options.db))) return
     if (this.fork() !== null && (await this.seen.isNamed(this.options.db))) this.forget()
-    while (this.fork() === null && (await this.sequenceOnce(fence, heads)));
-    this.doneMs = this.now()
+    while (this.fork() === null && (await this.sequenceOnce(reach, heads)));
+    if (!held) this.doneMs = this.now()
   }
 
   /** Resolves with whether there is more. */
-  private async sequenceOnce(fence: Fence, heads: boolean): Promise<boolean> {
+  private async sequenceOnce(reach: Reach, heads: boolean): Promise<boolean> {
     const { db, memory } = this.options
     const state = await rows.readLogState(db)
     this.name = state?.origin ?? this.name
-    if (state === null || !this.isDue(state, fence, heads)) return false
-    const written = await db.transaction((tx) => this.append(tx, fence, heads))
+    if (state === null || !this.isDue(state, reach, heads)) return false
+    const written = await db.transaction((tx) => this.append(tx, reach, heads))
     if (written === null) return false
     this.lookedMs = this.now()
     if (written.note === null) return false
@@ -206,13 +205,13 @@ class GroupSequencer implements Sequencer {
     return written.more
   }
 
-  private isDue(state: rows.LogState, fence: Fence, heads: boolean): boolean {
-    const moved = fence.receiptsTo > state.receiptsTo || fence.ledgerTo > state.ledgerTo
+  private isDue(state: rows.LogState, { receiptsTo, ledgerTo }: Reach, heads: boolean): boolean {
+    const moved = (receiptsTo ?? 0n) > state.receiptsTo || (ledgerTo ?? 0n) > state.ledgerTo
     return heads || moved || !this.seen.hasSeen() || this.now() - this.lookedMs >= idleEveryMs
   }
 
   /** null: another gateway is at it, or the log is not the one that was seen. */
-  private async append(tx: Database, fence: Fence, asked: boolean) {
+  private async append(tx: Database, reach: Reach, asked: boolean) {
     if (!(await rows.lockSequencer(tx))) return null
     const found = await rows.readLogState(tx)
     if (found === null || !(await this.holds(tx, found))) return null
@@ -220,7 +219,7 @@ class GroupSequencer implements Sequencer {
     const plainUntilMs = Math.max(untilMs, this.options.plainUntilMs ?? 0)
     const at = new Date(this.now())
     const heads = asked || at.getTime() - (state.headsAt?.getTime() ?? 0) >= headsEveryMs
-    const { leaves, more, ...reached } = await writeEntries(tx, state, fence, heads, {
+    const { leaves, more, ...reached } = await writeEntries(tx, state, reach, heads, {
       gate: this.gate,
       plainUntilMs,
     })

@@ -6,6 +6,7 @@ import { auditHeadHash, batchHash, ledgerEntryHash, settledHash } from '../../pr
 import { logLeaf } from '../../protocol/log/log-entry.ts'
 import { type TreeHash, treeHashBytes } from '../../protocol/log/merkle-log.ts'
 import { type LoggedEntry, loggedKinds, loggedName, mayLack } from '../../protocol/money/logged.ts'
+import type { Reach } from './log-fences.ts'
 import { statementHash } from './payee-check.ts'
 import type { ReceiptGate } from './receipt-gate.ts'
 
@@ -17,7 +18,7 @@ export interface Written {
   readonly leaves: readonly TreeHash[]
   readonly receiptsTo: bigint
   readonly ledgerTo: bigint
-  /** There is more before the fence. */
+  /** There is more that it reaches. */
   readonly more: boolean
 }
 
@@ -50,16 +51,23 @@ async function lackingEntries(tx: Database) {
   return { entries: found.flat().map(entryOf), more: found.some(({ length }) => length === lackingAtOnce) }
 }
 
-/** `heads`: the ends of the audit's chains are due, too. */
-async function otherEntries(tx: Database, state: rows.LogState, ledgerTo: bigint, heads: boolean) {
-  const ledger = await ledgerEntries(tx, state, ledgerTo)
-  const lacking = await lackingEntries(tx)
+/** Batches, and where they stand on the chain. A batch is announced behind the receipts that it pays for. */
+async function batchEntries(tx: Database, reach: Reach): Promise<readonly FoundEntry[]> {
+  if (reach.receiptsTo === null) return []
   const batches = (await sources.batchesToLog(tx, batchesAtOnce)).map(
     (batch): FoundEntry => ({ kind: 'batch', hash: batchHash(batch), subject: batch.batchId }),
   )
   const settled = (await sources.settledToLog(tx, batchesAtOnce)).map(
     (batch): FoundEntry => ({ kind: 'settled', hash: settledHash(batch), subject: batch.batchId }),
   )
+  return [...batches, ...settled]
+}
+
+/** `heads`: the ends of the audit's chains are due, too. */
+async function otherEntries(tx: Database, state: rows.LogState, reach: Reach, heads: boolean) {
+  const ledger = await ledgerEntries(tx, state, later(reach.ledgerTo, state.ledgerTo))
+  const lacking = await lackingEntries(tx)
+  const batches = await batchEntries(tx, reach)
   const payees = (await statementsToLog(tx, statementsAtOnce)).map(
     (statement): FoundEntry => ({
       kind: 'payee',
@@ -75,21 +83,21 @@ async function otherEntries(tx: Database, state: rows.LogState, ledgerTo: bigint
   return {
     ...ledger,
     more,
-    entries: [...ledger.entries, ...lacking.entries, ...batches, ...settled, ...payees, ...audit],
+    entries: [...ledger.entries, ...lacking.entries, ...batches, ...payees, ...audit],
   }
 }
 
-/** Writes what the log has not got yet, up to the fence. */
+/** Writes what the log has not got yet, as far as it reaches. */
 export async function writeEntries(
   tx: Database,
   state: rows.LogState,
-  fence: sources.Fence,
+  reach: Reach,
   heads: boolean,
   { gate, plainUntilMs }: { readonly gate: ReceiptGate; readonly plainUntilMs: number },
 ): Promise<Written> {
-  const to = later(fence.receiptsTo, state.receiptsTo)
+  const to = later(reach.receiptsTo, state.receiptsTo)
   const receipts = await gate.take(tx, { from: state.receiptsTo, to, size: state.size, plainUntilMs })
-  const others = await otherEntries(tx, state, later(fence.ledgerTo, state.ledgerTo), heads)
+  const others = await otherEntries(tx, state, reach, heads)
   const size = state.size + receipts.count
   await rows.insertLogEntries(
     tx,
@@ -108,5 +116,5 @@ const hashesIn = (leaves: Uint8Array): readonly TreeHash[] =>
     leaves.subarray(at * treeHashBytes, (at + 1) * treeHashBytes),
   )
 
-/** Another gateway may have gone further than this one's fence. */
-const later = (a: bigint, b: bigint) => (a > b ? a : b)
+/** Another gateway may have gone further than this one's fence. null: no further now. */
+const later = (to: bigint | null, reached: bigint) => (to !== null && to > reached ? to : reached)

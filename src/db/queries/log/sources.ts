@@ -6,42 +6,64 @@ import { kindTexts } from '../../kind-texts.ts'
 import { groupsEnd } from '../money/ledger-pages.ts'
 import { newestReceiptSeq } from '../money/receipt-ranges.ts'
 
+/** What the log takes in the order of numbers, each from tables of its own. */
+export type LogSource = 'receipts' | 'ledger'
+
+/** A transaction that writes. `pid`: its session, as `pg_stat_activity` names it; null: a prepared one, which has none. */
+export interface Writer {
+  readonly id: string
+  readonly pid: number | null
+}
+
+type Writers = Readonly<Record<LogSource, readonly Writer[]>>
+
 /**
- * Up to where receipts and ledger may be taken into the log. What was written with a smaller `seq` may still be
- * uncommitted: its transaction had the table's lock before it drew the `seq`, so it is among the writers.
+ * Up to where a source may be taken into the log. What was written with a smaller `seq` may still be uncommitted: its transaction had
+ * the table's lock before it drew the `seq`, so it is among the writers.
  */
 export interface Fence {
-  readonly receiptsTo: bigint
-  readonly ledgerTo: bigint
+  readonly to: bigint
   /** Transactions that were writing. */
-  readonly writers: readonly string[]
+  readonly writers: readonly Writer[]
 }
+export type Fences = Readonly<Record<LogSource, Fence>>
+
+const ofReceipts = sql.raw(`('receipts'::regclass, 'receipt_rows'::regclass, 'receipt_groups'::regclass)`)
+const ofLedger = sql.raw(`('ledger_entries'::regclass, 'ledger_rows'::regclass, 'charge_groups'::regclass)`)
 
 /** Transactions that write receipts or ledger now. Of this database alone: what others on the server do does not matter. */
-async function writersNow(db: Database): Promise<readonly string[]> {
-  const rows = await db.execute<{ writer: string }>(sql`
-    select distinct virtualtransaction as writer from pg_locks
+async function writersNow(db: Database): Promise<Writers> {
+  const rows = await db.execute<{ id: string; pid: number | null; receipts: boolean; ledger: boolean }>(sql`
+    select virtualtransaction as id, max(pid) as pid, bool_or(relation in ${ofReceipts}) as receipts,
+      bool_or(relation in ${ofLedger}) as ledger
+    from pg_locks
     where locktype = 'relation' and granted and mode = 'RowExclusiveLock'
       and database = (select oid from pg_database where datname = current_database())
-      and relation in ('receipts'::regclass, 'receipt_rows'::regclass, 'receipt_groups'::regclass, 'ledger_entries'::regclass,
-        'ledger_rows'::regclass, 'charge_groups'::regclass)`)
-  return rows.map(({ writer }) => writer)
+      and (relation in ${ofReceipts} or relation in ${ofLedger})
+    group by virtualtransaction`)
+  const of = (source: LogSource) => rows.filter((row) => row[source]).map(({ id, pid }) => ({ id, pid }))
+  return { receipts: of('receipts'), ledger: of('ledger') }
 }
 
-export async function readFence(db: Database): Promise<Fence> {
+export async function readFences(db: Database): Promise<Fences> {
   const [row] = await db.execute<{ receipts: string; ledger: string }>(sql`
     select ${newestReceiptSeq}::text as receipts,
       greatest((select max(seq) from ledger_rows), (select max(last_seq) from charge_groups), 0)::text as ledger`)
   // Only then: a transaction that drew a smaller number and is not among them has committed.
   const writers = await writersNow(db)
-  return { receiptsTo: BigInt(row?.receipts ?? '0'), ledgerTo: BigInt(row?.ledger ?? '0'), writers }
+  return {
+    receipts: { to: BigInt(row?.receipts ?? '0'), writers: writers.receipts },
+    ledger: { to: BigInt(row?.ledger ?? '0'), writers: writers.ledger },
+  }
 }
 
-/** Whether everybody who was writing at the fence has ended. */
-export async function isPassed(db: Database, { writers }: Fence): Promise<boolean> {
-  if (writers.length === 0) return true
-  const now = new Set(await writersNow(db))
-  return !writers.some((writer) => now.has(writer))
+/** Of those who were writing at the fences, the ones that have not ended. */
+export async function stillWriting(db: Database, { receipts, ledger }: Fences): Promise<Writers> {
+  if (receipts.writers.length + ledger.writers.length === 0) return { receipts: [], ledger: [] }
+  const now = await writersNow(db)
+  const among = (before: readonly Writer[], those: readonly Writer[]) =>
+    before.filter(({ id }) => those.some((one) => one.id === id))
+  return { receipts: among(receipts.writers, now.receipts), ledger: among(ledger.writers, now.ledger) }
 }
 
 export interface LedgerPart {

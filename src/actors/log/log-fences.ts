@@ -1,0 +1,123 @@
+import type { Database } from '../../db/client.ts'
+import {
+  type Fence,
+  type Fences,
+  type LogSource,
+  readFences,
+  stillWriting,
+  type Writer,
+} from '../../db/queries/log/sources.ts'
+import { Outage } from '../../host/outage.ts'
+import type { Log } from '../../log.ts'
+import { secondMs } from '../../time.ts'
+
+/** Up to where the log may take each source now; null: no further, because a transaction is open that may yet commit an entry before. */
+export interface Reach {
+  readonly receiptsTo: bigint | null
+  readonly ledgerTo: bigint | null
+}
+
+/** Whether an open transaction holds anything back. */
+export const isHeldBack = ({ receiptsTo, ledgerTo }: Reach): boolean => receiptsTo === null || ledgerTo === null
+
+/** Who waits for all that is committed waits for open transactions so long, ms. */
+const openWaitMs = 2 * secondMs
+/** They are looked at again after, ms. */
+const lookMs = 20
+/** A transaction that holds the log back for this long is told to the operator, ms. */
+const heldToldMs = 10 * secondMs
+/** Sessions that a log line names. */
+const pidsMax = 10
+
+interface FencesOptions {
+  readonly db: Database
+  readonly log: Log
+  /** Unix ms. */
+  readonly now: () => number
+}
+
+/** One source's fence, which is kept until all have ended who wrote then: what the log went past it would never have. */
+class KeptFence {
+  private keptMs = 0
+  private pids = ''
+  private readonly outage: Outage
+
+  constructor(
+    private fence: Fence,
+    source: LogSource,
+    private readonly options: FencesOptions,
+  ) {
+    const { log, now } = options
+    this.keptMs = now()
+    this.outage = new Outage(
+      () => log.warn('log_held_back', { source, pids: this.pids, held_ms: now() - this.keptMs }),
+      () => log.info('log_goes_on', { source }),
+    )
+  }
+
+  /** `open`: those of its writers who have not ended. */
+  turn(next: Fence, open: readonly Writer[]): bigint | null {
+    const nowMs = this.options.now()
+    if (open.length === 0) {
+      const { to } = this.fence
+      this.fence = next
+      this.keptMs = nowMs
+      this.outage.worked()
+      return to
+    }
+    this.pids = pidsOf(open)
+    if (nowMs - this.keptMs >= heldToldMs) this.outage.failed(null)
+    return null
+  }
+
+  current(): Fence {
+    return this.fence
+  }
+}
+
+const pidsOf = (open: readonly Writer[]): string =>
+  open
+    .slice(0, pidsMax)
+    .map(({ pid }) => pid ?? 'prepared')
+    .join(' ')
+
+const reachOf = ({ receipts, ledger }: Fences, open: Readonly<Record<LogSource, readonly Writer[]>>): Reach => ({
+  receiptsTo: open.receipts.length === 0 ? receipts.to : null,
+  ledgerTo: open.ledger.length === 0 ? ledger.to : null,
+})
+
+/** How far the log may go: past no number that a transaction which is still open has drawn, and up to all others. */
+export class LogFences {
+  private kept: Readonly<Record<LogSource, KeptFence>> | null = null
+
+  constructor(private readonly options: FencesOptions) {}
+
+  /** Of the fences of the turn before. `first`: there was none, and it reaches what is there now. */
+  async turn(): Promise<Reach & { readonly first: boolean }> {
+    const { db } = this.options
+    const [kept, now] = [this.kept, await readFences(db)]
+    if (kept === null) {
+      this.kept = {
+        receipts: new KeptFence(now.receipts, 'receipts', this.options),
+        ledger: new KeptFence(now.ledger, 'ledger', this.options),
+      }
+      return { ...reachOf(now, await stillWriting(db, now)), first: true }
+    }
+    const open = await stillWriting(db, { receipts: kept.receipts.current(), ledger: kept.ledger.current() })
+    return {
+      receiptsTo: kept.receipts.turn(now.receipts, open.receipts),
+      ledgerTo: kept.ledger.turn(now.ledger, open.ledger),
+      first: false,
+    }
+  }
+
+  /** Of all that is committed now, once those who write now have ended; what one of them holds for longer is left to the turns. */
+  async reachNow(): Promise<Reach> {
+    const { db } = this.options
+    const fences = await readFences(db)
+    for (const untilMs = performance.now() + openWaitMs; ; await Bun.sleep(lookMs)) {
+      const reach = reachOf(fences, await stillWriting(db, fences))
+      if (!isHeldBack(reach) || performance.now() >= untilMs) return reach
+    }
+  }
+}
