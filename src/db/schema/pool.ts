@@ -65,7 +65,7 @@ export const nodes = pgTable(
     /** A hosted provider: prompts leave the owner's machines. */
     external: boolean().notNull().default(false),
     payoutAddress: text(),
-    /** Where the shares of work for former owners go, by customer (docs/decisions/0057); null: it had none with an address. */
+    /** Where the shares of work for former owners go, by customer, and `in_turn` (docs/decisions/0057); null: it had none with an address. */
     formerPayees: jsonb().$type<Readonly<Record<string, string>>>(),
     /** The kinds of work of its models, as an operator has declared them (§35); null: none is declared. */
     serves: jsonb().$type<ServedWork>(),
