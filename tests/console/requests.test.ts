@@ -18,7 +18,7 @@ for (const model of models) await pool.chat(model)
 await pool.chat('no-such-model')
 
 describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
-  /** Of the request with this id, once it is written, and its receipt beside it: a page that is opened before reads neither again. */
+  /** Of the request with this id, once it is written, and its receipt beside it: who looks up its hash finds neither before. */
   const written = (id: string) =>
     waitFor('the request and its receipt', async () => {
       const { requests } = await pool.gateway.admin<AdminRequestList>('GET', '/v1/admin/requests?limit=10')
@@ -190,6 +190,29 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       await page.getByRole('heading', { name: 'Try it' }).waitFor()
       expect(console.faults).toEqual([])
     })
+  })
+
+  test('a page that is opened before the receipt is written shows it as soon as it is there', async () => {
+    const { sql } = pool.gateway.database
+    await sql`select 1`
+    const holding = await sql.reserve()
+    try {
+      // Nobody writes a receipt now.
+      await holding.unsafe('begin; lock table receipt_rows, receipt_groups in share row exclusive mode')
+      const id = await pool.chat(models[0])
+      await consoles.as('viewer', async (console) => {
+        const { page } = console
+        await page.evaluate(`location.hash = '#requests/${id}'`)
+        const receipt = page.getByRole('region', { name: 'Receipt' })
+        await receipt.getByText('Not written yet').waitFor()
+        await holding.unsafe('rollback')
+        await receipt.getByText('free work').waitFor()
+        expect(await receipt.getByText('Not written yet').count()).toBe(0)
+      })
+    } finally {
+      await holding.unsafe('rollback')
+      holding.release()
+    }
   })
 
   test('a request has a statechart, filled from its record; a picture fits and zooms; instances are filtered', async () => {

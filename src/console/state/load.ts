@@ -11,13 +11,14 @@ export type Loaded<T> =
   | { readonly kind: 'absent' }
   /** The role is not enough for it. */
   | { readonly kind: 'forbidden' }
-  | { readonly kind: 'failed'; readonly why: string; readonly requestId: string | null }
+  /** `code`: of the gateway's answer, or of ours where none came. */
+  | { readonly kind: 'failed'; readonly code: string; readonly why: string; readonly requestId: string | null }
 
 function failureOf(error: unknown): Loaded<never> {
   const { status, code, message: why, requestId } = refusalFrom(error)
   if (status === 404 && code === 'route_not_found') return { kind: 'absent' }
   if (status === 403) return { kind: 'forbidden' }
-  return { kind: 'failed', why, requestId }
+  return { kind: 'failed', code, why, requestId }
 }
 
 /** Counts what was done from this page: whatever is shown is read again. */
