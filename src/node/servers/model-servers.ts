@@ -1,47 +1,22 @@
 import { randomBytes } from 'node:crypto'
-import { type Static, Type } from '@sinclair/typebox'
-import { Value } from '@sinclair/typebox/value'
 import { Alarm } from '../../clock.ts'
 import { type Loop, loop } from '../../host/loop.ts'
 import type { PrivateFolder } from '../../host/private-files.ts'
 import { failureName, type Log } from '../../log.ts'
 import { takesCalls } from '../../machines/charts/model-server.ts'
 import { type DeviceMb, type MemoryHolder, roomFor } from '../../machines/plan/model-memory.ts'
-import { modelServerStates } from '../../protocol/wire/nodes/agent.ts'
-import { literals } from '../../protocol/wire/shapes.ts'
 import { isoTime } from '../../time.ts'
-import { NodeStartError } from '../membership/enrollment.ts'
 import { lastLines } from './last-lines.ts'
-import { killMarked, residentByMark } from './marked-processes.ts'
+import { residentByMark } from './marked-processes.ts'
 import { ModelServer } from './model-server.ts'
 import { type ModelsFile, memoryOf, memorySum, type ServedModel } from './models-file.ts'
 import { keepServers, type ServerKeeper } from './server-keeper.ts'
 import { type ServerTimes, serverTimes } from './server-times.ts'
+import { endOrphans, type StoredServers, serversFile } from './stored-servers.ts'
 
-export const serversFile = 'model-servers.json'
 /** Lines shown of a failed command's output. */
 const linesShown = 10
-/** Time limit for ending the processes of an earlier agent, ms. */
-const orphansWithinMs = 30_000
 const yieldMsMax = 60_000
-
-/** The file about the model servers, for the owner of this computer and for the next start. */
-export const StoredServers = Type.Object({
-  /** The prefix of the marks of the agent's processes. */
-  word: Type.String({ pattern: '^[0-9a-f]{32}\\.$' }),
-  /** What is wrong with `models.json` as it is now. Absent: nothing. */
-  fault: Type.Optional(Type.String()),
-  servers: Type.Array(
-    Type.Object({
-      model: Type.String(),
-      state: literals(modelServerStates),
-      since: Type.String(),
-      memory_mb: Type.Integer(),
-      last_lines: Type.Array(Type.String()),
-    }),
-  ),
-})
-export type StoredServers = Static<typeof StoredServers>
 
 export interface ModelServersOptions {
   readonly file: ModelsFile
@@ -50,17 +25,6 @@ export interface ModelServersOptions {
   readonly times?: Partial<ServerTimes>
   /** `PATH` for tools that tell of graphics cards; absent: that of the agent. */
   readonly toolPath?: string | undefined
-}
-
-/**
- * Ends the servers of an agent on this folder that was killed together with its keeper. Throws `NodeStartError` if one
- * cannot be ended, because the budget would not count its memory.
- */
-async function endOrphans(folder: PrivateFolder): Promise<void> {
-  const stored = folder.read(serversFile)
-  if (!Value.Check(StoredServers, stored)) return
-  if (await killMarked(stored.word, orphansWithinMs)) return
-  throw new NodeStartError('A model server of the agent before this one still runs and cannot be ended.')
 }
 
 export async function startModelServers(options: ModelServersOptions): Promise<ModelServers> {

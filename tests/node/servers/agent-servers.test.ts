@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { serversFile } from '../../../src/node/servers/model-servers.ts'
+import { serversFile } from '../../../src/node/servers/stored-servers.ts'
 import { startLoneAgent } from '../../support/nodes/lone-agent.ts'
 import { modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { markedProcesses } from '../../../src/node/servers/marked-processes.ts'
-import { type StoredServers, serversFile } from '../../../src/node/servers/model-servers.ts'
+import { type StoredServers, serversFile } from '../../../src/node/servers/stored-servers.ts'
 
 const script = join(import.meta.dir, 'model-server-script.ts')
 

@@ -12,7 +12,7 @@ export async function serversHere(session: Session, nodeId: string, dataDir: str
     await Promise.all([
       import('../../../node/main.ts'),
       import('../../../node/membership/enrollment.ts'),
-      import('../../../node/servers/model-servers.ts'),
+      import('../../../node/servers/stored-servers.ts'),
       import('../../../host/private-files.ts'),
     ])
   const path = dataDir ?? nodeFolderPath(session.env)
