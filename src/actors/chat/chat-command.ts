@@ -5,7 +5,7 @@ import type { RequestId } from '../../ids.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Access } from '../accounts/access.ts'
 import type { InferenceRequest, Operation } from '../operations/operation.ts'
-import type { Ticket } from '../pool/slot-queue.ts'
+import type { Ticket } from '../pool/waiting-line.ts'
 import type { Span } from '../telemetry/tracing.ts'
 
 /** A request that passed the schema of its operation, and who sent it. */

@@ -9,7 +9,7 @@ import type { Access } from '../accounts/access.ts'
 import type { Rouser } from '../loading/rouser.ts'
 import type { Operation } from '../operations/operation.ts'
 import type { Router } from '../pool/router.ts'
-import { Ticket } from '../pool/slot-queue.ts'
+import { Ticket } from '../pool/waiting-line.ts'
 import type { AttemptFailure } from '../relay/attempt.ts'
 import type { WakePort } from '../wake/wake-wait.ts'
 

@@ -22,11 +22,12 @@ import { PublishedTable } from './published-table.ts'
 import { learnCall, strikeRoute } from './route-learning.ts'
 import type { Router } from './router.ts'
 import type { RouterOptions } from './router-options.ts'
-import { createSlotQueue, type SlotQueue, type SlotWait, type Ticket } from './slot-queue.ts'
+import { createSlotQueue, type SlotQueue, type SlotWait } from './slot-queue.ts'
 import { TakenPolls } from './taken-polls.ts'
 import type { NodeView } from './views/node-view.ts'
 import type { PoolCounts } from './views/pool-counts.ts'
 import { PoolViews } from './views/pool-views.ts'
+import type { Ticket } from './waiting-line.ts'
 
 /** The whole pool, for its owner and for the admin routes. */
 export class PoolRouter implements Router {

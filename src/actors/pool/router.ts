@@ -5,7 +5,8 @@ import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import type { CallOutcome, FailedCall, InFlightCall } from './nodes/in-flight-call.ts'
-import type { SlotWait, Ticket } from './slot-queue.ts'
+import type { SlotWait } from './slot-queue.ts'
+import type { Ticket } from './waiting-line.ts'
 
 /** The part of the pool that chat needs. */
 export interface Router {

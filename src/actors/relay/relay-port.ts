@@ -4,7 +4,7 @@ import type { RequestId } from '../../ids.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Config } from '../../settings/config.ts'
 import type { InferenceRequest, Operation, StreamWriter } from '../operations/operation.ts'
-import type { Ticket } from '../pool/slot-queue.ts'
+import type { Ticket } from '../pool/waiting-line.ts'
 import type { Attempt } from './attempt.ts'
 import type { Ticker } from './ticker.ts'
 

@@ -6,7 +6,8 @@ import type { Config } from '../../settings/config.ts'
 import { retrySeconds, secondMs } from '../../time.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import type { Router } from '../pool/router.ts'
-import type { SlotWait, Ticket } from '../pool/slot-queue.ts'
+import type { SlotWait } from '../pool/slot-queue.ts'
+import type { Ticket } from '../pool/waiting-line.ts'
 import type { Waker } from './waker.ts'
 
 export interface WakePort {

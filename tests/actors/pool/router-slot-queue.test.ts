@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { createSlotQueue, type SlotQueue, Ticket, type Waiting } from '../../../src/actors/pool/slot-queue.ts'
+import { createSlotQueue, type SlotQueue } from '../../../src/actors/pool/slot-queue.ts'
+import { Ticket, type Waiting } from '../../../src/actors/pool/waiting-line.ts'
 import { newReading } from '../../../src/machines/placement/reading.ts'
 import { waitLimitMs } from '../../support/run/limits.ts'
 import { turn } from '../../support/run/turn.ts'

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import type { CallOutcome, InFlightCall } from '../../../src/actors/pool/nodes/in-flight-call.ts'
 import { PoolRouter } from '../../../src/actors/pool/pool-router.ts'
-import { Ticket } from '../../../src/actors/pool/slot-queue.ts'
+import { Ticket } from '../../../src/actors/pool/waiting-line.ts'
 import { createInspector } from '../../../src/actors/telemetry/inspect.ts'
 import { putModelEntry } from '../../../src/db/queries/pool/model-entries.ts'
 import * as pool from '../../../src/db/queries/pool/pool.ts'
