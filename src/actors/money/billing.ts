@@ -41,7 +41,7 @@ export interface BillingOptions {
   readonly db: Database
   readonly trail: AuditTrail
   /** Has gateways give back what they have leased of a customer's money. */
-  readonly recall: (customerId: string) => Promise<unknown>
+  readonly recall: (customerId: string) => Promise<void>
 }
 
 export function createBilling({ db, trail, recall }: BillingOptions): Billing {

@@ -153,9 +153,8 @@ export class Ledger {
 
   /** Refuses with `insufficient_funds` what is more than the account has, before it is reserved in parts. */
   async refuseUncovered(customerId: string, amountWei: bigint): Promise<void> {
-    const refused = await uncovered(this.db, customerId, amountWei)
-    if (refused === null) return
-    if (!(await this.recall(customerId))) throw refused
+    if ((await uncovered(this.db, customerId, amountWei)) === null) return
+    await this.recall(customerId)
     const still = await uncovered(this.db, customerId, amountWei)
     if (still !== null) throw still
   }
@@ -212,7 +211,7 @@ export class Ledger {
   }
 
   /** Has all leases of this customer end, so that its row says what is available. */
-  recall(customerId: string): Promise<boolean> {
+  recall(customerId: string): Promise<void> {
     return this.leases.recall(customerId)
   }
 
@@ -241,7 +240,8 @@ export class Ledger {
   /** Nobody is refused while a gateway has leased what it has not reserved. */
   private async reserveOrRecall(reservation: Reservation): Promise<ReserveOutcome> {
     const outcome = await this.reserves.add(reserveRow(reservation))
-    if (outcome !== 'insufficient' || !(await this.recall(reservation.customerId))) return outcome
+    if (outcome !== 'insufficient') return outcome
+    await this.recall(reservation.customerId)
     return this.reserves.add(reserveRow(reservation))
   }
 

@@ -128,9 +128,10 @@ export class MoneyLeases {
 
   /**
    * Has all leases of this customer end, here and on other gateways, and waits a second for it, or two where another caller's wait is under way. Then
-   * what its row says is reserved is all that is, and no lease begins for 2 s. False: there was none.
+   * what its row says is reserved is all that is, and no lease begins for 2 s. Look at the row again after it, also where there is no lease any more: another
+   * caller's wait may have ended one since the last look.
    */
-  recall(customerId: string): Promise<boolean> {
+  recall(customerId: string): Promise<void> {
     return this.beforeRefusal(customerId)
   }
 
@@ -152,17 +153,15 @@ export class MoneyLeases {
     return this.settles.counts()
   }
 
-  private async endAll(customerId: string, waitMs: number): Promise<boolean> {
+  private async endAll(customerId: string, waitMs: number): Promise<void> {
     const untilMs = performance.now() + waitMs
     let left = await this.ask(customerId)
     const own = this.customers.get(customerId)?.end()
-    if (left === 0 && own === undefined) return false
     if (own !== undefined) await waitAtMost(waitMs, own)
     for (let ms = looks.firstMs; left > 0 && performance.now() < untilMs; ms = Math.min(ms * 2, looks.maxMs)) {
       await Bun.sleep(ms)
       left = await this.ask(customerId)
     }
-    return true
   }
 
   private ask(customerId: string): Promise<number> {
