@@ -6,7 +6,7 @@ import { sameHash } from '../../protocol/log/merkle-log.ts'
 import { parseNote } from '../../protocol/log/note.ts'
 import { isEarlier } from '../../protocol/log/origins.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
-import { isOwnCheckpoint, keysNamedIn, originOf, saysSo } from './log-names.ts'
+import { firstOrigin, isOwnCheckpoint, keysNamedIn, originOf, saysSo } from './log-names.ts'
 import { rootThen } from './tree.ts'
 
 /** The operator has made the fork known, here or at another gateway; an earlier name is that of a database put back. */
@@ -77,7 +77,8 @@ export class SeenLog {
   /** Whether a key of this log has signed where the database says that the log stands: nothing is put behind what others wrote. */
   private async isSigned(tx: Database, state: LogState): Promise<boolean> {
     const { seen } = this
-    if (state.size === 0) return true
+    // One that goes on under another name begins with an entry that a key has signed.
+    if (state.size === 0 && this.options.keys.some((key) => firstOrigin([key]) === state.origin)) return true
     if (seen?.own === true && saysSo(seen.note, state)) return true
     const stored = await storedAt(tx, state)
     if (this.isOwn(stored, state)) return true
