@@ -65,6 +65,10 @@ interface Seen {
 }
 
 const witnessesAtOnce = 8
+/** Of those so many begin with witnesses that have not signed soon when they were asked last: however many others there are, each has its turn. */
+const otherWitnessesAtOnce = 2
+/** A witness has signed soon that took no longer for it, ms. */
+const soonMs = 2_000
 /** Witnesses that one round asks, and that are listed. */
 export const witnessesMax = 256
 const answerMs = 10_000
@@ -77,18 +81,33 @@ const rememberedMax = 100_000
 interface Remembered {
   /** What it has signed last; a wrong one is put right by its answer. */
   size: number
-  /** How long its signature took, ms; `unsignedMs`: it has not signed when it was asked last, or was not asked yet. */
-  tookMs: number
+  /** It signed within `soonMs` when it was asked last. */
+  signsSoon: boolean
   /** `clock.now()` when it was asked last. */
   askedMs: number
   /** The name of the log under which it had signed what was lost, as an entry of the log says since; null: there is no such entry for it. */
   lostIn: string | null
 }
-const unsignedMs = Number.MAX_SAFE_INTEGER
-const unknown: Readonly<Remembered> = { size: 0, tookMs: unsignedMs, askedMs: -1, lostIn: null }
+const unknown: Readonly<Remembered> = { size: 0, signsSoon: false, askedMs: -1, lostIn: null }
 
-/** Those that sign soonest first: one that does not answer must not keep the others from a checkpoint that is still the newest. */
-const inTurn = (a: Remembered, b: Remembered) => a.tookMs - b.tookMs || a.askedMs - b.askedMs
+interface Due {
+  readonly witness: AskedWitness
+  readonly known: Remembered
+}
+
+/**
+ * Takes the next witness of a round; with `others` one that did not sign soon, where there is one. Those that sign soon come first, since one that does not
+ * answer must not keep them from a checkpoint that is still the newest. Of both kinds those come first that were asked longest ago.
+ */
+function turnsOf(due: readonly Due[]) {
+  const inTurn = due.toSorted((a, b) => a.known.askedMs - b.known.askedMs)
+  const { soon = [], later = [] } = Object.groupBy(inTurn, ({ known }) => (known.signsSoon ? 'soon' : 'later'))
+  let left = witnessesMax
+  return (others: boolean): Due | undefined => {
+    if (left-- <= 0) return undefined
+    return others ? (later.shift() ?? soon.shift()) : (soon.shift() ?? later.shift())
+  }
+}
 
 export function createCosigning(options: CosigningOptions): Cosigning {
   const { db, log, keys, sequencer, witnesses, everyMs, clock = systemClock } = options
@@ -204,19 +223,19 @@ export function createCosigning(options: CosigningOptions): Cosigning {
     const due = (await witnesses())
       .map((witness) => ({ witness, known: of(witness) }))
       .filter(({ known }) => known.size !== checkpoint.size)
-    const waiting = due.toSorted((a, b) => inTurn(a.known, b.known)).slice(0, witnessesMax)
+    const take = turnsOf(due)
     const untilMs = clock.now() + askingMsMax
     let signed = 0
-    const worker = async () => {
-      for (let next = waiting.shift(); next !== undefined && clock.now() < untilMs; next = waiting.shift()) {
+    const worker = async (others: boolean) => {
+      for (let next = take(others); next !== undefined && clock.now() < untilMs; next = take(others)) {
         const { witness, known } = next
         known.askedMs = clock.now()
         const has = await cosignedBy(witness, known, checkpoint)
-        known.tookMs = has ? clock.now() - known.askedMs : unsignedMs
+        known.signsSoon = has && clock.now() - known.askedMs <= soonMs
         if (has) signed++
       }
     }
-    await Promise.all(Array.from({ length: witnessesAtOnce }, worker))
+    await Promise.all(Array.from({ length: witnessesAtOnce }, (_, at) => worker(at < otherWitnessesAtOnce)))
     return signed
   }
 
