@@ -110,11 +110,14 @@ export async function keepChargedKeys(tx: Database, charges: readonly KeyedCharg
     from ${ofKeys(keysOf(charges), { receipt: receiptsOf(charges) })} and k.receipt_hash is null`)
 }
 
-/** In the transaction of the charge. */
+/**
+ * In the transaction of the charge. Of several charges the receipt stays that `keepChargedKeys` has written: the one given may be of a charge that came
+ * too late.
+ */
 export async function completeKeys(tx: Database, outcomes: readonly IdempotentOutcome[]): Promise<void> {
   if (outcomes.length === 0) return
   const used = outcomes.map(({ usage }) => JSON.stringify(usage))
-  await tx.execute(sql`update idempotency_keys k set status = 'completed', receipt_hash = q.receipt, usage = q.used::jsonb,
+  await tx.execute(sql`update idempotency_keys k set status = 'completed', receipt_hash = coalesce(k.receipt_hash, q.receipt), usage = q.used::jsonb,
       http_status = 200, completed_at = now()
     from ${ofKeys(keysOf(outcomes), { receipt: receiptsOf(outcomes), used })}`)
 }
