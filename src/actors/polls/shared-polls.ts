@@ -80,6 +80,7 @@ export class SharedPolls {
   private readonly newsMsMax: number
   /** How long after the poll that it answered last a node is asked, ms: its answer comes before it counts as silent. */
   private readonly askedAgainMs: number
+  private readonly silentMs: number
   private leads: boolean
   private pool: PolledPool | null = null
   private leader: string | null = null
@@ -101,7 +102,8 @@ export class SharedPolls {
     this.clock = clock
     this.patienceMs = Math.max(config.SVC_STALE_AFTER_MS * patienceOfSilence, 2 * everyMs)
     this.newsMsMax = 2 * intervalMs + config.SVC_PROBE_TIMEOUT_MS
-    this.askedAgainMs = config.SVC_STALE_AFTER_MS - config.SVC_PROBE_TIMEOUT_MS
+    this.silentMs = config.SVC_STALE_AFTER_MS
+    this.askedAgainMs = this.silentMs - config.SVC_PROBE_TIMEOUT_MS
     this.asking = loop({ pauseMs: everyMs, run: (stopped) => this.ask(stopped), clock })
     this.patience = new Alarm(() => this.pollByItself(), clock, false)
     this.firstNewsDue = new Alarm(() => this.pollUnheard(), clock, false)
@@ -200,9 +202,9 @@ export class SharedPolls {
   private resume(): void {
     const nowMs = this.clock.now()
     this.pool?.resume((nodeId) => {
-      const news = this.news.get(nodeId)
-      const leftMs = news === undefined ? resumeMs : news.askedMs + this.askedAgainMs - nowMs
-      return Math.min(resumeMs, Math.max(0, leftMs))
+      const agoMs = nowMs - (this.news.get(nodeId)?.askedMs ?? Number.NEGATIVE_INFINITY)
+      // It is silent, or polled from here since: nothing is gained by haste, and thousands would be asked at once.
+      return agoMs >= this.silentMs ? resumeMs : Math.min(resumeMs, Math.max(0, this.askedAgainMs - agoMs))
     })
   }
 

@@ -280,6 +280,19 @@ describe('§37: who leads', () => {
     expect(follower.polls.told(0)?.polls).toHaveLength(1)
   })
 
+  // Thousands would be asked at once.
+  test('one that takes the place of a process that has stood still for long asks none in haste: it has polled them itself', async () => {
+    const { clock, leader, follower, state } = played()
+    follower.polls.start(follower)
+    leader.record(idAt(1), way, refused, clock.now())
+    await clock.pass(second)
+    state.answers = false
+    await clock.pass(4 * config.SVC_STALE_AFTER_MS)
+    follower.resumed.length = 0
+    follower.polls.lead()
+    expect(follower.resumed).toEqual([2_000])
+  })
+
   test('one that no longer leads tells nothing, follows the other, and forgets what it had polled', async () => {
     const clock = new VirtualClock()
     const processes: PlayedProcess[] = []
