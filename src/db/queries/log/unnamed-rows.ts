@@ -15,7 +15,9 @@ const isNamed = (subject: string) => `exists (select 1 from events l join newest
 const selects = [
   `with ${accountEvents} select 'customer' as type, c.customer_id as id from customers c where not ${isNamed('c.customer_id')}`,
   `with ${eventsOf('node')} select 'node' as type, n.node_id as id from nodes n
-    where n.kind = 'runtime' and not ${isNamed('n.node_id')}`,
+    where n.kind = 'runtime' and not ${isNamed('n.node_id')}
+    union all select 'node', d.node_id from deleted_nodes d
+    where not ${isNamed('d.node_id')} and not exists (select 1 from nodes n where n.node_id = d.node_id)`,
   `with ${eventsOf('admin')} select 'admin' as type, a.admin_id as id from admins a
     where a.revoked_at is null and not ${isNamed('a.admin_id')}`,
   // One event says what the whole catalogue is.
