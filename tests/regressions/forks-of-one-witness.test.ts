@@ -22,7 +22,8 @@ import { fixture } from '../support/run/fixture.ts'
  * Symptom: after a database was put back, one agent could have the log name each checkpoint that was lost, until there was room for none: witnesses
  * that had signed another one could not go on with the log any more.
  * Cause: each checkpoint that a witness shows as its last one, and that a key of the log has signed, got an entry, of at most 64. Anybody has read them.
- * Fix: of each witness one is named.
+ * Later each process named one for it, and another one after each start.
+ * Fix: of each witness one is named, and the database says for which it was.
  */
 const logKey = seededKey('77'.repeat(32))
 let kept: string | null = null
@@ -68,17 +69,18 @@ test('§36: one witness has the log name one of the checkpoints that were lost, 
   expect((await gateway.ask('POST', '/v1/admin/log/fork', { as: 'admin', json })).status).toBe(200)
   expect(await forks()).toBe(1)
   const shows = [...lost]
-  const hostile = cosigningBy({
+  const hostile: AskedWitness = {
     key: logSigner('hostile', seededKey('06'.repeat(32))).cosigningKey,
     ask: async () => {
       const note = shows.shift() ?? ''
       const size = parseCheckpoint(parseNote(note)?.text ?? '')?.size
       return { status: 409, text: `${size}\n`, seen: encodeBase64(new TextEncoder().encode(note)) }
     },
-  })
-  for (const _ of lost) {
+  }
+  const [one, other] = [cosigningBy(hostile), cosigningBy(hostile)]
+  for (const process of [one, one, other, other, cosigningBy(hostile)]) {
     await grow()
-    await hostile.round()
+    await process.round()
   }
   expect(shows).toEqual([])
   expect(await forks()).toBe(2)

@@ -85,10 +85,8 @@ interface Remembered {
   signsSoon: boolean
   /** `clock.now()` when it was asked last. */
   askedMs: number
-  /** The name of the log under which it had signed what was lost, as an entry of the log says since; null: there is no such entry for it. */
-  lostIn: string | null
 }
-const unknown: Readonly<Remembered> = { size: 0, signsSoon: false, askedMs: -1, lostIn: null }
+const unknown: Readonly<Remembered> = { size: 0, signsSoon: false, askedMs: -1 }
 
 interface Due {
   readonly witness: AskedWitness
@@ -165,25 +163,12 @@ export function createCosigning(options: CosigningOptions): Cosigning {
     return witness.ask(witnessRequestText({ oldSize, proof, note }), extra, signal)
   }
 
-  /** One entry for each witness. No honest one shows a second checkpoint of a name, and the room for such entries is for all of them. */
-  const nameFor = async (known: Remembered, seen: Seen) => {
-    const { origin } = seen.checkpoint
-    if (known.lostIn !== null && !isEarlier(known.lostIn, origin)) return
-    if (await nameLost({ db, keys, sequencer }, seen)) known.lostIn = origin
-  }
-
   /** Once more, as the witness's first answer needs it; null: nothing can be said that it would sign. */
-  const askAgain = async (
-    witness: AskedWitness,
-    known: Remembered,
-    checkpoint: rows.CheckpointRow,
-    seen: Seen | null,
-  ) => {
-    const { size } = known
+  const askAgain = async (witness: AskedWitness, checkpoint: rows.CheckpointRow, size: number, seen: Seen | null) => {
     const now = parseCheckpoint(parseNote(checkpoint.note)?.text ?? '')
     if (seen !== null && now !== null && isEarlier(seen.checkpoint.origin, now.origin)) {
       const shown = await forkFor(db, seen.checkpoint, now)
-      if (shown === null) await nameFor(known, seen)
+      if (shown === null) await nameLost({ db, keys, sequencer }, { ...seen, witness: witness.key.name })
       return shown === null ? null : askOnce(witness, checkpoint, size, shown)
     }
     if (size <= checkpoint.size) return askOnce(witness, checkpoint, size)
@@ -201,7 +186,7 @@ export function createCosigning(options: CosigningOptions): Cosigning {
       const size = Number(reply.text.trim())
       if (!Number.isSafeInteger(size) || size < 0) return false
       known.size = size
-      reply = await askAgain(witness, known, checkpoint, ownSeen(reply.seen))
+      reply = await askAgain(witness, checkpoint, size, ownSeen(reply.seen))
     }
     if (reply?.status === 422) await lookAt(ownSeen(reply.seen))
     if (reply?.status !== 200) return false

@@ -11,7 +11,7 @@ import { parseNote } from '../../protocol/log/note.ts'
 import { isEarlier, nextOrigin } from '../../protocol/log/origins.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
-import { signedNote } from './log-names.ts'
+import { originOf, signedNote } from './log-names.ts'
 import type { Sequencer } from './sequencer.ts'
 import { appendLeaves, readSubtrees, rootThen } from './tree.ts'
 
@@ -34,13 +34,13 @@ export interface NamedFork {
 async function writeFork(
   tx: Database,
   state: rows.LogState,
-  { origin, lostNote }: { readonly origin: string; readonly lostNote: string },
+  { origin, lostNote, witness }: Omit<ForkRow, 'entryIndex'>,
   keys: readonly SigningKey[],
 ): Promise<number> {
   const hash = forkHash({ origin, size: state.size, root: state.root.toString('hex'), lostNote })
   const entry = { kind: 'fork', hash, subject: origin, entryIndex: state.size } as const
   await rows.insertLogEntries(tx, [entry])
-  await insertFork(tx, state.size, lostNote)
+  await insertFork(tx, { entryIndex: state.size, lostNote, witness })
   const root = await appendLeaves(tx, state.size, [logLeaf(entry)])
   const size = state.size + 1
   await rows.saveLogState(tx, { ...state, origin, size, root: Buffer.from(root) })
@@ -64,7 +64,7 @@ export async function nameFork(port: ForkPort, audit: AuditContext): Promise<Nam
     const state = await rows.readLogState(tx)
     if (state === null) throw new Problem('service_unavailable')
     const origin = nextOrigin(state.origin, lost?.origin ?? state.origin)
-    const size = await writeFork(tx, state, { origin, lostNote }, keys)
+    const size = await writeFork(tx, state, { origin, lostNote, witness: null }, keys)
     await trail.record(tx, audit, { targetId: origin })
     return { origin, size }
   })
@@ -72,26 +72,43 @@ export async function nameFork(port: ForkPort, audit: AuditContext): Promise<Nam
   return { ...named, lostSize: lost?.size ?? 0, lostNote }
 }
 
+/** A witness, and the note that it has signed last, which a key of this log has signed. */
+export interface SeenBy {
+  readonly witness: string
+  readonly note: string
+  readonly checkpoint: Checkpoint
+}
+
+/**
+ * Whether there is nothing to write: one entry is for each witness, whichever process it asks. No honest one shows a second checkpoint of a name, and the
+ * room for such entries is for all of them.
+ */
+const isAnswered = (forks: readonly ForkRow[], { witness, checkpoint }: SeenBy): boolean =>
+  forks.length >= forksMax ||
+  forks.some(
+    (row) =>
+      isLostBy(checkpoint, row.lostNote) ||
+      (row.witness === witness && !isEarlier(originOf(row.lostNote), checkpoint.origin)),
+  )
+
 /**
  * A witness has signed a checkpoint of an earlier name, which was lost with the others: an entry more says so, from which the
- * witness can go on. `seen`: the note, which a key of this log has signed. Writes nothing where the log has such an entry, or
- * `forksMax` of them, or where the log in the database is not the one that this gateway knows: no operator has asked for this signature.
- * Resolves with whether the log has it.
+ * witness can go on. Does nothing where the log has one for it, or `forksMax` of them, or where the log in the database is not the one that this gateway
+ * knows: no operator has asked for this signature.
  */
 export async function nameLost(
   { db, keys, sequencer }: Pick<ForkPort, 'db' | 'keys'> & { readonly sequencer: Pick<Sequencer, 'holds'> },
-  seen: { readonly note: string; readonly checkpoint: Checkpoint },
-): Promise<boolean> {
-  const { note: lostNote, checkpoint } = seen
-  return db.transaction(async (tx) => {
-    if (!(await rows.lockSequencer(tx))) return false
+  seen: SeenBy,
+): Promise<void> {
+  // Whoever asks in vain takes no turn from the sequencer.
+  if (isAnswered(await readForks(db), seen)) return
+  const { note: lostNote, checkpoint, witness } = seen
+  await db.transaction(async (tx) => {
+    if (!(await rows.lockSequencer(tx))) return
     const state = await rows.readLogState(tx)
-    const forks = await readForks(tx)
-    if (forks.some((row) => isLostBy(checkpoint, row.lostNote))) return true
-    if (state === null || forks.length >= forksMax || !isEarlier(checkpoint.origin, state.origin)) return false
-    if (!(await sequencer.holds(tx, state))) return false
-    await writeFork(tx, state, { origin: state.origin, lostNote }, keys)
-    return true
+    if (isAnswered(await readForks(tx), seen)) return
+    if (state === null || !isEarlier(checkpoint.origin, state.origin) || !(await sequencer.holds(tx, state))) return
+    await writeFork(tx, state, { origin: state.origin, lostNote, witness }, keys)
   })
 }
 

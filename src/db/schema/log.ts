@@ -62,6 +62,8 @@ export const logForks = pgTable('log_forks', {
   entryIndex: place().primaryKey(),
   /** The signed note. */
   lostNote: text().notNull(),
+  /** For which witness it was written; null: an operator has named the fork. */
+  witness: text(),
 })
 
 /** Neighbouring hashes of the tree, 256 a row; only the last row of each level still grows. */

@@ -1,4 +1,4 @@
-import { desc, eq } from 'drizzle-orm'
+import { desc, eq, getTableColumns } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
 import { logEntries, logForks } from '../../schema/log.ts'
 
@@ -8,19 +8,21 @@ export interface ForkRow {
   /** The name under which the log went on. */
   readonly origin: string
   readonly lostNote: string
+  /** The name of the witness for which it was written; null: an operator has named the fork, or a version before wrote it. */
+  readonly witness: string | null
 }
 
 /** The most forks of one log that are read or written. */
 export const forksMax = 64
 
-export async function insertFork(tx: Database, entryIndex: number, lostNote: string): Promise<void> {
-  await tx.insert(logForks).values({ entryIndex, lostNote })
+export async function insertFork(tx: Database, row: Omit<ForkRow, 'origin'>): Promise<void> {
+  await tx.insert(logForks).values(row)
 }
 
 /** Newest first. A fork that an earlier version has named has no row: only its operator has the checkpoint that was lost. */
 export async function readForks(db: Database): Promise<readonly ForkRow[]> {
   const rows = await db
-    .select({ entryIndex: logForks.entryIndex, origin: logEntries.subject, lostNote: logForks.lostNote })
+    .select({ ...getTableColumns(logForks), origin: logEntries.subject })
     .from(logForks)
     .innerJoin(logEntries, eq(logEntries.entryIndex, logForks.entryIndex))
     .orderBy(desc(logForks.entryIndex))
