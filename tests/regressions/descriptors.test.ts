@@ -178,9 +178,9 @@ test('silent clients with all descriptors: what is known is served, what runs go
   await silent.add(descriptorsMax)
   await waitFor('the last descriptor to be taken', () => gateway.descriptors() >= descriptorsMax - 1)
   const late = chat(key)
-  // Through two polls of the node, and all else that comes by itself.
+  // Through a poll of the node, and all else that comes by itself.
   const lateMs = stopwatch()
-  while (lateMs() < 10_000) {
+  while (lateMs() < 5_500) {
     await stream.next()
     await lasts(200)
   }
