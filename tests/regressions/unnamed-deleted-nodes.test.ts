@@ -6,8 +6,9 @@ import { fixture } from '../support/run/fixture.ts'
 /**
  * Symptom: where the event of a node's deletion had been purged, or was of a version that said nothing in it, an attacker with the database could have what
  * waits for the node's owner sent elsewhere, and `audit books` said nothing, also after an admin had vouched for all rows.
- * Cause: vouching named customers, nodes, prices and tokens, and not what the database keeps of deleted nodes.
- * Fix: it names them, too.
+ * Cause: vouching named customers, nodes, prices and tokens, and not what the database keeps of deleted nodes; and an event that says nothing explained whatever
+ * was kept.
+ * Fix: it names them, too, and what has come since then without an event is found.
  */
 const rule = 'every node without an agent is paid as its last event says'
 const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
@@ -20,17 +21,25 @@ test('§36: an admin vouches for where the shares of deleted nodes go, and a cha
   const { node_id: nodeId } = await made('/v1/admin/nodes', { ...owned, url: 'http://127.0.0.1:9' })
   const address = { payout_address: `0x${'a1'.repeat(20)}`, reason: 'paid there' }
   await made(`/v1/admin/nodes/${nodeId}`, address, 'PATCH')
-  const removed = await gateway.ask('DELETE', `/v1/admin/nodes/${nodeId}`, { as: 'admin', json: { reason: 'scrap' } })
-  expect(removed.status).toBe(204)
-  // As a version before wrote it.
-  await gateway.database.sql`update admin_approval_events set metadata = metadata - 'state'`
+  const { node_id: unpaid } = await made('/v1/admin/nodes', { ...owned, url: 'http://127.0.0.1:10' })
+  for (const id of [nodeId, unpaid]) {
+    const removed = await gateway.ask('DELETE', `/v1/admin/nodes/${id}`, { as: 'admin', json: { reason: 'scrap' } })
+    expect(removed.status).toBe(204)
+  }
+  // As a version before wrote it, some time ago.
+  await gateway.database
+    .sql`update admin_approval_events set metadata = metadata - 'state', created_at = created_at - interval '1 hour'`
   const named = async () => (await made('/v1/admin/audit/rows', { reason: 'looked at all of them' })).named_count
   // The customer, and the node.
   expect([await named(), await named()]).toEqual([2, 0])
   const faults = async () => (await gateway.gateway.checkBooks()).faults.filter((fault) => fault.rule === rule)
   expect(await faults()).toEqual([])
+  // By an attacker: another address of the one, and one of the other, which had none.
+  const elsewhere = `0x${'de'.repeat(20)}`
   await tamper(gateway, [
-    `update deleted_nodes set payout_address = '0x${'de'.repeat(20)}' where node_id = '${nodeId}'`,
+    `update deleted_nodes set payout_address = '${elsewhere}' where node_id = '${nodeId}'`,
+    `insert into deleted_nodes (node_id, customer_id, payout_address) values ('${unpaid}', '${customer_id}', '${elsewhere}')`,
   ])
-  expect(await faults()).toEqual([{ rule, subject: String(nodeId) }])
+  const subjects = (await faults()).map(({ subject }) => subject)
+  expect(subjects.toSorted()).toEqual([String(nodeId), String(unpaid)].toSorted())
 })
