@@ -5,6 +5,7 @@ import type { Modality } from '../../../protocol/wire/nodes/kinds-of-work.ts'
 import type { SealedKey } from '../../../protocol/wire/nodes/sealed-key.ts'
 import type { Database } from '../../client.ts'
 import { knownModels, modelProfiles, nodes, runtimes } from '../../schema/pool.ts'
+import { formerPayees } from './former-payees.ts'
 import { type Known, know, listModelEntries, type ModelEntryRow } from './model-entries.ts'
 
 export type NodeRow = typeof nodes.$inferSelect
@@ -159,27 +160,6 @@ export async function revokeNode(db: Database, nodeId: string): Promise<NodeRow 
     transportKeys: null,
     sealedKeys: null,
   })
-}
-
-/**
- * So many former owners are known by their addresses, the newest ones. A charge waits for a commit, and not for so many changes of its node's owner.
- */
-const formerPayeesMax = 16
-/** Beside the owners: their ids, oldest first, with spaces between. JSONB keeps no order, and no id of a customer is this word. */
-const inTurn = 'in_turn'
-
-function formerPayees({ customerId, payoutAddress, formerPayees: before }: NodeRow): NodeRow['formerPayees'] {
-  if (payoutAddress === null) return before
-  const { [inTurn]: turns = '', ...addresses } = before ?? {}
-  const listed = turns.split(' ').filter((id) => Object.hasOwn(addresses, id))
-  // A version before has added these without a word about their turn.
-  const others = Object.keys(addresses).filter((id) => !listed.includes(id))
-  const known = { ...addresses, [customerId]: payoutAddress }
-  const newest = [...listed, ...others]
-    .filter((id) => id !== customerId)
-    .concat(customerId)
-    .slice(-formerPayeesMax)
-  return { ...Object.fromEntries(newest.map((id) => [id, known[id] ?? ''])), [inTurn]: newest.join(' ') }
 }
 
 /**
