@@ -33,7 +33,7 @@ export function createTransparency(
     memory: logMemory,
     plainUntilMs: Date.parse(config.SVC_LOG_PLAIN_UNTIL ?? '') || 0,
   })
-  const promises = new LogPromises({ key: newest, log: () => (sequencer.stopped() ? null : sequencer.origin()) })
+  const promises = new LogPromises({ key: newest, log: () => (sequencer.takesReceipts() ? sequencer.origin() : null) })
   const foreign = config.SVC_LOG_WITNESSES.flatMap((text) => foreignWitness(text) ?? [])
   const witnesses = async () => [
     ...foreign,

@@ -99,7 +99,7 @@ test('§31: a batch waits for a transaction that is open in the receipts, for wh
   await waitUntil('the batch in the log', async () => (await logged('batch')).includes('bat_2'))
 })
 
-test('§31: what holds the log back is told once, with its session, and once that it goes on; after five minutes the log is shown as stopped', async () => {
+test('§31: what holds the log back is told once, with its session, and once that it goes on; after half a minute nothing is promised, after five the log is shown as stopped', async () => {
   const lines: { readonly event: string }[] = []
   const log = createLog('info', (text) =>
     lines.push(
@@ -137,7 +137,11 @@ test('§31: what holds the log back is told once, with its session, and once tha
       await turn(9_999)
       expect(told()).toEqual([])
       await turn(1)
-      await turn(289_999)
+      await turn(19_999)
+      expect([told(), sequencer.takesReceipts()]).toEqual([['log_held_back'], true])
+      await turn(1)
+      expect([sequencer.takesReceipts(), sequencer.stopped()]).toEqual([false, false])
+      await turn(269_999)
       expect([told(), sequencer.stopped()]).toEqual([['log_held_back'], false])
       await turn(1)
       expect([told(), sequencer.stopped()]).toEqual([['log_held_back'], true])
@@ -145,7 +149,11 @@ test('§31: what holds the log back is told once, with its session, and once tha
     })
     expect(lines[0]).toMatchObject({ source: 'receipts', pids: String(pid), held_ms: 10_000 })
     await turn(1)
-    expect([told(), sequencer.stopped()]).toEqual([['log_held_back', 'log_goes_on'], false])
+    expect([told(), sequencer.stopped(), sequencer.takesReceipts()]).toEqual([
+      ['log_held_back', 'log_goes_on'],
+      false,
+      true,
+    ])
   } finally {
     await sequencer.stop()
     await opened.close()

@@ -39,6 +39,7 @@ interface FencesOptions {
 /** One source's fence, which is kept until all have ended who wrote then: what the log went past it would never have. */
 class KeptFence {
   private keptMs = 0
+  private isHeld = false
   private pids = ''
   private readonly outage: Outage
 
@@ -58,7 +59,8 @@ class KeptFence {
   /** `open`: those of its writers who have not ended. */
   turn(next: Fence, open: readonly Writer[]): bigint | null {
     const nowMs = this.options.now()
-    if (open.length === 0) {
+    this.isHeld = open.length > 0
+    if (!this.isHeld) {
       const { to } = this.fence
       this.fence = next
       this.keptMs = nowMs
@@ -72,6 +74,11 @@ class KeptFence {
 
   current(): Fence {
     return this.fence
+  }
+
+  /** ms; 0: nothing holds it. */
+  heldMs(): number {
+    return this.isHeld ? this.options.now() - this.keptMs : 0
   }
 }
 
@@ -91,6 +98,11 @@ export class LogFences {
   private kept: Readonly<Record<LogSource, KeptFence>> | null = null
 
   constructor(private readonly options: FencesOptions) {}
+
+  /** How long an open transaction has kept receipts out of the log, ms; 0: none does. */
+  receiptsHeldMs(): number {
+    return this.kept?.receipts.heldMs() ?? 0
+  }
 
   /** Of the fences of the turn before. `first`: there was none, and it reaches what is there now. */
   async turn(): Promise<Reach & { readonly first: boolean }> {

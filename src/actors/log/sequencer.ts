@@ -8,6 +8,7 @@ import { Outage } from '../../host/outage.ts'
 import { failureName, type Log } from '../../log.ts'
 import { type Checkpoint, checkpointText } from '../../protocol/log/checkpoint.ts'
 import { emptyRoot, type TreeHash } from '../../protocol/log/merkle-log.ts'
+import { promisedWithinMs } from '../../protocol/log/promise.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { isCutOff, writeCutoff } from './cutoff.ts'
@@ -56,6 +57,8 @@ export interface Sequencer {
   exposed(note: string): void
   /** Whether this gateway adds nothing to the log, or not all: of a fork, or because no look at it has come to its end for five minutes. */
   stopped(): boolean
+  /** Whether the log takes receipts in time, as far as this gateway knows: only then it promises so. */
+  takesReceipts(): boolean
   /** Receipts and groups of them that this process has kept out of the log as forged. */
   forged(): number
   /** After the operator's step: the log as it stands is the one to go on from. */
@@ -69,6 +72,8 @@ const idleEveryMs = 10 * secondMs
 const stopWaitMs = 10 * secondMs
 /** A log that is read as a whole after an upgrade takes less. */
 const stalledMs = 5 * minuteMs
+/** What is promised while an open transaction keeps receipts out of the log has to be in it soon after: half of the time is left, ms. */
+const heldMsMax = promisedWithinMs / 2
 /** The number of new entries after which old checkpoints are looked for. */
 const pruneEvery = 4_096
 
@@ -150,6 +155,10 @@ class GroupSequencer implements Sequencer {
 
   stopped(): boolean {
     return this.fork() !== null || (this.doneMs !== null && this.now() - this.doneMs >= stalledMs)
+  }
+
+  takesReceipts(): boolean {
+    return !this.stopped() && this.fences.receiptsHeldMs() < heldMsMax
   }
 
   forged(): number {
