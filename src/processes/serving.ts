@@ -63,18 +63,8 @@ export async function serve(parts: Omit<GatewayParts, 'policyOf'>, cleanup: Clea
 
 /** `/readyz` says `starting` until this has ended. */
 async function becomeReady(gateway: RunningGateway, port: number): Promise<void> {
-  collectStart()
   if (gateway.config.SVC_WARM_UP) await warmUp(gateway, openWarmDoor)
   await gateway.listening(port)
-  collectStart()
-}
-
-/** Bytes. With a few nodes the heap of a start is a third of it. */
-const startHeapMax = 64 * 1024 * 1024
-
-/** Rows and answers of thousands of nodes are garbage once they are read, and the collector would wait until the heap is three times what is kept. */
-function collectStart(): void {
-  if (process.memoryUsage().heapTotal > startHeapMax) Bun.gc(true)
 }
 
 type Door = NonNullable<GatewayParts['place']>['doors'][number]
