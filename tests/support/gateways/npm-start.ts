@@ -69,11 +69,11 @@ export function isFree(port: number): Promise<boolean> {
   })
 }
 
-/** What has ended and was not yet collected by its parent is not alive. */
+/** What has ended and was not yet collected by its parent is not alive, and neither is one that is collected between the two looks. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
-    return !/^\d+ \(.*\) Z/.test(existsSync(`/proc/${pid}/stat`) ? readFileSync(`/proc/${pid}/stat`, 'utf8') : '')
+    return !existsSync('/proc/self') || !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
   } catch {
     return false
   }
