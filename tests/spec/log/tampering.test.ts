@@ -398,8 +398,14 @@ describe.each([
 })
 
 test('§31: the log put back as a whole, with all that it holds, is found by what the gateway has seen', async () => {
+  const size = async () => (await gateway.database.sql<{ size: string }[]>`select size from log_state`)[0]?.size
+  const before = await size()
   await newAccount(gateway, '5')
-  await gateway.gateway.sequencer.catchUp({ heads: true })
+  // One that comes while the other is at it writes nothing.
+  await waitFor('the entries of the account', async () => {
+    await gateway.gateway.sequencer.catchUp({ heads: true })
+    return (await size()) !== before
+  })
   await undo(gateway)
   // One gateway writes at a time, and only the one that wrote has seen it.
   const witness = await waitFor('the fork', async () => {
