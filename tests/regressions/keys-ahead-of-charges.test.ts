@@ -1,10 +1,8 @@
 import { expect, test } from 'bun:test'
-import { Ledger } from '../../src/actors/money/ledger.ts'
-import { createLog } from '../../src/log.ts'
 import { postJson } from '../support/clients/post-json.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
+import { answerTooLate } from '../support/money/late-charges.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
-import { testMacs } from '../support/money/receipt-macs.ts'
 import { type ScriptedCall, startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { lockWaits } from '../support/run/lock-waits.ts'
@@ -109,16 +107,10 @@ test('§5: the key of a list whose charges all come too late is free', async () 
     { headers },
   )
   await waitUntil('both run', () => held.length === 2)
-  const other = new Ledger({ ...gateway.database, macs: testMacs, log: createLog('silent', () => {}) })
-  const reserved =
-    await sql`select reservation_id as id, amount_wei::text as wei from reservations where customer_id = ${payer.customerId}`
-  for (const { id, wei } of reserved) other.release({ id, customerId: payer.customerId, amountWei: BigInt(wei) })
-  await other.stop()
-  for (const call of held)
-    call.respond(200, {
-      choices: [{ index: 0, text: 'four words are here', finish_reason: 'stop' }],
-      usage: { prompt_tokens: 1, completion_tokens: 4, total_tokens: 5 },
-    })
+  const reserved = await sql<
+    { id: string; wei: string }[]
+  >`select reservation_id as id, amount_wei::text as wei from reservations where customer_id = ${payer.customerId}`
+  await answerTooLate(gateway.database, payer.customerId, reserved, held)
   expect((await asked).status).toBe(200)
   expect(reserved).toHaveLength(2)
   const rows = async () => [

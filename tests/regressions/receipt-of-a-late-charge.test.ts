@@ -1,16 +1,14 @@
 import { expect, test } from 'bun:test'
-import { Ledger } from '../../src/actors/money/ledger.ts'
-import { createLog } from '../../src/log.ts'
 import { postJson } from '../support/clients/post-json.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
+import { answerTooLate } from '../support/money/late-charges.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
-import { testMacs } from '../support/money/receipt-macs.ts'
 import { type ScriptedCall, startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /**
- * Symptom: the idempotency key of a list whose first charge came too late named the receipt of that one, for which nobody was billed, and not the receipt of
+ * Symptom: the idempotency key of a list whose first charge came too late named the receipt of that one, which was not billed, and not the receipt of
  * the charge that was made.
  * Cause: completing the key wrote the receipt of the list's first call over the one that the charges had left there.
  * Fix: the receipt that the first charge has written stays.
@@ -36,14 +34,7 @@ test('§5: a key names a receipt that was billed, where the first charge of its 
   const [first] = await sql<{ id: string; wei: string }[]>`
     select r.reservation_id as id, r.amount_wei::text as wei from reservations r
     join idempotency_keys k on k.request_id = r.reservation_id where r.customer_id = ${customerId}`
-  const other = new Ledger({ ...gateway.database, macs: testMacs, log: createLog('silent', () => {}) })
-  other.release({ id: first?.id ?? '', customerId, amountWei: BigInt(first?.wei ?? 0) })
-  await other.stop()
-  for (const call of held)
-    call.respond(200, {
-      choices: [{ index: 0, text: 'four words are here', finish_reason: 'stop' }],
-      usage: { prompt_tokens: 1, completion_tokens: 4, total_tokens: 5 },
-    })
+  await answerTooLate(gateway.database, customerId, first === undefined ? [] : [first], held)
   expect((await asked).status).toBe(200)
   const named = async () => [
     ...(await sql`select k.status, r.billed from idempotency_keys k join receipts r on r.receipt_hash = k.receipt_hash

@@ -1,12 +1,10 @@
 import { expect, test } from 'bun:test'
 import { seededKey } from '../../src/actors/accounts/seeded-key.ts'
 import { type AskedWitness, createCosigning, type WitnessReply } from '../../src/actors/log/cosigning.ts'
-import { createSequencer } from '../../src/actors/log/sequencer.ts'
-import { createLog } from '../../src/log.ts'
 import { parseNote, signatureLine } from '../../src/protocol/log/note.ts'
 import { logSigner } from '../../src/protocol/log/note-signing.ts'
 import { parseWitnessRequest } from '../../src/protocol/log/witnessing.ts'
-import { testMacs } from '../support/money/receipt-macs.ts'
+import { growingLog } from '../support/money/growing-log.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { testDatabase } from '../support/run/postgres.ts'
 import { VirtualClock } from '../support/run/virtual-clock.ts'
@@ -18,18 +16,10 @@ import { waitUntil } from '../support/run/wait-until.ts'
  * Cause: the witnesses that the settings name were asked last, each of eight questions at once waits for 10 s, and the round for all of them.
  * Fix: those that sign soonest are asked first, and none is asked any more once a round has taken 10 s.
  */
-const { db, sql } = await fixture(testDatabase())
-const keys = [seededKey('77'.repeat(32))] as const
-const log = createLog('silent', () => {})
+const database = await fixture(testDatabase())
+const { sql } = database
+const { db, log, keys, sequencer, grow } = await growingLog(database)
 const clock = new VirtualClock()
-const sequencer = createSequencer({ db, log, keys, macs: testMacs, intervalMs: 600_000, memory: null })
-await sequencer.start()
-
-let entries = 0
-async function grow(): Promise<void> {
-  await sql`insert into payee_statements (node_id, payee, signed_at, signature_ed25519) values (${`n${entries++}`}, 'p', now(), 's')`
-  await sequencer.catchUp({ heads: true })
-}
 
 const signerOf = (seed: number) =>
   logSigner(`witness/${seed}`, seededKey(seed.toString(16).padStart(2, '0').repeat(32)))
