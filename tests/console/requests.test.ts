@@ -197,7 +197,7 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
     await sql`select 1`
     const holding = await sql.reserve()
     try {
-      // Nobody writes a receipt now.
+      // No receipt can be written now.
       await holding.unsafe('begin; lock table receipt_rows, receipt_groups in share row exclusive mode')
       const id = await pool.chat(models[0])
       await consoles.as('viewer', async (console) => {

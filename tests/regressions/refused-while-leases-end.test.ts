@@ -14,7 +14,7 @@ import { waitUntil } from '../support/run/wait-until.ts'
  * `insufficient_funds`, although the account covered it.
  * Cause: both had found too little. The second waited for the end of the leases behind the first, found none any more, and took that for a refusal. So
  * did one whose own wait ended the lease of a gateway that had died half a minute before.
- * Fix: whoever has waited for the end of leases looks at the account again, whatever was found.
+ * Fix: each request that has waited for the end of leases looks at the account again, whatever was found.
  */
 const database = await fixture(testDatabase({ connectionsMax: 4 }))
 const opened = [1, 2].map(() => openDatabase({ url: database.url, connectionsMax: 4 }))
@@ -26,7 +26,7 @@ afterAll(async () => {
   for (const own of opened) await own.close()
 })
 
-test('§13: nobody is refused for money that a lease had, where others wait for its end, too', async () => {
+test('§13: no request is refused for money that a lease had, where others wait for its end, too', async () => {
   holder.start()
   const customerId = await fundedCustomer(database, 4_000n)
   const nine = Array.from({ length: 9 }, () => holder.reserve({ id: newId('req'), customerId, amountWei: 100n }))

@@ -100,7 +100,7 @@ export async function nameLost(
   { db, keys, sequencer }: Pick<ForkPort, 'db' | 'keys'> & { readonly sequencer: Pick<Sequencer, 'holds'> },
   seen: SeenBy,
 ): Promise<void> {
-  // A witness that is asked in vain costs the sequencer no turn.
+  // Where there is nothing to write, the sequencer's lock is left alone.
   if (isAnswered(await readForks(db), seen)) return
   const { note: lostNote, checkpoint, witness } = seen
   await db.transaction(async (tx) => {

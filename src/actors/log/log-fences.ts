@@ -20,7 +20,7 @@ export interface Reach {
 /** Whether an open transaction holds anything back. */
 export const isHeldBack = ({ receiptsTo, ledgerTo }: Reach): boolean => receiptsTo === null || ledgerTo === null
 
-/** Who waits for all that is committed waits for open transactions so long, ms. */
+/** The most that `reachNow` waits for open transactions, ms. */
 const openWaitMs = 2 * secondMs
 /** They are looked at again after, ms. */
 const lookMs = 20
@@ -36,7 +36,7 @@ interface FencesOptions {
   readonly now: () => number
 }
 
-/** One source's fence, which is kept until all have ended who wrote then: what the log went past it would never have. */
+/** One source's fence. It is kept until all transactions that wrote then have ended: what the log passes over it never takes. */
 class KeptFence {
   private keptMs = 0
   private isHeld = false

@@ -106,6 +106,6 @@ export class SeenLog {
   }
 }
 
-/** The note of the checkpoint at which the database says that the log stands; empty where there is none. */
+/** The newest checkpoint's note, as the database has it; empty: it has none. */
 const storedAt = async (db: Database, { origin, size }: LogState): Promise<string> =>
   (await checkpointAt(db, origin, size)) ?? ''
