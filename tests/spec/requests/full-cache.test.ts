@@ -40,18 +40,27 @@ async function begun() {
   return { home, other }
 }
 
-/** Takes all slots of a node until they are let go. */
+/**
+ * Takes all slots of a node until they are let go. Each answer has begun: calls whose first token is late would tell of a longer queue, the
+ * later the more so.
+ */
 async function filled({ fake, nodeId }: (typeof nodes)[number]): Promise<() => Promise<void>> {
-  fake.setFaults({ kind: 'slowHeaders', ms: 60_000, times: slots, scope: 'chat' })
+  fake.setFaults({ kind: 'stall', afterChunks: 2, times: slots, scope: 'chat' })
   const leaving = new AbortController()
   const init = { signal: leaving.signal }
-  const held = Array.from({ length: slots }, () =>
-    ask([said('user', 'hold')], { svc: { node_id: nodeId } }, init).catch(() => null),
+  const held = await Promise.all(
+    Array.from({ length: slots }, async () => {
+      const answer = await ask([said('user', 'hold')], { svc: { node_id: nodeId } }, init)
+      const reader = answer.body?.getReader()
+      const { value } = (await reader?.read()) ?? {}
+      expect(new TextDecoder().decode(value)).toContain('data: {')
+      return reader
+    }),
   )
-  await waitFor('the slots to be taken', () => fake.stats().openRequests === slots)
+  expect(fake.stats().openRequests).toBe(slots)
   return async () => {
     leaving.abort()
-    await Promise.all(held)
+    await Promise.all(held.map((reader) => reader?.closed.catch(() => {})))
   }
 }
 
