@@ -69,7 +69,8 @@ export interface NodeWatch {
   pollSoon(): void
   /** The rhythm goes on within so many ms, unless the node is spared then. */
   resume(withinMs: number): void
-  stop(): void
+  /** Asks nothing more. Resolves when what the poll under way has found is taken over, or is given up. */
+  stop(): Promise<void>
 }
 
 const jitter = 0.1
@@ -86,8 +87,11 @@ export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
   let isPolling = false
   /** The next poll was asked for, and is not only the rhythm's. */
   let isWanted = false
+  let hasStopped = false
 
   const bounded: Bounded = async (work) => {
+    // A first poll may have waited for its turn until now.
+    if (hasStopped) throw new TransportError('closed')
     const abort = new AbortController()
     asking = abort
     sentMs = Math.min(sentMs, clock.now())
@@ -140,8 +144,10 @@ export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
     },
     resume: (withinMs) => polling.soon(withinMs),
     stop: () => {
-      void polling.stop()
+      hasStopped = true
+      const ended = polling.stop()
       asking?.abort()
+      return ended
     },
   }
 }

@@ -80,11 +80,11 @@ async function asked(transport: NodeTransport, timeoutMs: number, signal: AbortS
     random: Math.random,
     onResult: async (result) => {
       resolve(result)
-      watch.stop()
+      void watch.stop()
     },
   })
   const abandon = () => {
-    watch.stop()
+    void watch.stop()
     resolve({ kind: 'failed', code: 'closed' })
   }
   signal.addEventListener('abort', abandon, { once: true })

@@ -98,7 +98,7 @@ export class Members {
     for (const profileId of node.profileIds()) this.profiles.delete(profileId)
     node.actor.send({ type: 'revoke.asked', at: Date.now() })
     this.listener.removed(node)
-    node.close()
+    void node.close()
     if (node.row.kind === 'agent') this.options.agents?.cut(nodeId)
   }
 

@@ -251,14 +251,15 @@ export class PoolRouter implements Router {
 
   /** Ends polls and writes. Calls that still run hear that their node is lost. */
   async stop(): Promise<void> {
+    const polled: Promise<void>[] = []
     for (const node of this.members.values()) {
-      node.close()
+      polled.push(node.close())
       node.loseCalls()
       node.actor.stop()
     }
     this.firstRound.stop()
     this.tables.stop()
-    await this.measured.stop()
+    await Promise.all([...polled, this.measured.stop()])
   }
 
   /** The chart has moved. The table follows in the same tick, before any listener is called. */

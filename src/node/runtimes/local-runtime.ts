@@ -206,7 +206,7 @@ export class WatchedRuntime implements LocalRuntime {
   }
 
   stop(): void {
-    this.watch.stop()
+    void this.watch.stop()
     this.caches.stop()
     this.transport.close()
   }

@@ -271,16 +271,18 @@ export class PoolNode implements RoutedNode {
 
   /** Call it before the address changes. Requests at the old address may finish first. */
   disconnect(): void {
-    this.watch?.stop()
+    void this.watch?.stop()
     if (this.transport === null) return
     if (this.calls.size > 0) this.retired.push(this.transport)
     else this.transport.close()
     this.transport = null
   }
 
-  close(): void {
-    this.watch?.stop()
+  /** Resolves when its last poll has ended. */
+  async close(): Promise<void> {
+    const polled = this.watch?.stop()
     for (const transport of [this.transport, ...this.retired]) transport?.close()
+    await polled
   }
 
   private signature(): string {

@@ -1,0 +1,86 @@
+import { afterAll, expect, test } from 'bun:test'
+import { PoolRouter } from '../../src/actors/pool/pool-router.ts'
+import { createInspector } from '../../src/actors/telemetry/inspect.ts'
+import * as pool from '../../src/db/queries/pool/pool.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { createLog } from '../../src/log.ts'
+import { FirstPolls, firstPollsMax } from '../../src/polling/first-polls.ts'
+import { createNodeWatch, type PollResult } from '../../src/polling/node-watch.ts'
+import { readConfig } from '../../src/settings/config.ts'
+import { fixture } from '../support/run/fixture.ts'
+import { lockWaits } from '../support/run/lock-waits.ts'
+import { testDatabase } from '../support/run/postgres.ts'
+import { turn } from '../support/run/turn.ts'
+import { VirtualClock } from '../support/run/virtual-clock.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
+
+/**
+ * Symptom: a gateway that ended wrote models of its nodes beside what came after its pool, and asked nodes for the first time.
+ * Cause: the pool that was stopped waited neither for what its last polls had found, nor ended those that waited for their turn.
+ * Fix: its end waits for the polls under way, and none asks anything from then on.
+ */
+const database = await fixture(testDatabase({ connectionsMax: 4 }))
+await database.sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed)
+    values ('local', 'local', ${Buffer.from('hash')}, ${Buffer.from('sealed')})`
+const fake = startFakeNode({ name: 'n', models: ['m'] })
+afterAll(() => fake.stop())
+
+test('§5: a pool has stopped when what its last poll has found is written', async () => {
+  const { sql, db } = database
+  await pool.insertNode(db, {
+    ...{ customerId: 'local', kind: 'runtime', name: 'n', url: fake.url },
+    ...{ visibility: 'private', privacyClass: 'private', nodeClass: 'default' },
+  })
+  const read = readConfig({})
+  if ('faults' in read) throw new Error(read.faults.join())
+  const log = createLog('silent', () => {})
+  const { inspect } = createInspector(log)
+  const router = new PoolRouter({ config: read.config, db, log, openSecret: () => null, inspect })
+  const [taken, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const locked = sql.begin(async (holding) => {
+    await holding`lock table model_profiles in share mode`
+    taken.resolve()
+    await release.promise
+  })
+  await taken.promise
+  router.rowsChanged(await pool.readPool(db))
+  await waitUntil('a model to write', async () => (await lockWaits(sql)) > 0)
+  let hasStopped = false
+  const stopping = router.stop().then(() => {
+    hasStopped = true
+  })
+  expect(await lockWaits(sql)).toBe(1)
+  expect(hasStopped).toBe(false)
+  release.resolve()
+  await Promise.all([locked, stopping])
+  expect(await sql`select upstream_model_id from model_profiles`).toEqual([{ upstream_model_id: 'm' }] as never)
+})
+
+test('§8: a poll that waits for its turn when its node is let go asks nothing', async () => {
+  const clock = new VirtualClock()
+  const firstPolls = new FirstPolls(clock)
+  const asked: number[] = []
+  const found: PollResult[] = []
+  const watches = Array.from({ length: firstPollsMax + 1 }, (_, at) =>
+    createNodeWatch({
+      probe: firstPolls.inTurn((bounded) =>
+        bounded(async (signal) => {
+          asked.push(at)
+          await new Promise((_, reject) => signal.addEventListener('abort', reject))
+          return { kind: 'answered', reports: [] }
+        }),
+      ),
+      intervalMs: 60_000,
+      timeoutMs: 10_000,
+      random: () => 0.5,
+      onResult: async (result) => void found.push(result),
+      clock,
+    }),
+  )
+  for (const watch of watches) void watch.pollNow()
+  expect(asked).toHaveLength(firstPollsMax)
+  await Promise.all(watches.map((watch) => watch.stop()))
+  await turn()
+  expect(asked).toHaveLength(firstPollsMax)
+  expect(found).toEqual([])
+})
