@@ -19,7 +19,7 @@ import { ReceiptGate } from './receipt-gate.ts'
 import type { ReceiptMacs } from './receipt-macs.ts'
 import { SeenLog } from './seen-log.ts'
 import { appendLeaves } from './tree.ts'
-import { writeEntries } from './write-entries.ts'
+import { BatchGate, type Gates, writeEntries } from './write-entries.ts'
 
 export interface SequencerOptions {
   readonly db: Database
@@ -93,7 +93,7 @@ class GroupSequencer implements Sequencer {
   private cutOff = false
   /** Until when receipts without a mark are taken, Unix ms; null: not read yet. */
   private plainUntilMs: number | null = null
-  private readonly gate: ReceiptGate
+  private readonly gates: Gates
   private readonly fences: LogFences
   private name: string
 
@@ -102,7 +102,7 @@ class GroupSequencer implements Sequencer {
     this.now = now
     this.name = firstOrigin(options.keys)
     this.seen = new SeenLog(options)
-    this.gate = new ReceiptGate({ macs, log, now })
+    this.gates = { receipts: new ReceiptGate({ macs, log, now }), batches: new BatchGate() }
     this.fences = new LogFences({ db, log, now })
     this.turning = loop({
       pauseMs: options.intervalMs,
@@ -162,7 +162,7 @@ class GroupSequencer implements Sequencer {
   }
 
   forged(): number {
-    return this.gate.forged()
+    return this.gates.receipts.forged()
   }
 
   forget(): void {
@@ -229,7 +229,7 @@ class GroupSequencer implements Sequencer {
     const at = new Date(this.now())
     const heads = asked || at.getTime() - (state.headsAt?.getTime() ?? 0) >= headsEveryMs
     const { leaves, more, ...reached } = await writeEntries(tx, state, reach, heads, {
-      gate: this.gate,
+      gates: this.gates,
       plainUntilMs,
     })
     const headsAt = heads ? at : state.headsAt

@@ -51,23 +51,59 @@ async function lackingEntries(tx: Database) {
   return { entries: found.flat().map(entryOf), more: found.some(({ length }) => length === lackingAtOnce) }
 }
 
-/** Batches, and where they stand on the chain. A batch is announced behind the receipts that it pays for. */
-async function batchEntries(tx: Database, reach: Reach): Promise<readonly FoundEntry[]> {
-  if (reach.receiptsTo === null) return []
-  const batches = (await sources.batchesToLog(tx, batchesAtOnce)).map(
-    (batch): FoundEntry => ({ kind: 'batch', hash: batchHash(batch), subject: batch.batchId }),
-  )
-  const settled = (await sources.settledToLog(tx, batchesAtOnce)).map(
-    (batch): FoundEntry => ({ kind: 'settled', hash: settledHash(batch), subject: batch.batchId }),
-  )
-  return [...batches, ...settled]
+/**
+ * Lets a batch into the log behind the receipts that it pays for: a monitor reports a batch whose receipts the log lacks. Receipts come up to where they
+ * were a turn before, and a batch may have been made since then.
+ */
+export class BatchGate {
+  /** Of the batches that the log lacks: the newest receipt when each was first seen. All that it pays for were committed then. */
+  private newestThen: ReadonlyMap<string, bigint> = new Map()
+
+  /** `receiptsTo`: the log has all receipts up to this seq, or they were kept out. */
+  async take(tx: Database, receiptsTo: bigint) {
+    const lacking = await sources.batchesToLog(tx, batchesAtOnce)
+    // Only then: a batch that this look finds pays for none that is newer.
+    const newest = lacking.length === 0 ? 0n : await sources.newestReceipt(tx)
+    const then = ({ batchId }: sources.BatchToLog) => {
+      const known = this.newestThen.get(batchId) ?? newest
+      // The database may have been put back.
+      return known < newest ? known : newest
+    }
+    this.newestThen = new Map(lacking.map((batch) => [batch.batchId, then(batch)]))
+    const waits = (batchId: string) => (this.newestThen.get(batchId) ?? 0n) > receiptsTo
+    const settled = await sources.settledToLog(tx, batchesAtOnce)
+    return {
+      batches: lacking.filter(({ batchId }) => !waits(batchId)),
+      settled: settled.filter(({ batchId }) => !waits(batchId)),
+    }
+  }
+}
+
+/** Batches, and where they stand on the chain. While receipts wait for an open transaction, batches wait, too: they may pay for one of them. */
+async function batchEntries(
+  tx: Database,
+  { receiptsTo: reached }: Reach,
+  receiptsTo: bigint,
+  gate: BatchGate,
+): Promise<readonly FoundEntry[]> {
+  if (reached === null) return []
+  const { batches, settled } = await gate.take(tx, receiptsTo)
+  return [
+    ...batches.map((batch): FoundEntry => ({ kind: 'batch', hash: batchHash(batch), subject: batch.batchId })),
+    ...settled.map((batch): FoundEntry => ({ kind: 'settled', hash: settledHash(batch), subject: batch.batchId })),
+  ]
 }
 
 /** `heads`: the ends of the audit's chains are due, too. */
-async function otherEntries(tx: Database, state: rows.LogState, reach: Reach, heads: boolean) {
+async function otherEntries(
+  tx: Database,
+  state: rows.LogState,
+  reach: Reach,
+  heads: boolean,
+  batches: readonly FoundEntry[],
+) {
   const ledger = await ledgerEntries(tx, state, later(reach.ledgerTo, state.ledgerTo))
   const lacking = await lackingEntries(tx)
-  const batches = await batchEntries(tx, reach)
   const payees = (await statementsToLog(tx, statementsAtOnce)).map(
     (statement): FoundEntry => ({
       kind: 'payee',
@@ -87,17 +123,23 @@ async function otherEntries(tx: Database, state: rows.LogState, reach: Reach, he
   }
 }
 
+export interface Gates {
+  readonly receipts: ReceiptGate
+  readonly batches: BatchGate
+}
+
 /** Writes what the log has not got yet, as far as it reaches. */
 export async function writeEntries(
   tx: Database,
   state: rows.LogState,
   reach: Reach,
   heads: boolean,
-  { gate, plainUntilMs }: { readonly gate: ReceiptGate; readonly plainUntilMs: number },
+  { gates, plainUntilMs }: { readonly gates: Gates; readonly plainUntilMs: number },
 ): Promise<Written> {
   const to = later(reach.receiptsTo, state.receiptsTo)
-  const receipts = await gate.take(tx, { from: state.receiptsTo, to, size: state.size, plainUntilMs })
-  const others = await otherEntries(tx, state, reach, heads)
+  const receipts = await gates.receipts.take(tx, { from: state.receiptsTo, to, size: state.size, plainUntilMs })
+  const batches = await batchEntries(tx, reach, receipts.toSeq, gates.batches)
+  const others = await otherEntries(tx, state, reach, heads, batches)
   const size = state.size + receipts.count
   await rows.insertLogEntries(
     tx,

@@ -57,6 +57,12 @@ export async function readFences(db: Database): Promise<Fences> {
   }
 }
 
+/** The largest seq of a receipt that is committed; 0: there is none. */
+export async function newestReceipt(db: Database): Promise<bigint> {
+  const [row] = await db.execute<{ seq: string }>(sql`select ${newestReceiptSeq}::text as seq`)
+  return BigInt(row?.seq ?? '0')
+}
+
 /** Of those who were writing at the fences, the ones that have not ended. */
 export async function stillWriting(db: Database, { receipts, ledger }: Fences): Promise<Writers> {
   if (receipts.writers.length + ledger.writers.length === 0) return { receipts: [], ledger: [] }
