@@ -156,7 +156,8 @@ export const stateRules = {
     where case when n.at is null then c.created_at > since.at
       else not exists (select 1 from events l where l.subject = c.customer_id and l.created_at > n.at - ${togetherWithin}
         and ${fits(accountState)}) end`,
-  // All that was kept of deleted nodes is named when an admin has vouched: an event of before that says nothing explains nothing of it any more.
+  // All that was kept of deleted nodes is named when an admin has vouched: an event of before that says nothing explains nothing of it any more. What is
+  // kept counts for no node that is there: somebody has written it back.
   'every node without an agent is paid as its last event says': `
     with ${eventsOf('node')}
     select n.node_id as subject from nodes n join newest w on w.subject = n.node_id
@@ -164,7 +165,7 @@ export const stateRules = {
       and l.created_at > w.at - ${togetherWithin} and ${fits(nodeState)})
     union all
     select d.node_id from deleted_nodes d join newest w on w.subject = d.node_id
-    where not exists (select 1 from events l where l.subject = d.node_id
+    where not exists (select 1 from nodes n where n.node_id = d.node_id) and not exists (select 1 from events l where l.subject = d.node_id
       and l.created_at > w.at - ${togetherWithin} and ${fits(deletedState)}
       and (l.state is not null or l.created_at > coalesce(${allNamedAt}, '-infinity') - ${togetherWithin}))`,
   'the catalogue is as its last event made it': `

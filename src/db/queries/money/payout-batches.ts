@@ -36,9 +36,12 @@ export async function lockNonces(tx: Database): Promise<void> {
   await tx.execute(sql`select pg_advisory_xact_lock(7413, 6)`)
 }
 
-/** Of an agent's node that was deleted before the database kept the addresses of deleted nodes, what it stated itself. */
-const payeeNow = sql`coalesce(p.earned_payee, n.payout_address, d.payout_address, case when n.node_id is null then
-  (select s.payee from payee_statements s where s.node_id = p.node_id order by s.signed_at desc limit 1) end)`
+/**
+ * What is kept of a deleted node says nothing of one that was written back by hand. Of an agent's node that was deleted before the database kept the
+ * addresses of deleted nodes, what it stated itself.
+ */
+const payeeNow = sql`coalesce(p.earned_payee, n.payout_address, case when n.node_id is null then coalesce(d.payout_address,
+  (select s.payee from payee_statements s where s.node_id = p.node_id order by s.signed_at desc limit 1)) end)`
 
 /** Payouts that are pending and not on hold, oldest first. Those without an address come last with `payee: null`. */
 export async function payablePayouts(db: Database, limit: number): Promise<readonly PayablePayout[]> {

@@ -1,10 +1,10 @@
-import { and, asc, eq, getTableColumns, inArray, isNotNull, ne, or, type SQL, sql } from 'drizzle-orm'
+import { and, asc, eq, exists, getTableColumns, inArray, isNotNull, ne, or, type SQL, sql } from 'drizzle-orm'
 import { type CustomerId, type NodeId, newId, type ProfileId, type RuntimeId } from '../../../ids.ts'
 import type { TransportKey } from '../../../protocol/wire/nodes/agent.ts'
 import type { Modality } from '../../../protocol/wire/nodes/kinds-of-work.ts'
 import type { SealedKey } from '../../../protocol/wire/nodes/sealed-key.ts'
 import type { Database } from '../../client.ts'
-import { knownModels, modelProfiles, nodes, runtimes } from '../../schema/pool.ts'
+import { deletedNodes, knownModels, modelProfiles, nodes, runtimes } from '../../schema/pool.ts'
 import { formerPayees } from './former-payees.ts'
 import { type Known, know, listModelEntries, type ModelEntryRow } from './model-entries.ts'
 
@@ -179,9 +179,17 @@ async function change(db: Database, nodeId: string, values: Change): Promise<Nod
   return row ?? null
 }
 
-/** Its runtimes and profiles go with it. */
-export async function deleteNode(db: Database, nodeId: string): Promise<boolean> {
-  const gone = await db
+/** Its runtimes and profiles go with it. Call it in a transaction, with the row locked. */
+export async function deleteNode(tx: Database, nodeId: string): Promise<boolean> {
+  // Of a node that was written back by hand: the trigger keeps nothing of one without an address, and would leave what was kept before.
+  const isThere = exists(
+    tx
+      .select({ nodeId: nodes.nodeId })
+      .from(nodes)
+      .where(eq(nodes.nodeId, nodeId as NodeId)),
+  )
+  await tx.delete(deletedNodes).where(and(eq(deletedNodes.nodeId, nodeId as NodeId), isThere))
+  const gone = await tx
     .delete(nodes)
     .where(eq(nodes.nodeId, nodeId as NodeId))
     .returning({ nodeId: nodes.nodeId })
