@@ -77,14 +77,21 @@ export class SeenLog {
   /** Whether a key of this log has signed where the database says that the log stands: nothing is put behind what others wrote. */
   private async isSigned(tx: Database, state: LogState): Promise<boolean> {
     const { seen } = this
-    // One that goes on under another name begins with an entry that a key has signed.
-    if (state.size === 0 && this.options.keys.some((key) => firstOrigin([key]) === state.origin)) return true
+    if (state.size === 0 && this.mayBegin(state.origin)) return true
     if (seen?.own === true && saysSo(seen.note, state)) return true
     const stored = await storedAt(tx, state)
     if (this.isOwn(stored, state)) return true
     if (saysSo(stored, state)) this.signedByOthers(stored, state.origin)
     else this.exposed(seen?.note ?? stored)
     return false
+  }
+
+  /**
+   * Whether a log without entries begins here. One that goes on under another name begins with an entry that a key has signed. A gateway that has signed a
+   * log loses it otherwise, though a newer key of its own gives the empty one its name.
+   */
+  private mayBegin(origin: string): boolean {
+    return this.seen?.own !== true && this.options.keys.some((key) => firstOrigin([key]) === origin)
   }
 
   private isOwn(stored: string, state: LogState): boolean {
