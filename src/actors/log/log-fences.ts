@@ -99,9 +99,9 @@ export class LogFences {
 
   constructor(private readonly options: FencesOptions) {}
 
-  /** How long an open transaction has kept receipts out of the log, ms; 0: none does. */
-  receiptsHeldMs(): number {
-    return this.kept?.receipts.heldMs() ?? 0
+  /** How long an open transaction has kept this source out of the log, ms; 0: none does. */
+  heldMs(source: LogSource): number {
+    return this.kept?.[source].heldMs() ?? 0
   }
 
   /** Of the fences of the turn before. `first`: there was none, and it reaches what is there now. */

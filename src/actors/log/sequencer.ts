@@ -1,6 +1,7 @@
 import type { Clock } from '../../clock.ts'
 import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
+import { logSources } from '../../db/queries/log/sources.ts'
 import { waitAtMost } from '../../deadline.ts'
 import type { LogMemory } from '../../host/log-memory.ts'
 import { type Loop, loop } from '../../host/loop.ts'
@@ -55,7 +56,10 @@ export interface Sequencer {
   holds(tx: Database, state: rows.LogState): Promise<boolean>
   /** A witness has shown a checkpoint of ours that the log does not lead to. */
   exposed(note: string): void
-  /** Whether this gateway adds nothing to the log, or not all: of a fork, or because no look at it has come to its end for five minutes. */
+  /**
+   * Whether this gateway adds nothing to the log, or not all: of a fork, or because for five minutes no look at it has come to its end, or one open
+   * transaction keeps receipts or the ledger out.
+   */
   stopped(): boolean
   /** Whether the log takes receipts in time, as far as this gateway knows: only then it promises so. */
   takesReceipts(): boolean
@@ -154,11 +158,16 @@ class GroupSequencer implements Sequencer {
   }
 
   stopped(): boolean {
-    return this.fork() !== null || (this.doneMs !== null && this.now() - this.doneMs >= stalledMs)
+    const sinceMs = this.doneMs === null ? 0 : this.now() - this.doneMs
+    return (
+      this.fork() !== null || Math.max(sinceMs, ...logSources.map((source) => this.fences.heldMs(source))) >= stalledMs
+    )
   }
 
   takesReceipts(): boolean {
-    return !this.stopped() && this.fences.receiptsHeldMs() < heldMsMax
+    // Before the first cutoff each of them keeps out all.
+    const holding = this.cutOff ? (['receipts'] as const) : logSources
+    return !this.stopped() && holding.every((source) => this.fences.heldMs(source) < heldMsMax)
   }
 
   forged(): number {
@@ -181,7 +190,12 @@ class GroupSequencer implements Sequencer {
 
   /** A log begins with its marks and its cutoff, at once: no receipt is issued in between. Of many receipts the rest comes later. */
   private async begin(reach: Reach): Promise<void> {
-    if (!isHeldBack(reach) && !(await isCutOff(this.options.db))) await this.sequenceOnce(reach, false)
+    if (!isHeldBack(reach) && !(await this.hasCutoff())) await this.sequenceOnce(reach, false)
+  }
+
+  private async hasCutoff(): Promise<boolean> {
+    this.cutOff ||= await isCutOff(this.options.db)
+    return this.cutOff
   }
 
   private alone(work: () => Promise<void>): Promise<void> {
@@ -191,12 +205,11 @@ class GroupSequencer implements Sequencer {
   }
 
   private async sequence(reach: Reach, heads: boolean): Promise<void> {
-    const held = isHeldBack(reach)
     // A first cutoff bounds all that is there, and comes before all else.
-    if (held && !(await isCutOff(this.options.db))) return
+    if (isHeldBack(reach) && !(await this.hasCutoff())) return
     if (this.fork() !== null && (await this.seen.isNamed(this.options.db))) this.forget()
     while (this.fork() === null && (await this.sequenceOnce(reach, heads)));
-    if (!held) this.doneMs = this.now()
+    this.doneMs = this.now()
   }
 
   /** Resolves with whether there is more. */

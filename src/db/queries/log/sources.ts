@@ -7,7 +7,8 @@ import { groupsEnd } from '../money/ledger-pages.ts'
 import { newestReceiptSeq } from '../money/receipt-ranges.ts'
 
 /** What the log takes in the order of numbers, each from tables of its own. */
-export type LogSource = 'receipts' | 'ledger'
+export const logSources = ['receipts', 'ledger'] as const
+export type LogSource = (typeof logSources)[number]
 
 /** A transaction that writes. `pid`: its session, as `pg_stat_activity` names it; null: a prepared one, which has none. */
 export interface Writer {

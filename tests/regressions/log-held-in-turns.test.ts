@@ -1,0 +1,109 @@
+import { expect, test } from 'bun:test'
+import { seededKey } from '../../src/actors/accounts/seeded-key.ts'
+import { createSequencer } from '../../src/actors/log/sequencer.ts'
+import { openDatabase } from '../../src/db/client.ts'
+import { createLog } from '../../src/log.ts'
+import { receiptOf } from '../support/money/forging.ts'
+import { insertReceipts } from '../support/money/insert-receipts.ts'
+import { testMacs } from '../support/money/receipt-macs.ts'
+import { scoped } from '../support/run/fixture.ts'
+import { testDatabase } from '../support/run/postgres.ts'
+import { VirtualClock } from '../support/run/virtual-clock.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
+
+/**
+ * Symptom: a gateway whose log went on was shown as stopped, and promised nothing. Another one, whose log had not begun, promised receipts that it did not take.
+ * Cause: a look counted as ended only where neither receipts nor ledger were held back, also when another transaction held the other one each time. And an
+ * open transaction in the ledger keeps everything out of a log that has no cutoff yet, but counted for the ledger alone.
+ * Fix: the log is stopped when one of them is held back for five minutes. Before the first cutoff either of them ends the promises.
+ */
+async function loggedDatabase() {
+  const database = await scoped(testDatabase())
+  const clock = new VirtualClock()
+  let nowMs = Date.now()
+  const sequencer = createSequencer({
+    db: database.db,
+    log: createLog('silent', () => {}),
+    keys: [seededKey('77'.repeat(32))],
+    macs: testMacs,
+    intervalMs: 1_000,
+    memory: null,
+    clock,
+    now: () => nowMs,
+  })
+  const turn = async (passedMs = 1_000) => {
+    nowMs += passedMs
+    await clock.pass(1_000)
+    await waitUntil('the next turn is set', () => clock.waits.length === 1)
+  }
+  /** A session that can have a transaction open in a table. */
+  const session = (table: string) => {
+    const { sql, close } = openDatabase({ url: database.url, connectionsMax: 1 })
+    return {
+      begin: async () => {
+        await sql`begin`
+        await sql.unsafe(`delete from ${table} where false`)
+      },
+      end: () => sql`commit`,
+      close,
+    }
+  }
+  return Object.assign(database, { sequencer, turn, session })
+}
+
+test('§31: a log that takes receipts and ledger by turns has not stopped', async () => {
+  await using database = await loggedDatabase()
+  const { sequencer, turn, session, sql } = database
+  await sequencer.start()
+  const [receipts, ledger] = [session('receipt_rows'), session('ledger_rows')]
+  try {
+    await ledger.begin()
+    await turn()
+    // In each turn one of them is open that was open in the turn before, and the other one has ended since.
+    for (let seconds = 0; seconds < 400; seconds += 20) {
+      await receipts.begin()
+      await turn(10_000)
+      await ledger.end()
+      await ledger.begin()
+      await insertReceipts(database, [receiptOf()])
+      await turn(10_000)
+      await receipts.end()
+    }
+    const [logged] = await sql<{ count: number }[]>`select coalesce(sum(entries), 0)::int as count from log_receipts`
+    expect(logged?.count).toBeGreaterThan(10)
+    expect([sequencer.stopped(), sequencer.takesReceipts()]).toEqual([false, true])
+    await ledger.end()
+  } finally {
+    await receipts.close()
+    await ledger.close()
+    await sequencer.stop()
+  }
+})
+
+test('§31: a log that cannot begin for a transaction that is open in the ledger promises nothing', async () => {
+  await using database = await loggedDatabase()
+  const { sequencer, turn, session, sql } = database
+  const ledger = session('ledger_rows')
+  try {
+    await ledger.begin()
+    await sequencer.start()
+    await insertReceipts(database, [receiptOf()])
+    await turn(29_999)
+    expect(sequencer.takesReceipts()).toBe(true)
+    await turn(1)
+    expect(await sql`select 1 from log_entries`).toHaveLength(0)
+    expect([sequencer.takesReceipts(), sequencer.stopped()]).toEqual([false, false])
+    await ledger.end()
+    await turn()
+    expect(sequencer.takesReceipts()).toBe(true)
+    // Once the log has its cutoff, the ledger keeps no receipt out.
+    await turn()
+    await ledger.begin()
+    for (let turns = 0; turns < 3; turns++) await turn(20_000)
+    expect([sequencer.takesReceipts(), sequencer.stopped()]).toEqual([true, false])
+    await ledger.end()
+  } finally {
+    await ledger.close()
+    await sequencer.stop()
+  }
+})
