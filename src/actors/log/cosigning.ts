@@ -34,6 +34,8 @@ export interface WitnessReply {
 
 export interface AskedWitness {
   readonly key: NoteKey
+  /** The customer whose agent it is; absent: one of SVC_LOG_WITNESSES. */
+  readonly owner?: string
   /** null: not reached. Never rejects for what can be expected. */
   ask(body: string, extra: Readonly<Record<string, string>>, signal: AbortSignal): Promise<WitnessReply | null>
 }
@@ -168,7 +170,8 @@ export function createCosigning(options: CosigningOptions): Cosigning {
     const now = parseCheckpoint(parseNote(checkpoint.note)?.text ?? '')
     if (seen !== null && now !== null && isEarlier(seen.checkpoint.origin, now.origin)) {
       const shown = await forkFor(db, seen.checkpoint, now)
-      if (shown === null) await nameLost({ db, keys, sequencer }, { ...seen, witness: witness.key.name })
+      if (shown === null)
+        await nameLost({ db, keys, sequencer }, { ...seen, witness: witness.key.name, owner: witness.owner ?? null })
       return shown === null ? null : askOnce(witness, checkpoint, size, shown)
     }
     if (size <= checkpoint.size) return askOnce(witness, checkpoint, size)

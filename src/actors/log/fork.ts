@@ -34,13 +34,13 @@ export interface NamedFork {
 async function writeFork(
   tx: Database,
   state: rows.LogState,
-  { origin, lostNote, witness }: Omit<ForkRow, 'entryIndex'>,
+  { origin, ...lost }: Omit<ForkRow, 'entryIndex'>,
   keys: readonly SigningKey[],
 ): Promise<number> {
-  const hash = forkHash({ origin, size: state.size, root: state.root.toString('hex'), lostNote })
+  const hash = forkHash({ origin, size: state.size, root: state.root.toString('hex'), lostNote: lost.lostNote })
   const entry = { kind: 'fork', hash, subject: origin, entryIndex: state.size } as const
   await rows.insertLogEntries(tx, [entry])
-  await insertFork(tx, { entryIndex: state.size, lostNote, witness })
+  await insertFork(tx, { entryIndex: state.size, ...lost })
   const root = await appendLeaves(tx, state.size, [logLeaf(entry)])
   const size = state.size + 1
   await rows.saveLogState(tx, { ...state, origin, size, root: Buffer.from(root) })
@@ -64,7 +64,7 @@ export async function nameFork(port: ForkPort, audit: AuditContext): Promise<Nam
     const state = await rows.readLogState(tx)
     if (state === null) throw new Problem('service_unavailable')
     const origin = nextOrigin(state.origin, lost?.origin ?? state.origin)
-    const size = await writeFork(tx, state, { origin, lostNote, witness: null }, keys)
+    const size = await writeFork(tx, state, { origin, lostNote, witness: null, owner: null }, keys)
     await trail.record(tx, audit, { targetId: origin })
     return { origin, size }
   })
@@ -75,16 +75,24 @@ export async function nameFork(port: ForkPort, audit: AuditContext): Promise<Nam
 /** A witness, and the note that it has signed last, which a key of this log has signed. */
 export interface SeenBy {
   readonly witness: string
+  /** The customer whose agent it is; null: nobody's. */
+  readonly owner: string | null
   readonly note: string
   readonly checkpoint: Checkpoint
+}
+
+/** Whether this owner's agents have had half of the room that all others leave them: agents cost nothing, and the room is for all owners. */
+function hasHadItsPart(forks: readonly ForkRow[], owner: string | null): boolean {
+  const own = owner === null ? 0 : forks.filter((row) => row.owner === owner).length
+  return 2 * own >= forksMax - (forks.length - own)
 }
 
 /**
  * Whether there is nothing to write: one entry is for each witness, whichever process it asks. No honest one shows a second checkpoint of a name, and the
  * room for such entries is for all of them.
  */
-const isAnswered = (forks: readonly ForkRow[], { witness, checkpoint }: SeenBy): boolean =>
-  forks.length >= forksMax ||
+const isAnswered = (forks: readonly ForkRow[], { witness, owner, checkpoint }: SeenBy): boolean =>
+  hasHadItsPart(forks, owner) ||
   forks.some(
     (row) =>
       isLostBy(checkpoint, row.lostNote) ||
@@ -93,7 +101,7 @@ const isAnswered = (forks: readonly ForkRow[], { witness, checkpoint }: SeenBy):
 
 /**
  * A witness has signed a checkpoint of an earlier name, which was lost with the others: an entry more says so, from which the
- * witness can go on. Does nothing where the log has one for it, or `forksMax` of them, or where the log in the database is not the one that this gateway
+ * witness can go on. Does nothing where the log has one for it, or no room for its owner's, or where the log in the database is not the one that this gateway
  * knows: no operator has asked for this signature.
  */
 export async function nameLost(
@@ -102,13 +110,13 @@ export async function nameLost(
 ): Promise<void> {
   // Where there is nothing to write, the sequencer's lock is left alone.
   if (isAnswered(await readForks(db), seen)) return
-  const { note: lostNote, checkpoint, witness } = seen
+  const { note: lostNote, checkpoint, witness, owner } = seen
   await db.transaction(async (tx) => {
     if (!(await rows.lockSequencer(tx))) return
     const state = await rows.readLogState(tx)
     if (isAnswered(await readForks(tx), seen)) return
     if (state === null || !isEarlier(checkpoint.origin, state.origin) || !(await sequencer.holds(tx, state))) return
-    await writeFork(tx, state, { origin: state.origin, lostNote, witness }, keys)
+    await writeFork(tx, state, { origin: state.origin, lostNote, witness, owner }, keys)
   })
 }
 

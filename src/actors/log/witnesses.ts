@@ -46,10 +46,11 @@ export async function agentWitnesses(
   db: Database,
   transportOf: (nodeId: string) => NodeTransport | null,
 ): Promise<readonly AskedWitness[]> {
-  return (await identityKeys(db)).flatMap(({ nodeId, identityKey }) => {
+  return (await identityKeys(db)).flatMap(({ nodeId, customerId, identityKey }) => {
     const transport = transportOf(nodeId)
     if (transport === null) return []
-    return [{ key: agentKey(identityKey), ask: (body, extra, signal) => askAgent(transport, body, extra, signal) }]
+    const ask: AskedWitness['ask'] = (body, extra, signal) => askAgent(transport, body, extra, signal)
+    return [{ key: agentKey(identityKey), owner: customerId, ask }]
   })
 }
 

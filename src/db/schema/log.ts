@@ -64,6 +64,8 @@ export const logForks = pgTable('log_forks', {
   lostNote: text().notNull(),
   /** For which witness it was written; null: an operator has named the fork. */
   witness: text(),
+  /** The customer whose agent that witness was. */
+  owner: text(),
 })
 
 /** Neighbouring hashes of the tree, 256 a row; only the last row of each level still grows. */

@@ -10,6 +10,8 @@ export interface ForkRow {
   readonly lostNote: string
   /** The name of the witness for which it was written; null: an operator has named the fork, or a version before wrote it. */
   readonly witness: string | null
+  /** The customer whose agent that witness was; null also where a version before wrote it. */
+  readonly owner: string | null
 }
 
 /** The most forks of one log that are read or written. */

@@ -1,0 +1,1 @@
+ALTER TABLE "log_forks" ADD COLUMN "owner" text;
