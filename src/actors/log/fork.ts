@@ -75,7 +75,7 @@ export async function nameFork(port: ForkPort, audit: AuditContext): Promise<Nam
 /** A witness, and the note that it has signed last, which a key of this log has signed. */
 export interface SeenBy {
   readonly witness: string
-  /** The customer whose agent it is; null: nobody's. */
+  /** The customer whose agent it is; null: it is no agent. */
   readonly owner: string | null
   readonly note: string
   readonly checkpoint: Checkpoint

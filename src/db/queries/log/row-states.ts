@@ -157,7 +157,7 @@ export const stateRules = {
       else not exists (select 1 from events l where l.subject = c.customer_id and l.created_at > n.at - ${togetherWithin}
         and ${fits(accountState)}) end`,
   // All that was kept of deleted nodes is named when an admin has vouched: an event of before that says nothing explains nothing of it any more. What is
-  // kept counts for no node that is there: somebody has written it back.
+  // kept counts for no node that is there because an operator has written it back.
   'every node without an agent is paid as its last event says': `
     with ${eventsOf('node')}
     select n.node_id as subject from nodes n join newest w on w.subject = n.node_id
