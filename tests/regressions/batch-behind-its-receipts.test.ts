@@ -1,14 +1,9 @@
 import { expect, test } from 'bun:test'
-import { seededKey } from '../../src/actors/accounts/seeded-key.ts'
-import { createSequencer } from '../../src/actors/log/sequencer.ts'
-import { createLog } from '../../src/log.ts'
 import { receiptOf } from '../support/money/forging.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
-import { testMacs } from '../support/money/receipt-macs.ts'
+import { turnedLog } from '../support/money/turned-log.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { testDatabase } from '../support/run/postgres.ts'
-import { VirtualClock } from '../support/run/virtual-clock.ts'
-import { waitUntil } from '../support/run/wait-until.ts'
 
 /**
  * Symptom: a monitor said of an honest gateway that a batch pays for a receipt that the log does not hold. While a session had a transaction open in the
@@ -38,22 +33,8 @@ const receiptsLogged = async () => {
 }
 
 test('§31: a batch that is made between two turns enters the log behind the receipts that it pays for, however long they wait', async () => {
-  const clock = new VirtualClock()
-  const sequencer = createSequencer({
-    db,
-    log: createLog('silent', () => {}),
-    keys: [seededKey('77'.repeat(32))],
-    macs: testMacs,
-    intervalMs: 1_000,
-    memory: null,
-    clock,
-  })
-  const turn = async () => {
-    await clock.pass(1_000)
-    await waitUntil('the next turn is set', () => clock.waits.length === 1)
-  }
-  await sequencer.start()
-  await waitUntil('the next turn is set', () => clock.waits.length === 1)
+  const { sequencer, start, turn } = turnedLog(db)
+  await start()
   // For its receipt there is something to do in the turn behind the next.
   await insertReceipts(database, [receiptOf()])
   await turn()

@@ -1,13 +1,11 @@
 import { expect, test } from 'bun:test'
-import { seededKey } from '../../src/actors/accounts/seeded-key.ts'
-import { createSequencer } from '../../src/actors/log/sequencer.ts'
 import { openDatabase } from '../../src/db/client.ts'
 import { createLog } from '../../src/log.ts'
 import { newAccount } from '../support/gateways/accounts.ts'
 import { startTestGateway } from '../support/gateways/http-gateway.ts'
-import { markOf, testMacs } from '../support/money/receipt-macs.ts'
+import { markOf } from '../support/money/receipt-macs.ts'
+import { turnedLog } from '../support/money/turned-log.ts'
 import { fixture } from '../support/run/fixture.ts'
-import { VirtualClock } from '../support/run/virtual-clock.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '50' }))
@@ -113,27 +111,11 @@ test('§31: what holds the log back is told once, with its session, and once tha
     log.flush()
     return lines.map(({ event }) => event)
   }
-  const clock = new VirtualClock()
-  let nowMs = Date.now()
   const opened = openDatabase({ url: gateway.database.url, connectionsMax: 2 })
-  const sequencer = createSequencer({
-    db: opened.db,
-    log,
-    keys: [seededKey('77'.repeat(32))],
-    macs: testMacs,
-    intervalMs: 1_000,
-    memory: null,
-    clock,
-    now: () => nowMs,
-  })
-  const turn = async (passedMs: number) => {
-    nowMs += passedMs
-    await clock.pass(1_000)
-    await waitUntil('the next turn is set', () => clock.waits.length === 1)
-  }
+  const { sequencer, start, turn } = turnedLog(opened.db, log)
   try {
     const pid = await whileOpen([receipt('c')], async (pid) => {
-      await sequencer.start()
+      await start()
       await turn(9_999)
       expect(told()).toEqual([])
       await turn(1)

@@ -1,15 +1,10 @@
 import { expect, test } from 'bun:test'
-import { seededKey } from '../../src/actors/accounts/seeded-key.ts'
-import { createSequencer } from '../../src/actors/log/sequencer.ts'
 import { openDatabase } from '../../src/db/client.ts'
-import { createLog } from '../../src/log.ts'
 import { receiptOf } from '../support/money/forging.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
-import { testMacs } from '../support/money/receipt-macs.ts'
+import { turnedLog } from '../support/money/turned-log.ts'
 import { scoped } from '../support/run/fixture.ts'
 import { testDatabase } from '../support/run/postgres.ts'
-import { VirtualClock } from '../support/run/virtual-clock.ts'
-import { waitUntil } from '../support/run/wait-until.ts'
 
 /**
  * Symptom: a gateway whose log went on was shown as stopped, and promised nothing. Another one, whose log had not begun, promised receipts that it did not take.
@@ -19,23 +14,6 @@ import { waitUntil } from '../support/run/wait-until.ts'
  */
 async function loggedDatabase() {
   const database = await scoped(testDatabase())
-  const clock = new VirtualClock()
-  let nowMs = Date.now()
-  const sequencer = createSequencer({
-    db: database.db,
-    log: createLog('silent', () => {}),
-    keys: [seededKey('77'.repeat(32))],
-    macs: testMacs,
-    intervalMs: 1_000,
-    memory: null,
-    clock,
-    now: () => nowMs,
-  })
-  const turn = async (passedMs = 1_000) => {
-    nowMs += passedMs
-    await clock.pass(1_000)
-    await waitUntil('the next turn is set', () => clock.waits.length === 1)
-  }
   /** A session that can have a transaction open in a table. */
   const session = (table: string) => {
     const { sql, close } = openDatabase({ url: database.url, connectionsMax: 1 })
@@ -48,13 +26,13 @@ async function loggedDatabase() {
       close,
     }
   }
-  return Object.assign(database, { sequencer, turn, session })
+  return Object.assign(database, turnedLog(database.db), { session })
 }
 
 test('§31: a log that takes receipts and ledger by turns has not stopped', async () => {
   await using database = await loggedDatabase()
-  const { sequencer, turn, session, sql } = database
-  await sequencer.start()
+  const { sequencer, start, turn, session, sql } = database
+  await start()
   const [receipts, ledger] = [session('receipt_rows'), session('ledger_rows')]
   try {
     await ledger.begin()
@@ -82,11 +60,11 @@ test('§31: a log that takes receipts and ledger by turns has not stopped', asyn
 
 test('§31: a log that cannot begin for a transaction that is open in the ledger promises nothing', async () => {
   await using database = await loggedDatabase()
-  const { sequencer, turn, session, sql } = database
+  const { sequencer, start, turn, session, sql } = database
   const ledger = session('ledger_rows')
   try {
     await ledger.begin()
-    await sequencer.start()
+    await start()
     await insertReceipts(database, [receiptOf()])
     await turn(29_999)
     expect(sequencer.takesReceipts()).toBe(true)

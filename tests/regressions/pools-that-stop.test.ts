@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from 'bun:test'
+import { afterAll, afterEach, expect, test } from 'bun:test'
 import { PoolRouter } from '../../src/actors/pool/pool-router.ts'
 import { createInspector } from '../../src/actors/telemetry/inspect.ts'
 import * as pool from '../../src/db/queries/pool/pool.ts'
@@ -6,13 +6,13 @@ import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { createLog } from '../../src/log.ts'
 import { FirstPolls, firstPollsMax } from '../../src/polling/first-polls.ts'
 import { createNodeWatch, type PollResult } from '../../src/polling/node-watch.ts'
-import { readConfig } from '../../src/settings/config.ts'
+import { type Config, readConfig } from '../../src/settings/config.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { lockWaits } from '../support/run/lock-waits.ts'
 import { testDatabase } from '../support/run/postgres.ts'
 import { turn } from '../support/run/turn.ts'
 import { VirtualClock } from '../support/run/virtual-clock.ts'
-import { waitUntil } from '../support/run/wait-until.ts'
+import { settled, waitUntil } from '../support/run/wait-until.ts'
 
 /**
  * Symptom: a gateway that ended wrote models of its nodes beside what came after its pool, and asked nodes for the first time.
@@ -25,17 +25,27 @@ await database.sql`insert into customers (customer_id, display_name, token_hash,
 const fake = startFakeNode({ name: 'n', models: ['m'] })
 afterAll(() => fake.stop())
 
-test('§5: a pool has stopped when what its last poll has found is written', async () => {
-  const { sql, db } = database
-  await pool.insertNode(db, {
-    ...{ customerId: 'local', kind: 'runtime', name: 'n', url: fake.url },
+const log = createLog('silent', () => {})
+const { sql, db } = database
+const register = (url: string) =>
+  pool.insertNode(db, {
+    ...{ customerId: 'local', kind: 'runtime', name: 'n', url },
     ...{ visibility: 'private', privacyClass: 'private', nodeClass: 'default' },
   })
+
+function startPool(changes: Partial<Config> = {}): PoolRouter {
   const read = readConfig({})
   if ('faults' in read) throw new Error(read.faults.join())
-  const log = createLog('silent', () => {})
   const { inspect } = createInspector(log)
-  const router = new PoolRouter({ config: read.config, db, log, openSecret: () => null, inspect })
+  return new PoolRouter({ config: { ...read.config, ...changes }, db, log, openSecret: () => null, inspect })
+}
+afterEach(async () => {
+  await sql`delete from nodes`
+})
+
+test('§5: a pool has stopped when what its last poll has found is written', async () => {
+  await register(fake.url)
+  const router = startPool()
   const [taken, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const locked = sql.begin(async (holding) => {
     await holding`lock table model_profiles in share mode`
@@ -54,6 +64,29 @@ test('§5: a pool has stopped when what its last poll has found is written', asy
   release.resolve()
   await Promise.all([locked, stopping])
   expect(await sql`select upstream_model_id from model_profiles`).toEqual([{ upstream_model_id: 'm' }] as never)
+})
+
+test('§5: nodes that answer nothing, or never to an end, do not keep a pool from its end', async () => {
+  const asked = new Set<string>()
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
+    fetch: (request) => {
+      const { pathname } = new URL(request.url)
+      const kind = pathname.split('/')[1] ?? ''
+      asked.add(kind)
+      if (kind === 'silent') return new Promise<Response>(() => {})
+      return new Response(new ReadableStream({ start: (body) => body.enqueue(new TextEncoder().encode('{"data":[')) }))
+    },
+  })
+  for (const kind of ['silent', 'endless']) await register(`http://127.0.0.1:${server.port}/${kind}`)
+  // Longer than this test may wait, and than the setting allows.
+  const router = startPool({ SVC_PROBE_TIMEOUT_MS: 600_000 })
+  router.rowsChanged(await pool.readPool(db))
+  await waitUntil('both to be asked', () => asked.size === 2)
+  await settled('the end of the pool', router.stop())
+  await server.stop(true)
 })
 
 test('§8: a poll that waits for its turn when its node is let go asks nothing', async () => {

@@ -7,6 +7,7 @@ import { dialledAgent, newAccount } from '../../support/gateways/accounts.ts'
 import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { receiptOf } from '../../support/money/forging.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
+import { keepLog } from '../../support/money/kept-log.ts'
 import { fixture } from '../../support/run/fixture.ts'
 import { type LyingProxy, lyingProxy } from '../../support/verdicts/lying-proxy.ts'
 
@@ -65,27 +66,6 @@ async function grow(count: number): Promise<string> {
   return rows[0]?.hash ?? ''
 }
 
-const tables = [
-  'log_entries',
-  'log_forks',
-  'log_receipts',
-  'log_tiles',
-  'log_state',
-  'log_checkpoints',
-  'log_cosignatures',
-  'receipt_rows',
-  'receipt_groups',
-] as const
-async function keep(): Promise<void> {
-  for (const table of tables) await gateway.database.sql.unsafe(`create table kept_${table} as table ${table}`)
-}
-async function putBack(): Promise<void> {
-  for (const table of tables) {
-    const overriding = table === 'receipt_rows' ? 'overriding system value' : ''
-    await gateway.database.sql.unsafe(`delete from ${table}`)
-    await gateway.database.sql.unsafe(`insert into ${table} ${overriding} select * from kept_${table}`)
-  }
-}
 const round = () => gateway.gateway.cosigning.round()
 const signers = async () => {
   const note = parseNote(await (await gateway.ask('GET', '/v1/public/log/checkpoint')).text())
@@ -103,7 +83,7 @@ test('§36: after a named fork witnesses and verifiers go on from what they saw,
   expect((await early(first, '--log-key', keys[0] ?? '')).code).toBe(0)
   expect(await watching(keys)).toEqual([0, []])
   expect(await deceived(keys)).toEqual([0, []])
-  await keep()
+  const putBack = await keepLog(gateway.database.sql)
   const second = await grow(2)
   expect((await unlucky(second, '--log-key', keys[0] ?? '')).code).toBe(0)
   const third = await grow(2)

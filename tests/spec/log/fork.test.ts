@@ -5,6 +5,7 @@ import { parseNote } from '../../../src/protocol/log/note.ts'
 import { textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
+import { keepLog } from '../../support/money/kept-log.ts'
 
 let made = 0
 async function receipts(gateway: TestGateway, count: number): Promise<void> {
@@ -13,29 +14,6 @@ async function receipts(gateway: TestGateway, count: number): Promise<void> {
     return { hash: textHash(text), text, customerId: 'cus_a' }
   })
   await insertReceipts(gateway.database, rows)
-}
-
-const tables = [
-  'log_entries',
-  'log_forks',
-  'log_receipts',
-  'log_tiles',
-  'log_state',
-  'log_checkpoints',
-  'log_cosignatures',
-  'receipt_rows',
-  'receipt_groups',
-] as const
-async function keep(gateway: TestGateway): Promise<void> {
-  for (const table of tables) await gateway.database.sql.unsafe(`create table kept_${table} as table ${table}`)
-}
-/** The database as it was then, as a backup brings it back. */
-async function putBack(gateway: TestGateway): Promise<void> {
-  for (const table of tables) {
-    const overriding = table === 'receipt_rows' ? 'overriding system value' : ''
-    await gateway.database.sql.unsafe(`delete from ${table}`)
-    await gateway.database.sql.unsafe(`insert into ${table} ${overriding} select * from kept_${table}`)
-  }
 }
 
 const checkpointOf = async (gateway: TestGateway) =>
@@ -50,12 +28,12 @@ test('§31: a restore from an older backup is a fork: found, named, and nothing 
     first.ask('POST', '/v1/admin/log/fork', { as: 'admin', json: { reason: 'restored', ...(confirm && { confirm }) } })
   await receipts(first, 300)
   await first.gateway.sequencer.catchUp()
-  await keep(first)
+  const putBack = await keepLog(first.database.sql)
   expect((await json(await name('NAME THE FORK'))).code).toBe('invalid_state')
   await receipts(first, 20)
   await first.gateway.sequencer.catchUp()
   const lost = await checkpointOf(first)
-  await putBack(first)
+  await putBack()
 
   // The gateway that runs finds it, and so does one that starts with the same memory.
   await receipts(first, 30)
@@ -99,16 +77,16 @@ test('§31: a restore from before a named fork is one, too: no second history of
   }
   await grow(first, 5)
   const { origin } = (await checkpointOf(first)) ?? {}
-  await keep(first)
+  const putBack = await keepLog(first.database.sql)
   await grow(first, 5)
-  await putBack(first)
+  await putBack()
   await grow(first, 1)
   expect(await name(first)).toMatchObject({ origin: `${origin}/2` })
   await grow(first, 1)
   expect(note as unknown as string).toStartWith(`${origin}/2\n`)
 
   // The same old backup again: its log has the first name.
-  await putBack(first)
+  await putBack()
   await grow(first, 3)
   const second = await startTestGateway(env, undefined, { logMemory, beside: first })
   await second.gateway.sequencer.catchUp()

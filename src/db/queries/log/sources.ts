@@ -58,7 +58,7 @@ export async function readFences(db: Database): Promise<Fences> {
   }
 }
 
-/** The largest seq of a receipt that is committed; 0: there is none. */
+/** The largest seq of a committed receipt; 0 before the first one. */
 export async function newestReceipt(db: Database): Promise<bigint> {
   const [row] = await db.execute<{ seq: string }>(sql`select ${newestReceiptSeq}::text as seq`)
   return BigInt(row?.seq ?? '0')

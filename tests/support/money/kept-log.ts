@@ -1,0 +1,26 @@
+import type postgres from 'postgres'
+
+/** What a backup brings back of the public log and of what stands in it. */
+const tables = [
+  'log_entries',
+  'log_forks',
+  'log_receipts',
+  'log_tiles',
+  'log_state',
+  'log_checkpoints',
+  'log_cosignatures',
+  'receipt_rows',
+  'receipt_groups',
+] as const
+
+/** Keeps a database's log as it is now. What is returned puts it back, as a restore of a backup does, any number of times. */
+export async function keepLog(sql: postgres.Sql): Promise<() => Promise<void>> {
+  for (const table of tables) await sql.unsafe(`create table kept_${table} as table ${table}`)
+  return async () => {
+    for (const table of tables) {
+      const overriding = table === 'receipt_rows' ? 'overriding system value' : ''
+      await sql.unsafe(`delete from ${table}`)
+      await sql.unsafe(`insert into ${table} ${overriding} select * from kept_${table}`)
+    }
+  }
+}
