@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fromHex, verifyProof } from '../../src/protocol/receipts/merkle.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
+import { holdLog } from '../support/money/held-log.ts'
 import { payFor } from '../support/money/money.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { commandLine } from './command-line.ts'
@@ -103,6 +104,7 @@ test('§20: verify receipt with the vector', async () => {
 })
 
 test('§14: a receipt and its place below the public root, from what the gateway told', async () => {
+  const letGo = await holdLog(gateway.database.sql)
   const [one, two] = [await gateway.customer(), await gateway.customer()]
   await cli.json('credits', 'add', one.customerId, '1000')
   const hashes: string[] = []
@@ -152,4 +154,5 @@ test('§14: a receipt and its place below the public root, from what the gateway
     const none = await get(path)
     expect([none.status, ((await none.json()) as { code: string }).code]).toEqual([404, 'receipt_not_found'])
   }
+  await letGo()
 })

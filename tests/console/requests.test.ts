@@ -9,6 +9,7 @@ import { SharedConsoles } from '../support/console/shared-consoles.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
 import { insertRequests } from '../support/pools/request-rows.ts'
 import { fixture } from '../support/run/fixture.ts'
+import { sessionOf } from '../support/run/session.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const pool = await fixture(startConsolePool())
@@ -194,8 +195,7 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
 
   test('a page that is opened before the receipt is written shows it as soon as it is there', async () => {
     const { sql } = pool.gateway.database
-    await sql`select 1`
-    const holding = await sql.reserve()
+    const holding = sessionOf(sql)
     try {
       // No receipt can be written now.
       await holding.unsafe('begin; lock table receipt_rows, receipt_groups in share row exclusive mode')
@@ -210,8 +210,7 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
         expect(await receipt.getByText('Not written yet').count()).toBe(0)
       })
     } finally {
-      await holding.unsafe('rollback')
-      holding.release()
+      await holding.end()
     }
   })
 

@@ -3,6 +3,7 @@ import { charges, commit, expectSound, groupsOf, reserved } from '../support/mon
 import { fundedCustomer } from '../support/money/ledger.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { sessionOf } from '../support/run/session.ts'
 
 const credit = 1_000_000n
 const database = await fixture(testDatabase({ connectionsMax: 6 }), expectSound)
@@ -33,7 +34,7 @@ test('§26: a gateway of the version before charges, credits, builds batches and
   const take = (batch: string) =>
     sql`update payouts p set settlement_status = 'batched', batch_id = ${batch}, updated_at = now()
       from (select ${chosen} as id) as q where p.entry_id = q.id and p.settlement_status = 'pending'`
-  const holder = await sql.reserve()
+  const holder = sessionOf(sql)
   try {
     await holder`begin`
     await holder`update payouts set settlement_status = 'batched', batch_id = 'bat_a' where entry_id = ${chosen}`
@@ -44,7 +45,7 @@ test('§26: a gateway of the version before charges, credits, builds batches and
     await holder`commit`
     expect(['40001', null]).toContain(await second)
   } finally {
-    holder.release()
+    await holder.end()
   }
   const [batched] = await sql`select batch_id, settlement_status from payout_rows where entry_id = ${chosen}`
   expect(batched).toEqual({ batch_id: 'bat_a', settlement_status: 'batched' })

@@ -15,6 +15,7 @@ import { receiptFacts } from '../support/money/receipt-facts.ts'
 import { marked } from '../support/money/receipt-macs.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { testDatabase } from '../support/run/postgres.ts'
+import { sessionOf } from '../support/run/session.ts'
 
 const database = await fixture(testDatabase())
 
@@ -177,7 +178,7 @@ test('§26: the log of a gateway of the version before takes receipts of groups,
   const taken =
     await database.sql`select receipt_hash as hash from receipts where seq > ${fence?.seq} order by receipts.seq limit 2000`
   expect(taken.map(({ hash }) => hash)).toEqual(receipts.map(({ hash }) => hash))
-  const writer = await database.sql.reserve()
+  const writer = sessionOf(database.sql)
   try {
     await writer`begin`
     await writer.unsafe(`select receipt_group_insert(1, '\\x${'ab'.repeat(32)}', '{c,NULL,gateway,req,NULL,hosted_chat,n,gpu,r,k,m,1,1,1,1}',
@@ -187,7 +188,6 @@ test('§26: the log of a gateway of the version before takes receipts of groups,
         and database = (select oid from pg_database where datname = current_database())`
     expect(row?.writers).toBe(1)
   } finally {
-    await writer`rollback`
-    writer.release()
+    await writer.end()
   }
 })

@@ -4,6 +4,7 @@ import { insertReceipts } from '../support/money/insert-receipts.ts'
 import { turnedLog } from '../support/money/turned-log.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { testDatabase } from '../support/run/postgres.ts'
+import { sessionOf } from '../support/run/session.ts'
 
 /**
  * Symptom: a monitor said of an honest gateway that a batch pays for a receipt that the log does not hold. While a session had a transaction open in the
@@ -38,7 +39,7 @@ test('§31: a batch that is made between two turns enters the log behind the rec
   // For its receipt there is something to do in the turn behind the next.
   await insertReceipts(database, [receiptOf()])
   await turn()
-  const open = await sql.reserve()
+  const open = sessionOf(sql)
   try {
     // Not among the writers that this turn has seen.
     await open`begin`
@@ -51,8 +52,7 @@ test('§31: a batch that is made between two turns enters the log behind the rec
     }
     await open`commit`
   } finally {
-    await open`rollback`
-    open.release()
+    await open.end()
   }
   await turn()
   await turn()

@@ -6,6 +6,7 @@ import { fixture } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
 import { lockWaits } from '../support/run/lock-waits.ts'
 import { testDatabase } from '../support/run/postgres.ts'
+import { sessionOf } from '../support/run/session.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const database = await fixture(testDatabase())
@@ -70,7 +71,7 @@ test('a COPY whose connection is lost says so wherever it was, and the next one 
   await copyRows(through.sql, target, [lines(5)])
   expect(await count()).toBe(5)
   // Behind its last row: the server waits for a lock when it looks for the row that it may contradict.
-  const held = await database.sql.reserve()
+  const held = sessionOf(database.sql)
   await held`begin`
   await held`insert into copied values (7, 'held')`
   const waiting = copyRows(through.sql, target, [line(7)])
@@ -78,8 +79,7 @@ test('a COPY whose connection is lost says so wherever it was, and the next one 
   await waitUntil('it waits for the lock', async () => (await lockWaits(database.sql, 'copy copied%')) > 0)
   await way.sever()
   await expect(waiting).rejects.toThrow()
-  await held`rollback`
-  held.release()
+  await held.end()
   await through.close()
   await way.close()
 })

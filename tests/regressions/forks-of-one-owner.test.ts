@@ -11,13 +11,13 @@ import { fixture } from '../support/run/fixture.ts'
  * Cause: the log names one lost checkpoint for each witness, 64 in all, and a customer can have any number of agents.
  * Fix: the agents of one customer get at most half of the room that all others leave them.
  */
-const { sql, grow, lose, forks, cosigningBy } = await fixture(startLosingGateway())
+const { sql, grow, loseAndName, forks, cosigningBy } = await fixture(startLosingGateway())
 const scratch = mkdtempSync(join(tmpdir(), 'penstock-fork-'))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
 test('§36: the agents of one customer leave room for the agents of others', async () => {
   await grow()
-  const lost = await lose(40)
+  const lost = await loseAndName(40)
   const shows = (at: number, owner: string, note = '') => cosigningBy(showing(`agent-${at}`, [note], owner)).round()
   for (let at = 0; at < 36; at++) await shows(at, 'cus_hostile', lost[at])
   expect(await forks()).toBe(33)

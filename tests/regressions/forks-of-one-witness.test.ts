@@ -12,14 +12,14 @@ import { fixture } from '../support/run/fixture.ts'
  * Later each process named one for it, and another one after each start.
  * Fix: of each witness one is named, and the database says for which it was.
  */
-const { grow, lose, forks, cosigningBy } = await fixture(startLosingGateway())
+const { grow, loseAndName, forks, cosigningBy } = await fixture(startLosingGateway())
 const scratch = mkdtempSync(join(tmpdir(), 'penstock-fork-'))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
 test('§36: one witness has the log name one of the checkpoints that were lost, and leaves room for the others', async () => {
   await grow()
   await grow()
-  const lost = await lose(5)
+  const lost = await loseAndName(5)
   expect(await forks()).toBe(1)
   let asked = 0
   const shown = showing('hostile', lost)

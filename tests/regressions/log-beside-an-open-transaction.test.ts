@@ -6,6 +6,7 @@ import { startTestGateway } from '../support/gateways/http-gateway.ts'
 import { markOf } from '../support/money/receipt-macs.ts'
 import { turnedLog } from '../support/money/turned-log.ts'
 import { fixture } from '../support/run/fixture.ts'
+import { sessionOf } from '../support/run/session.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '50' }))
@@ -38,8 +39,7 @@ const exported = async () => {
 
 /** What others see while a session has written these and commits them later. */
 async function whileOpen<T>(statements: readonly string[], meanwhile: (pid: number) => Promise<T>): Promise<T> {
-  await sql`select 1`
-  const open = await sql.reserve()
+  const open = sessionOf(sql)
   try {
     await open.unsafe('begin')
     for (const statement of statements) await open.unsafe(statement)
@@ -48,9 +48,7 @@ async function whileOpen<T>(statements: readonly string[], meanwhile: (pid: numb
     await open.unsafe('commit')
     return seen
   } finally {
-    // It has ended, or a look failed before.
-    await open.unsafe('rollback')
-    open.release()
+    await open.end()
   }
 }
 

@@ -3,6 +3,7 @@ import { parseCheckpoint } from '../../src/protocol/log/checkpoint.ts'
 import { parseNote } from '../../src/protocol/log/note.ts'
 import { startTestGateway } from '../support/gateways/http-gateway.ts'
 import { receiptOf } from '../support/money/forging.ts'
+import { holdLog } from '../support/money/held-log.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
 import { fixture } from '../support/run/fixture.ts'
 
@@ -39,13 +40,11 @@ test('§36: a gateway does not forget a fork because the database says another n
   expect(sequencer.fork()).toBe(seen)
   const older = await size()
   // What an attacker with the database does: another name for a moment, in which no gateway can write the log.
-  const holder = await sql.reserve()
-  await holder`select pg_advisory_lock(7413, 80)`
+  const letGo = await holdLog(sql)
   await sql`update log_state set origin = origin || '/2'`
   await sequencer.catchUp()
   await sql`update log_state set origin = ${parseCheckpoint(parseNote(seen ?? '')?.text ?? '')?.origin ?? ''}`
-  await holder`select pg_advisory_unlock(7413, 80)`
-  holder.release()
+  await letGo()
   await grow()
   expect([sequencer.fork(), kept, await size()]).toEqual([seen, seen, older])
 })

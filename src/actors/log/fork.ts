@@ -60,7 +60,7 @@ export async function nameFork(port: ForkPort, audit: AuditContext): Promise<Nam
     throw new Problem('invalid_state', { detail: 'The log leads on from all that this gateway saw' })
   const lost = parseCheckpoint(parseNote(lostNote)?.text ?? '')
   const named = await db.transaction(async (tx) => {
-    if (!(await rows.lockSequencer(tx))) throw new Problem('invalid_state', { detail: 'The log is being written' })
+    if (!(await rows.waitForSequencer(tx))) throw new Problem('invalid_state', { detail: 'The log is being written' })
     const state = await rows.readLogState(tx)
     if (state === null) throw new Problem('service_unavailable')
     const origin = nextOrigin(state.origin, lost?.origin ?? state.origin)
@@ -112,7 +112,7 @@ export async function nameLost(
   if (isAnswered(await readForks(db), seen)) return
   const { note: lostNote, checkpoint, witness, owner } = seen
   await db.transaction(async (tx) => {
-    if (!(await rows.lockSequencer(tx))) return
+    if (!(await rows.waitForSequencer(tx))) return
     const state = await rows.readLogState(tx)
     if (isAnswered(await readForks(tx), seen)) return
     if (state === null || !isEarlier(checkpoint.origin, state.origin) || !(await sequencer.holds(tx, state))) return

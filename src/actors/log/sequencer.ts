@@ -46,8 +46,8 @@ export interface Sequencer {
   /** The log's name, as this gateway has last read it. */
   origin(): string
   /**
-   * Everything that is committed now is in the log afterwards, or another gateway is at it. A transaction that stays open keeps what it may
-   * come before out of it, after 2 s. Rejects without a database.
+   * Everything that is committed now is in the log afterwards. A transaction that stays open keeps what it may come before out of it, after 2 s, and another
+   * gateway that comes to no end with its turn keeps out all, after 5 s. Rejects without a database.
    */
   catchUp(options?: { readonly heads?: boolean }): Promise<void>
   /** The checkpoint that this log once had and does not lead to any more, or that no key of this gateway has signed; null: all is well. */
@@ -69,9 +69,16 @@ export interface Sequencer {
   forget(): void
 }
 
+/** `asked`: a caller waits for it, whether or not anything has moved. `heads`: the ends of the audit's chains are due, too. */
+interface Look {
+  readonly asked: boolean
+  readonly heads: boolean
+}
+const ofTurn: Look = { asked: false, heads: false }
+
 /** The longest time until a changed end of an audit chain is in the log. */
 const headsEveryMs = minuteMs
-/** Payout batches are looked for so often, though nothing else moved. */
+/** What moves neither receipts nor ledger is looked for so often: payout batches, their places on the chain and statements of payees. */
 const idleEveryMs = 10 * secondMs
 const stopWaitMs = 10 * secondMs
 /** A log that is read as a whole after an upgrade takes less. */
@@ -138,7 +145,7 @@ class GroupSequencer implements Sequencer {
   async catchUp({ heads = false } = {}): Promise<void> {
     // Turns go on while this waits.
     const reach = await this.fences.reachNow()
-    await this.alone(() => this.sequence(reach, heads))
+    await this.alone(() => this.sequence(reach, { asked: true, heads }))
   }
 
   origin(): string {
@@ -184,13 +191,13 @@ class GroupSequencer implements Sequencer {
   private turn(): Promise<void> {
     return this.alone(async () => {
       const { first, ...reach } = await this.fences.turn()
-      await (first ? this.begin(reach) : this.sequence(reach, false))
+      await (first ? this.begin(reach) : this.sequence(reach, ofTurn))
     })
   }
 
   /** A log begins with its marks and its cutoff, at once: no receipt is issued in between. Of many receipts the rest comes later. */
   private async begin(reach: Reach): Promise<void> {
-    if (!isHeldBack(reach) && !(await this.hasCutoff())) await this.sequenceOnce(reach, false)
+    if (!isHeldBack(reach) && !(await this.hasCutoff())) await this.sequenceOnce(reach, ofTurn)
   }
 
   private async hasCutoff(): Promise<boolean> {
@@ -204,21 +211,21 @@ class GroupSequencer implements Sequencer {
     return turn
   }
 
-  private async sequence(reach: Reach, heads: boolean): Promise<void> {
+  private async sequence(reach: Reach, look: Look): Promise<void> {
     // A first cutoff bounds all that is there, and comes before all else.
     if (isHeldBack(reach) && !(await this.hasCutoff())) return
     if (this.fork() !== null && (await this.seen.isNamed(this.options.db))) this.forget()
-    while (this.fork() === null && (await this.sequenceOnce(reach, heads)));
+    while (this.fork() === null && (await this.sequenceOnce(reach, look)));
     this.doneMs = this.now()
   }
 
   /** Resolves with whether there is more. */
-  private async sequenceOnce(reach: Reach, heads: boolean): Promise<boolean> {
+  private async sequenceOnce(reach: Reach, look: Look): Promise<boolean> {
     const { db, memory } = this.options
     const state = await rows.readLogState(db)
     this.name = state?.origin ?? this.name
-    if (state === null || !this.isDue(state, reach, heads)) return false
-    const written = await db.transaction((tx) => this.append(tx, reach, heads))
+    if (state === null || !(look.asked || this.isDue(state, reach))) return false
+    const written = await db.transaction((tx) => this.append(tx, reach, look))
     if (written === null) return false
     this.lookedMs = this.now()
     if (written.note === null) return false
@@ -227,20 +234,20 @@ class GroupSequencer implements Sequencer {
     return written.more
   }
 
-  private isDue(state: rows.LogState, { receiptsTo, ledgerTo }: Reach, heads: boolean): boolean {
+  private isDue(state: rows.LogState, { receiptsTo, ledgerTo }: Reach): boolean {
     const moved = (receiptsTo ?? 0n) > state.receiptsTo || (ledgerTo ?? 0n) > state.ledgerTo
-    return heads || moved || !this.seen.hasSeen() || this.now() - this.lookedMs >= idleEveryMs
+    return moved || !this.seen.hasSeen() || this.now() - this.lookedMs >= idleEveryMs
   }
 
   /** null: another gateway is at it, or the log is not the one that was seen. */
-  private async append(tx: Database, reach: Reach, asked: boolean) {
-    if (!(await rows.lockSequencer(tx))) return null
+  private async append(tx: Database, reach: Reach, look: Look) {
+    if (!(await (look.asked ? rows.waitForSequencer(tx) : rows.lockSequencer(tx)))) return null
     const found = await rows.readLogState(tx)
     if (found === null || !(await this.holds(tx, found))) return null
     const { state, untilMs } = await this.withMarks(tx, found)
     const plainUntilMs = Math.max(untilMs, this.options.plainUntilMs ?? 0)
     const at = new Date(this.now())
-    const heads = asked || at.getTime() - (state.headsAt?.getTime() ?? 0) >= headsEveryMs
+    const heads = look.heads || at.getTime() - (state.headsAt?.getTime() ?? 0) >= headsEveryMs
     const { leaves, more, ...reached } = await writeEntries(tx, state, reach, heads, {
       gates: this.gates,
       plainUntilMs,

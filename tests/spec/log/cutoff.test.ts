@@ -7,6 +7,7 @@ import { signingKey, verifyEd25519 } from '../../../src/protocol/signing/ed25519
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { verifyBundle } from '../../../src/protocol/verify/bundle.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { holdLog } from '../../support/money/held-log.ts'
 import { receiptFacts } from '../../support/money/receipt-facts.ts'
 import { markRows } from '../../support/money/receipt-macs.ts'
 import { tamper } from '../../support/money/tampering.ts'
@@ -149,10 +150,9 @@ const edits: readonly Edit[] = [
 test.each([...edits])('§31: who %s is found: %s', async (_what, rule, edit) => {
   const { sql: database } = gateway.database
   // No turn of the log between the edit and the look.
-  const holder = await database.reserve()
+  const letGo = await holdLog(database)
   const tables = ['receipt_rows', 'log_entries'] as const
   try {
-    await holder`select pg_advisory_lock(7413, 80)`
     for (const table of tables) await database.unsafe(`create table kept_${table} as table ${table}`)
     expect(await rules(gateway)).toEqual([])
     await edit()
@@ -166,8 +166,7 @@ test.each([...edits])('§31: who %s is found: %s', async (_what, rule, edit) => 
         `drop table kept_${table}`,
       ])
     }
-    await holder`select pg_advisory_unlock(7413, 80)`
-    holder.release()
+    await letGo()
   }
 })
 

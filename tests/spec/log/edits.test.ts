@@ -5,19 +5,16 @@ import { brokenRules } from '../../../src/machines/rules/books.ts'
 import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { isoTime } from '../../../src/time.ts'
 import { startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { holdLog } from '../../support/money/held-log.ts'
 import { type Books, tamper, undo, writtenBooks } from '../../support/money/tampering.ts'
 import { fixture } from '../../support/run/fixture.ts'
 
 /** No gateway goes on with the log between an edit and the look at it. */
 
-afterAll(async () => {
-  await holder`select pg_advisory_unlock(7413, 80)`
-  holder.release()
-})
+afterAll(() => letGo())
 const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
 const books = await writtenBooks(gateway, { settled: true })
-const holder = await gateway.database.sql.reserve()
-await holder`select pg_advisory_lock(7413, 80)`
+const letGo = await holdLog(gateway.database.sql)
 afterEach(() => undo(gateway))
 
 /** The rules that are broken, without saved heads and without a witness. */

@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { markOf } from '../../support/money/receipt-macs.ts'
 import { fixture } from '../../support/run/fixture.ts'
+import { sessionOf } from '../../support/run/session.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '50' }))
@@ -27,9 +28,7 @@ const isLogged = async (digit: string) =>
 const turns = 6
 
 test('§31: the timer’s turns wait for a transaction that is still open, and leave nothing out that it wrote', async () => {
-  // The driver reserves only connections that it has.
-  await gateway.database.sql`select 1`
-  const open = await gateway.database.sql.reserve()
+  const open = sessionOf(gateway.database.sql)
   try {
     await open.unsafe('begin')
     await open.unsafe(insertion('a'))
@@ -43,7 +42,7 @@ test('§31: the timer’s turns wait for a transaction that is still open, and l
     expect([await isLogged('a'), await isLogged('b')]).toEqual([false, false])
     await open.unsafe('commit')
   } finally {
-    open.release()
+    await open.end()
   }
   for (const digit of ['a', 'b']) await waitUntil(`receipt ${digit} in the log`, () => isLogged(digit))
   const order = await gateway.database.sql<{ hash: string }[]>`

@@ -7,6 +7,7 @@ import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { newAccount } from '../../support/gateways/accounts.ts'
 import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { holdLog } from '../../support/money/held-log.ts'
 import { type Books, tamper, undo, writtenBooks } from '../../support/money/tampering.ts'
 import { fixture } from '../../support/run/fixture.ts'
 import { waitFor } from '../../support/run/wait-until.ts'
@@ -382,15 +383,11 @@ describe.each([
   ['that covers its traces', inTheLog],
 ])('§31: a change of the database %s is found', (_, edits) => {
   // No gateway goes on with the log between a change and the two looks at it.
-  let holder: Awaited<ReturnType<typeof gateway.database.sql.reserve>>
+  let letGo: () => Promise<void>
   beforeAll(async () => {
-    holder = await gateway.database.sql.reserve()
-    await holder`select pg_advisory_lock(7413, 80)`
+    letGo = await holdLog(gateway.database.sql)
   })
-  afterAll(async () => {
-    await holder`select pg_advisory_unlock(7413, 80)`
-    holder.release()
-  })
+  afterAll(() => letGo())
   test.each([...edits])('%s: %s', async (_what, rule, edit) => {
     expect(await tamper(gateway, edit(books))).toBeGreaterThan(0)
     expect([...(await broken())]).toContain(rule)

@@ -37,19 +37,29 @@ export async function startLosingGateway() {
     const [row] = await sql<{ note: string }[]>`select note from log_checkpoints order by size desc limit 1`
     return row?.note ?? ''
   }
+  /** So many checkpoints, which are lost then: the log is put back to before them. */
+  const lose = async (count: number): Promise<readonly string[]> => {
+    const putBack = await keepLog(sql)
+    const lost: string[] = []
+    for (let at = 0; at < count; at++) lost.push(await grow())
+    await putBack()
+    await grow()
+    return lost
+  }
+  /** What an admin does then. Resolves with the status. */
+  const nameFork = async (): Promise<number> => {
+    const json = { reason: 'restored', confirm: 'NAME THE FORK' }
+    return (await gateway.ask('POST', '/v1/admin/log/fork', { as: 'admin', json })).status
+  }
   return {
     stop: () => gateway.stop(),
     sql,
     grow,
-    /** So many checkpoints, which are lost then: the log is put back to before them, and an admin names the fork. */
-    lose: async (count: number): Promise<readonly string[]> => {
-      const putBack = await keepLog(sql)
-      const lost: string[] = []
-      for (let at = 0; at < count; at++) lost.push(await grow())
-      await putBack()
-      await grow()
-      const json = { reason: 'restored', confirm: 'NAME THE FORK' }
-      const { status } = await gateway.ask('POST', '/v1/admin/log/fork', { as: 'admin', json })
+    lose,
+    nameFork,
+    loseAndName: async (count: number): Promise<readonly string[]> => {
+      const lost = await lose(count)
+      const status = await nameFork()
       if (status !== 200) throw new Error(`the fork is not named: ${status}`)
       return lost
     },

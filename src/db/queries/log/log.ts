@@ -1,4 +1,5 @@
 import { and, asc, desc, eq, getTableColumns, lte, or, sql } from 'drizzle-orm'
+import { failureName } from '../../../log.ts'
 import type { TilePlace } from '../../../protocol/log/tiles.ts'
 import type { Database } from '../../client.ts'
 import { logCheckpoints, logCosignatures, logEntries, logState, logTiles } from '../../schema/log.ts'
@@ -21,6 +22,26 @@ const checkpointsKept = 100_000
 export async function lockSequencer(tx: Database): Promise<boolean> {
   const [row] = await tx.execute<{ held: boolean }>(sql`select pg_try_advisory_xact_lock(7413, 80) as held`)
   return row?.held === true
+}
+
+/** A turn of a log that leads on takes less. */
+const sequencerWaitMs = 5_000
+const lockNotAvailable = '55P03'
+
+/** As `lockSequencer`, after the turn that another one is at: of it at most 5 s. */
+export async function waitForSequencer(tx: Database): Promise<boolean> {
+  try {
+    // A savepoint: the transaction goes on where the wait was in vain.
+    await tx.transaction(async (wait) => {
+      await wait.execute(sql`select set_config('lock_timeout', ${String(sequencerWaitMs)}, true)`)
+      await wait.execute(sql`select pg_advisory_xact_lock(7413, 80)`)
+      await wait.execute(sql`select set_config('lock_timeout', '0', true)`)
+    })
+    return true
+  } catch (error) {
+    if (failureName(error) !== lockNotAvailable) throw error
+    return false
+  }
 }
 
 export async function readLogState(db: Database): Promise<LogState | null> {
