@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { commandLine } from '../cli/command-line.ts'
-import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog, type TestGateway } from '../support/gateways/http-gateway.ts'
 import { receiptOf } from '../support/money/forging.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
 import { fundedCustomer } from '../support/money/ledger.ts'
@@ -24,7 +24,7 @@ describe.skipIf(program === null)('§36 with litewitness', () => {
     const start = (name: string) => startLitewitness(program ?? '', join(folder, name), `witness.example/${name}`)
     witnesses = [await start('one'), await start('two'), await start('three')]
     const asked = (...of: readonly Litewitness[]) => ({
-      SVC_LOG_INTERVAL_MS: '5000',
+      ...stillLog,
       SVC_LOG_COSIGN_MS: '600000',
       SVC_LOG_WITNESSES: of.map(({ key, url }) => `${key} ${url}`).join(','),
     })

@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os'
 import { parseCheckpoint, parseProofLines } from '../../src/protocol/log/checkpoint.ts'
 import { isConsistent, leafHash, rootByInclusion } from '../../src/protocol/log/merkle-log.ts'
 import { parseNote } from '../../src/protocol/log/note.ts'
-import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog, type TestGateway } from '../support/gateways/http-gateway.ts'
 
 /** Sizes at which proofs and groups are measured. */
 const sizes = [1_000, 10_000, 100_000, 1_000_000] as const
@@ -17,7 +17,7 @@ const growthMax = 2
 
 let gateway: TestGateway
 beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' })
+  gateway = await startTestGateway(stillLog)
   await gateway.database.sql`set statement_timeout = 0`
 })
 afterAll(() => gateway.stop())

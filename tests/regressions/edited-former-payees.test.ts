@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog } from '../support/gateways/http-gateway.ts'
 import { tamper } from '../support/money/tampering.ts'
 import { fixture } from '../support/run/fixture.ts'
 
@@ -9,7 +9,7 @@ import { fixture } from '../support/run/fixture.ts'
  * Fix: they are in it.
  */
 const rule = 'every node without an agent is paid as its last event says'
-const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const gateway = await fixture(startTestGateway(stillLog))
 const made = async (path: string, body: object, method = 'POST') =>
   json(await gateway.ask(method, path, { as: 'admin', json: body }))
 const customer = async (name: string) => String((await made('/v1/admin/customers', { display_name: name })).customer_id)

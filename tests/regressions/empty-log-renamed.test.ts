@@ -8,7 +8,7 @@ import { emptyRoot } from '../../src/protocol/log/merkle-log.ts'
 import { noteText, parseNote } from '../../src/protocol/log/note.ts'
 import { logSigner } from '../../src/protocol/log/note-signing.ts'
 import { encodeBase64 } from '../../src/protocol/signing/base64.ts'
-import { startTestGateway } from '../support/gateways/http-gateway.ts'
+import { startTestGateway, stillLog } from '../support/gateways/http-gateway.ts'
 import { receiptOf } from '../support/money/forging.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
 import { scoped } from '../support/run/fixture.ts'
@@ -22,7 +22,7 @@ import { scoped } from '../support/run/fixture.ts'
 const logKey = seededKey('77'.repeat(32))
 
 async function emptied() {
-  const gateway = await scoped(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000' }))
+  const gateway = await scoped(startTestGateway({ ...stillLog, SVC_LOG_COSIGN_MS: '600000' }))
   const { sql } = gateway.database
   const grow = async () => {
     await insertReceipts(gateway.database, [receiptOf()])

@@ -1,16 +1,13 @@
 import { expect, test } from 'bun:test'
-import { startTestGateway } from '../support/gateways/http-gateway.ts'
-import { holdLog } from '../support/money/held-log.ts'
+import { startTestGateway, stillLog } from '../support/gateways/http-gateway.ts'
 import { markRows } from '../support/money/receipt-macs.ts'
 import { fixture } from '../support/run/fixture.ts'
 
-const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const gateway = await fixture(startTestGateway(stillLog))
 
 // The numbers were sorted as texts: from 9,999 to 10,000 some were taken twice, which stopped the log, or never.
 test('§31: a backlog of receipts enters the log once and in its order, also where their numbers grow by a digit', async () => {
   const { sql } = gateway.database
-  // Before a turn finds receipts without a mark.
-  const letGo = await holdLog(sql)
   await sql.unsafe(`
     insert into receipt_rows (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id,
       prompt_tokens, completion_tokens, started_at, completed_at, customer_id)
@@ -18,7 +15,6 @@ test('§31: a backlog of receipts enters the log once and in its order, also whe
       now(), now(), 'cus_a'
     from generate_series(1, 12500) i`)
   await markRows(gateway.database)
-  await letGo()
   await gateway.gateway.sequencer.catchUp()
   const [seen] = await sql<{ receipts: number; logged: number; ordered: boolean }[]>`
     select (select count(*)::int from receipts) as receipts, count(*)::int as logged,

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { parseCheckpoint } from '../../src/protocol/log/checkpoint.ts'
 import { parseNote } from '../../src/protocol/log/note.ts'
-import { startTestGateway } from '../support/gateways/http-gateway.ts'
+import { startTestGateway, stillLog } from '../support/gateways/http-gateway.ts'
 import { receiptOf } from '../support/money/forging.ts'
 import { holdLog } from '../support/money/held-log.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
@@ -15,7 +15,7 @@ import { fixture } from '../support/run/fixture.ts'
  */
 let kept: string | null = null
 const logMemory = { read: () => kept, write: (text: string) => (kept = text) }
-const env = { SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000' }
+const env = { ...stillLog, SVC_LOG_COSIGN_MS: '600000' }
 const gateway = await fixture(startTestGateway(env, undefined, { logMemory }))
 const { sql } = gateway.database
 const { sequencer } = gateway.gateway

@@ -3,7 +3,7 @@ import { Ledger } from '../../src/actors/money/ledger.ts'
 import { newId } from '../../src/ids.ts'
 import { createLog } from '../../src/log.ts'
 import { dialledAgent, newAccount } from '../support/gateways/accounts.ts'
-import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog } from '../support/gateways/http-gateway.ts'
 import { chargeFor, expectBooksBalance } from '../support/money/ledger.ts'
 import { testMacs } from '../support/money/receipt-macs.ts'
 import { tamper } from '../support/money/tampering.ts'
@@ -16,9 +16,7 @@ import { fixture } from '../support/run/fixture.ts'
  * Fix: the address is kept. Shares of before are paid to the address that the node has stated last.
  */
 const stated = `0x${'a1'.repeat(20)}`
-const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }), ({ database }) =>
-  expectBooksBalance(database.db),
-)
+const gateway = await fixture(startTestGateway(stillLog), ({ database }) => expectBooksBalance(database.db))
 const { id: customerId } = await newAccount(gateway, '100000')
 const { nodeId } = await fixture(dialledAgent(gateway, customerId, { payoutAddress: stated }))
 const { sql } = gateway.database

@@ -7,7 +7,7 @@ import { checkpointText, parseCheckpoint } from '../../src/protocol/log/checkpoi
 import { noteText, parseNote } from '../../src/protocol/log/note.ts'
 import { logSigner } from '../../src/protocol/log/note-signing.ts'
 import { encodeBase64 } from '../../src/protocol/signing/base64.ts'
-import { startTestGateway } from '../support/gateways/http-gateway.ts'
+import { startTestGateway, stillLog } from '../support/gateways/http-gateway.ts'
 import { receiptOf } from '../support/money/forging.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
 import { fixture } from '../support/run/fixture.ts'
@@ -19,7 +19,7 @@ import { fixture } from '../support/run/fixture.ts'
  * Fix: it is put behind the log that this gateway knows, where one of its keys has signed it.
  */
 const logKey = seededKey('77'.repeat(32))
-const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000' }))
+const gateway = await fixture(startTestGateway({ ...stillLog, SVC_LOG_COSIGN_MS: '600000' }))
 const { db, sql } = gateway.database
 
 test('§36: a gateway signs nothing for a witness behind a log that it does not know', async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog } from '../support/gateways/http-gateway.ts'
 import { tamper } from '../support/money/tampering.ts'
 import { fixture } from '../support/run/fixture.ts'
 
@@ -11,7 +11,7 @@ import { fixture } from '../support/run/fixture.ts'
  * Fix: it names them, too, and what has come since then without an event is found.
  */
 const rule = 'every node without an agent is paid as its last event says'
-const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const gateway = await fixture(startTestGateway(stillLog))
 const made = async (path: string, body: object, method = 'POST') =>
   json(await gateway.ask(method, path, { as: 'admin', json: body }))
 

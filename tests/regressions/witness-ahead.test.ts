@@ -12,7 +12,7 @@ import { openWitnessMemory } from '../../src/node/witness/witness-memory.ts'
 import { answerWitness } from '../../src/node/witness/witness-routes.ts'
 import { textHash } from '../../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../../src/protocol/signing/ed25519.ts'
-import { startTestGateway } from '../support/gateways/http-gateway.ts'
+import { startTestGateway, stillLog } from '../support/gateways/http-gateway.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
 import { scoped } from '../support/run/fixture.ts'
 
@@ -21,7 +21,7 @@ afterAll(() => rmSync(scratch, { recursive: true }))
 const log = createLog('silent', () => {})
 
 test('§31: a witness that has signed what another process appended meanwhile exposes no fork', async () => {
-  await using gateway = await scoped(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000' }))
+  await using gateway = await scoped(startTestGateway({ ...stillLog, SVC_LOG_COSIGN_MS: '600000' }))
   const { db } = gateway.database
   const { sequencer } = gateway.gateway
   let made = 0

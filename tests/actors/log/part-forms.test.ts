@@ -1,11 +1,11 @@
 import { expect, test } from 'bun:test'
 import { ledgerPart, type PartForm, partForms } from '../../../src/db/queries/log/sources.ts'
 import { newAccount } from '../../support/gateways/accounts.ts'
-import { startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway, stillLog } from '../../support/gateways/http-gateway.ts'
 import { charges, commit, groupsOf, reserved } from '../../support/money/groups.ts'
 import { fixture } from '../../support/run/fixture.ts'
 
-const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const gateway = await fixture(startTestGateway(stillLog))
 const { database } = gateway
 const { id: customerId } = await newAccount(gateway, '100000')
 const owned = { visibility: 'public', privacy_class: 'public', node_class: 'gpu' }

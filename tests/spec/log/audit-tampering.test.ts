@@ -4,11 +4,10 @@ import { chainStart, eventMac, headProof } from '../../../src/actors/audit/audit
 import { AuditLog } from '../../../src/actors/audit/audit-log.ts'
 import { chainEvents, readHeads } from '../../../src/db/queries/audit/audit-chains.ts'
 import { createLog } from '../../../src/log.ts'
-import { startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway, stillLog } from '../../support/gateways/http-gateway.ts'
 import { testAudit } from '../../support/leaks/audit.ts'
 import { fixture } from '../../support/run/fixture.ts'
 
-const env = { SVC_LOG_INTERVAL_MS: '5000' }
 const key = 'audit-key-of-the-tests-0123456789abcdef'
 const tables = ['admin_approval_events', 'admin_command_events', 'audit_chains', 'audit_tombstones'] as const
 
@@ -28,7 +27,7 @@ async function writer(): Promise<string> {
   return String(head?.writer_id)
 }
 
-const gateway = await fixture(startTestGateway(env))
+const gateway = await fixture(startTestGateway(stillLog))
 const { sql } = gateway.database
 /** The writer whose events are changed, and the newest one. */
 const own = await writer()
@@ -36,7 +35,7 @@ const newest = await writer()
 await gateway.gateway.sequencer.catchUp({ heads: true })
 for (const table of tables) await sql.unsafe(`create table kept_${table} as select * from ${table}`)
 /** One that was started after all of it was written, as after a stop: it has seen nothing, and nobody saved an end. */
-const later = await fixture(startTestGateway(env, undefined, { beside: gateway }))
+const later = await fixture(startTestGateway(stillLog, undefined, { beside: gateway }))
 
 afterEach(async () => {
   for (const table of tables) await sql.unsafe(`truncate ${table}`)

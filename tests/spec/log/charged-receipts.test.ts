@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { newAccount } from '../../support/gateways/accounts.ts'
-import { startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway, stillLog } from '../../support/gateways/http-gateway.ts'
 import { LeasedCalls, leasedWork, leaseOf } from '../../support/money/leased.ts'
 import { receiptFacts } from '../../support/money/receipt-facts.ts'
 import { tamper } from '../../support/money/tampering.ts'
@@ -12,7 +12,7 @@ const count = 5
 const prices = { promptTokenWei: 2n, completionTokenWei: 6n }
 
 let customerId = ''
-const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const gateway = await fixture(startTestGateway(stillLog))
 const { database, ask } = gateway
 customerId = (await newAccount(gateway, '100000')).id
 const priced = { id: 'm', prompt_token_price_wei: '2', completion_token_price_wei: '6' }

@@ -6,14 +6,13 @@ import { fromBase64url } from '../../../src/protocol/signing/base64url.ts'
 import { signingKey, verifyEd25519 } from '../../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { verifyBundle } from '../../../src/protocol/verify/bundle.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { holdLog } from '../../support/money/held-log.ts'
 import { receiptFacts } from '../../support/money/receipt-facts.ts'
 import { markRows } from '../../support/money/receipt-macs.ts'
 import { tamper } from '../../support/money/tampering.ts'
 import { scoped } from '../../support/run/fixture.ts'
 
-const env = { SVC_LOG_INTERVAL_MS: '5000' }
 const node = signingKey(new Uint8Array(32).fill(5))
 type Sql = ReturnType<typeof connect>
 
@@ -65,7 +64,7 @@ const rules = async ({ gateway }: TestGateway) => [
 let gateway: TestGateway
 const hashes: string[] = []
 beforeAll(async () => {
-  gateway = await startTestGateway(env, left(3, hashes))
+  gateway = await startTestGateway(stillLog, left(3, hashes))
   await gateway.gateway.sequencer.catchUp()
 })
 afterAll(() => gateway.stop())
@@ -84,9 +83,9 @@ test('§31: receipts from before node signatures are a class of their own, which
 })
 
 test('§31: a log of a new gateway begins with a cutoff that bounds nothing, and never gets another', async () => {
-  await using fresh = await scoped(startTestGateway(env))
+  await using fresh = await scoped(startTestGateway(stillLog))
   expect(await cutoffs(fresh)).toMatchObject([{ at: 1, subject: expect.stringMatching(/^0:0x/) }])
-  const second = await startTestGateway(env, undefined, { beside: fresh })
+  const second = await startTestGateway(stillLog, undefined, { beside: fresh })
   for (const one of [fresh, second]) await one.gateway.sequencer.catchUp({ heads: true })
   await second.stop()
   expect(await cutoffs(fresh)).toHaveLength(1)
@@ -100,7 +99,7 @@ test('§31: a log of a new gateway begins with a cutoff that bounds nothing, and
 })
 
 test('§31: the cutoff comes behind a backlog that enters the log in several groups', async () => {
-  await using many = await scoped(startTestGateway(env, left(4_100)))
+  await using many = await scoped(startTestGateway(stillLog, left(4_100)))
   await many.gateway.sequencer.catchUp()
   expect(await cutoffs(many)).toMatchObject([{ at: 4_102, subject: expect.stringMatching(/^4100:0x/) }])
   expect(await many.gateway.checkBooks()).toMatchObject({ faults: [], unsigned: 4_100 })

@@ -4,7 +4,7 @@ import { readBooks } from '../../../src/db/queries/money/ledger-proof.ts'
 import { brokenRules } from '../../../src/machines/rules/books.ts'
 import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { isoTime } from '../../../src/time.ts'
-import { startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway, stillLog } from '../../support/gateways/http-gateway.ts'
 import { holdLog } from '../../support/money/held-log.ts'
 import { type Books, tamper, undo, writtenBooks } from '../../support/money/tampering.ts'
 import { fixture } from '../../support/run/fixture.ts'
@@ -12,7 +12,7 @@ import { fixture } from '../../support/run/fixture.ts'
 /** No gateway goes on with the log between an edit and the look at it. */
 
 afterAll(() => letGo())
-const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const gateway = await fixture(startTestGateway(stillLog))
 const books = await writtenBooks(gateway, { settled: true })
 const letGo = await holdLog(gateway.database.sql)
 afterEach(() => undo(gateway))

@@ -1,13 +1,12 @@
 import { expect, test } from 'bun:test'
 import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
-import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog } from '../../support/gateways/http-gateway.ts'
 import { factsOf, forge, issued, issuedInGroup } from '../../support/money/forging.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
 import { markOf } from '../../support/money/receipt-macs.ts'
 import { fixture, scoped } from '../../support/run/fixture.ts'
 
-const env = { SVC_LOG_INTERVAL_MS: '5000' }
-const gateway = await fixture(startTestGateway(env))
+const gateway = await fixture(startTestGateway(stillLog))
 
 const proofOf = (hash: string, on = gateway) => on.ask('GET', `/v1/public/log/proof?receipt_hash=${hash}`)
 const isLogged = async (hash: string, on = gateway) => (await proofOf(hash, on)).status === 200
@@ -78,11 +77,11 @@ test('§36: a row that was changed after the log took it gets neither proof nor 
 })
 
 test('§36: nothing is put behind a state of the log that none of its keys has signed', async () => {
-  await using own = await scoped(startTestGateway(env))
+  await using own = await scoped(startTestGateway(stillLog))
   const { sql } = own.database
   const root = Buffer.alloc(32, 9)
   await sql`update log_state set size = size + 1, root = ${root}`
-  const fresh = await startTestGateway(env, undefined, { beside: own })
+  const fresh = await startTestGateway(stillLog, undefined, { beside: own })
   const text = receiptText(factsOf())
   await insertReceipts(own.database, [{ hash: textHash(text), text, customerId: 'cus_a' }])
   for (const one of [own, fresh]) await one.gateway.sequencer.catchUp()

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { parseNote } from '../../../src/protocol/log/note.ts'
 import { type CommandLine, commandLine } from '../../cli/command-line.ts'
 import { dialledAgent, newAccount } from '../../support/gateways/accounts.ts'
-import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog } from '../../support/gateways/http-gateway.ts'
 import { receiptOf } from '../../support/money/forging.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
 import { keepLog } from '../../support/money/kept-log.ts'
@@ -20,7 +20,7 @@ afterAll(async () => {
 })
 let note: string | null = null
 const logMemory = { read: () => note, write: (text: string) => (note = text) }
-const env = { SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000' }
+const env = { ...stillLog, SVC_LOG_COSIGN_MS: '600000' }
 const gateway = await fixture(startTestGateway(env, undefined, { logMemory }))
 const customer = await newAccount(gateway)
 const agent = await fixture(dialledAgent(gateway, customer.id))

@@ -3,7 +3,7 @@ import { sql } from 'drizzle-orm'
 import { parseCheckpoint } from '../../../src/protocol/log/checkpoint.ts'
 import { parseNote } from '../../../src/protocol/log/note.ts'
 import { textHash } from '../../../src/protocol/receipts/receipt.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
 import { keepLog } from '../../support/money/kept-log.ts'
 
@@ -22,8 +22,7 @@ const checkpointOf = async (gateway: TestGateway) =>
 test('§31: a restore from an older backup is a fork: found, named, and nothing goes on before the operator says so', async () => {
   let note: string | null = null
   const logMemory = { read: () => note, write: (text: string) => (note = text) }
-  const env = { SVC_LOG_INTERVAL_MS: '5000' }
-  const first = await startTestGateway(env, undefined, { logMemory })
+  const first = await startTestGateway(stillLog, undefined, { logMemory })
   const name = (confirm?: string) =>
     first.ask('POST', '/v1/admin/log/fork', { as: 'admin', json: { reason: 'restored', ...(confirm && { confirm }) } })
   await receipts(first, 300)
@@ -38,7 +37,7 @@ test('§31: a restore from an older backup is a fork: found, named, and nothing 
   // The gateway that runs finds it, and so does one that starts with the same memory.
   await receipts(first, 30)
   await first.gateway.sequencer.catchUp()
-  const second = await startTestGateway(env, undefined, { logMemory, beside: first })
+  const second = await startTestGateway(stillLog, undefined, { logMemory, beside: first })
   await second.gateway.sequencer.catchUp()
   for (const gateway of [first, second]) {
     expect(gateway.gateway.sequencer.fork()).toContain(`\n${lost?.size}\n`)
@@ -65,8 +64,7 @@ test('§31: a restore from an older backup is a fork: found, named, and nothing 
 test('§31: a restore from before a named fork is one, too: no second history of the old name, and no name twice', async () => {
   let note: string | null = null
   const logMemory = { read: () => note, write: (text: string) => (note = text) }
-  const env = { SVC_LOG_INTERVAL_MS: '5000' }
-  const first = await startTestGateway(env, undefined, { logMemory })
+  const first = await startTestGateway(stillLog, undefined, { logMemory })
   const name = async (gateway: TestGateway) => {
     const body = { reason: 'restored', confirm: 'NAME THE FORK' }
     return json(await gateway.ask('POST', '/v1/admin/log/fork', { as: 'admin', json: body }))
@@ -88,7 +86,7 @@ test('§31: a restore from before a named fork is one, too: no second history of
   // The same old backup again: its log has the first name.
   await putBack()
   await grow(first, 3)
-  const second = await startTestGateway(env, undefined, { logMemory, beside: first })
+  const second = await startTestGateway(stillLog, undefined, { logMemory, beside: first })
   await second.gateway.sequencer.catchUp()
   for (const gateway of [first, second]) {
     expect(gateway.gateway.sequencer.fork()).toStartWith(`${origin}/2\n`)

@@ -2,7 +2,7 @@ import { afterEach, expect, test } from 'bun:test'
 import { readBooks } from '../../../src/db/queries/money/ledger-proof.ts'
 import { brokenRules } from '../../../src/machines/rules/books.ts'
 import { newAccount } from '../../support/gateways/accounts.ts'
-import { startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway, stillLog } from '../../support/gateways/http-gateway.ts'
 import { charges, commit, groupsOf, reserved } from '../../support/money/groups.ts'
 import { tamper } from '../../support/money/tampering.ts'
 import { fixture } from '../../support/run/fixture.ts'
@@ -13,7 +13,7 @@ const identity = new Set(['ledger_rows', 'receipt_rows'])
 let customerId = ''
 /** The last numbers of the two groups; of the second the shares are rows. */
 let [open, moved] = ['', '']
-const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const gateway = await fixture(startTestGateway(stillLog))
 const { database } = gateway
 customerId = (await newAccount(gateway, '100000')).id
 for (const id of ['node_0', 'node_1']) {

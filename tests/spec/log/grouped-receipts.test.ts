@@ -4,7 +4,7 @@ import { parseLogEntry } from '../../../src/protocol/log/log-entry.ts'
 import { leafHash, rootByInclusion } from '../../../src/protocol/log/merkle-log.ts'
 import { parseNote } from '../../../src/protocol/log/note.ts'
 import { type Receipt, receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
-import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog } from '../../support/gateways/http-gateway.ts'
 import { insertGroup, insertReceipts } from '../../support/money/insert-receipts.ts'
 import { receiptFacts } from '../../support/money/receipt-facts.ts'
 import { tamper } from '../../support/money/tampering.ts'
@@ -26,7 +26,7 @@ function receipt(at: number) {
 
 const kept = ['receipt_groups', 'receipt_rows', 'log_receipts'] as const
 
-const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const gateway = await fixture(startTestGateway(stillLog))
 // Groups and rows in turns, some of which share a run of the log.
 for (let round = 0; round < 4; round++) {
   await insertGroup(

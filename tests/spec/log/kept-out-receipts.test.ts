@@ -1,18 +1,17 @@
 import { expect, test } from 'bun:test'
 import { createReceiptMacs, receiptSubject } from '../../../src/actors/log/receipt-macs.ts'
 import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway, stillLog, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { factsOf, forge, issued, issuedInGroup, sequencerOf } from '../../support/money/forging.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
 import { scoped } from '../../support/run/fixture.ts'
 
-const env = { SVC_LOG_INTERVAL_MS: '5000' }
 const isLogged = async (hash: string, on: TestGateway) =>
   (await on.ask('GET', `/v1/public/log/proof?receipt_hash=${hash}`)).status === 200
 const rulesOf = async (own: TestGateway) => (await own.gateway.checkBooks()).faults.map(({ rule }) => rule)
 
 test('§36: a receipt or group without a mark alone is kept out, at once, with an alarm; the log goes on; an operator lets it in', async () => {
-  await using own = await scoped(startTestGateway(env))
+  await using own = await scoped(startTestGateway(stillLog))
   const { database } = own
   const first = sequencerOf(own)
   await first.catchUp()
@@ -38,7 +37,7 @@ test('§36: a receipt or group without a mark alone is kept out, at once, with a
 })
 
 test('§36: a mark by a key that a gateway does not know is judged by one that knows it; where none does, an alarm follows after ten minutes', async () => {
-  await using own = await scoped(startTestGateway(env))
+  await using own = await scoped(startTestGateway(stillLog))
   const { database } = own
   let nowMs = Date.now()
   const newer = createReceiptMacs(['66'.repeat(32), '77'.repeat(32)])
@@ -69,7 +68,7 @@ test('§36: a mark by a key that a gateway does not know is judged by one that k
 })
 
 test('§36: who writes into the table of those that wait gets no receipt into the log a second time, nor one before its turn', async () => {
-  await using own = await scoped(startTestGateway(env))
+  await using own = await scoped(startTestGateway(stillLog))
   const { database } = own
   const one = sequencerOf(own)
   await issued(3, own)
@@ -89,7 +88,7 @@ test('§36: who writes into the table of those that wait gets no receipt into th
 })
 
 test('§36: of more that wait than a turn looks at, each has its turn, and all go in once', async () => {
-  await using own = await scoped(startTestGateway(env))
+  await using own = await scoped(startTestGateway(stillLog))
   const { database } = own
   const newer = createReceiptMacs(['66'.repeat(32), '77'.repeat(32)])
   const before = sequencerOf(own)

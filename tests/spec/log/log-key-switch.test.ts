@@ -4,13 +4,13 @@ import { createReceiptMacs } from '../../../src/actors/log/receipt-macs.ts'
 import { parseCheckpoint } from '../../../src/protocol/log/checkpoint.ts'
 import { checkNote, parseNote } from '../../../src/protocol/log/note.ts'
 import { signingKey, verifyEd25519 } from '../../../src/protocol/signing/ed25519.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { issued, sequencerOf } from '../../support/money/forging.ts'
 import { scoped } from '../../support/run/fixture.ts'
 
 const [older, newer] = ['77'.repeat(32), '88'.repeat(32)]
 const macsOf = (...seeds: readonly string[]) => createReceiptMacs(seeds)
-const withKey = (...seeds: readonly string[]) => ({ SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_KEY: seeds.join(',') })
+const withKey = (...seeds: readonly string[]) => ({ ...stillLog, SVC_LOG_KEY: seeds.join(',') })
 
 const isLogged = async (hash: string, on: TestGateway) =>
   (await on.ask('GET', `/v1/public/log/proof?receipt_hash=${hash}`)).status === 200

@@ -1,12 +1,11 @@
 import { expect, test } from 'bun:test'
 import { connect } from '../../../src/db/client.ts'
 import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
-import { startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { startTestGateway, stillLog, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { factsOf, forge, issued, sequencerOf } from '../../support/money/forging.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
 import { scoped } from '../../support/run/fixture.ts'
 
-const env = { SVC_LOG_INTERVAL_MS: '5000' }
 const inAnHour = () => Date.now() + 3_601_000
 const isLogged = async (hash: string, on: TestGateway) =>
   (await on.ask('GET', `/v1/public/log/proof?receipt_hash=${hash}`)).status === 200
@@ -18,7 +17,7 @@ const marksOf = async ({ database }: TestGateway) => [
 test('§36: after an upgrade the log says that it takes receipts without a mark for an hour, once, and does not after it', async () => {
   let first = ''
   await using own = await scoped(
-    startTestGateway(env, async (url) => {
+    startTestGateway(stillLog, async (url) => {
       const sql = connect(url, { max: 1 })
       first = await forge(sql, factsOf())
       await sql.end()
@@ -60,7 +59,7 @@ test('§36: after an upgrade the log says that it takes receipts without a mark 
 test('§36: after an upgrade receipts without a mark are taken, though a marked one was written before the log said so', async () => {
   const hashes: string[] = []
   await using own = await scoped(
-    startTestGateway(env, async (url) => {
+    startTestGateway(stillLog, async (url) => {
       const sql = connect(url, { max: 1 })
       hashes.push(await forge(sql, factsOf()))
       const text = receiptText(factsOf())
@@ -79,7 +78,7 @@ test('§36: after an upgrade receipts without a mark are taken, though a marked 
 })
 
 test('§36: a new log says at once that it takes no receipt without a mark, and no change of the database makes it say another time', async () => {
-  await using own = await scoped(startTestGateway(env))
+  await using own = await scoped(startTestGateway(stillLog))
   const { sql } = own.database
   const [marks, ...others] = await marksOf(own)
   expect([marks?.at, others]).toEqual([0, []])

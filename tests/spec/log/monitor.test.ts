@@ -9,7 +9,7 @@ import { entryBundle } from '../../../src/protocol/log/tiles.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { commandLine } from '../../cli/command-line.ts'
 import { dialledAgent } from '../../support/gateways/accounts.ts'
-import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { receiptOf } from '../../support/money/forging.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
 import { fundedCustomer } from '../../support/money/ledger.ts'
@@ -20,7 +20,7 @@ import { lyingProxy } from '../../support/verdicts/lying-proxy.ts'
 
 const payee = `0x${'ab'.repeat(20)}`
 
-const env = { SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000', SVC_PUBLIC_RPM_PER_IP: '1000000' }
+const env = { ...stillLog, SVC_LOG_COSIGN_MS: '600000', SVC_PUBLIC_RPM_PER_IP: '1000000' }
 const gateway = await fixture(startTestGateway(env))
 /** Of the same keys, and so of the same name, with a log of its own. */
 const other = await fixture(startTestGateway(env))

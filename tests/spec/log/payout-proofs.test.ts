@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { payoutProofsMessage } from '../../../src/http/routes/node-payouts.ts'
 import { fromHex, MerkleTree, payoutLeafOf, toHex, verifyProof } from '../../../src/protocol/receipts/merkle.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
-import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog } from '../../support/gateways/http-gateway.ts'
 import { payee, writtenBooks } from '../../support/money/tampering.ts'
 import { fixture } from '../../support/run/fixture.ts'
 
@@ -16,7 +16,7 @@ interface Proof {
   readonly merkle_root: string
 }
 
-const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const gateway = await fixture(startTestGateway(stillLog))
 const books = await writtenBooks(gateway)
 
 const key = signingKey(new Uint8Array(32).fill(5))

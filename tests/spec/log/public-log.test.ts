@@ -8,7 +8,7 @@ import { textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { toBase64url } from '../../../src/protocol/signing/base64url.ts'
 import { verifyEd25519, verifyKey } from '../../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
-import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog } from '../../support/gateways/http-gateway.ts'
 import { receiptOf } from '../../support/money/forging.ts'
 import { insertGroup, insertReceipts } from '../../support/money/insert-receipts.ts'
 import { payFor } from '../../support/money/money.ts'
@@ -17,8 +17,7 @@ import { fixture } from '../../support/run/fixture.ts'
 import { sessionOf } from '../../support/run/session.ts'
 import { waitFor } from '../../support/run/wait-until.ts'
 
-// Only what the tests ask for is sequenced, so that each sees its own entries.
-const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const gateway = await fixture(startTestGateway(stillLog))
 
 const path = '/v1/public/log'
 const text = async (route: string) => (await gateway.ask('GET', path + route)).text()

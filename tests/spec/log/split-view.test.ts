@@ -14,7 +14,7 @@ import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { CallSignal } from '../../../src/transport/call-signal.ts'
 import { commandLine } from '../../cli/command-line.ts'
 import { dialledAgent, newAccount } from '../../support/gateways/accounts.ts'
-import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog } from '../../support/gateways/http-gateway.ts'
 import { receiptOf } from '../../support/money/forging.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
 import { fixture } from '../../support/run/fixture.ts'
@@ -24,7 +24,7 @@ const macs = createReceiptMacs(['5a'.repeat(32)])
 
 const gateway = await fixture(
   startTestGateway({
-    SVC_LOG_INTERVAL_MS: '5000',
+    ...stillLog,
     SVC_LOG_COSIGN_MS: '600000',
     SVC_LOG_KEY: '5a'.repeat(32),
   }),

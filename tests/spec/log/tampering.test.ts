@@ -6,17 +6,16 @@ import { textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { newAccount } from '../../support/gateways/accounts.ts'
-import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog } from '../../support/gateways/http-gateway.ts'
 import { holdLog } from '../../support/money/held-log.ts'
 import { type Books, tamper, undo, writtenBooks } from '../../support/money/tampering.ts'
 import { fixture } from '../../support/run/fixture.ts'
 import { waitFor } from '../../support/run/wait-until.ts'
 
-const env = { SVC_LOG_INTERVAL_MS: '5000' }
-const gateway = await fixture(startTestGateway(env))
+const gateway = await fixture(startTestGateway(stillLog))
 const books = await writtenBooks(gateway)
 /** One that was started after all of it was written, as after a stop. */
-const later = await fixture(startTestGateway(env, undefined, { beside: gateway }))
+const later = await fixture(startTestGateway(stillLog, undefined, { beside: gateway }))
 
 afterEach(() => undo(gateway))
 

@@ -15,7 +15,7 @@ import { witnessRequestText } from '../../../src/protocol/log/witnessing.ts'
 import { fromBase64url } from '../../../src/protocol/signing/base64url.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { dialledAgent, newAccount } from '../../support/gateways/accounts.ts'
-import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog } from '../../support/gateways/http-gateway.ts'
 import { receiptOf } from '../../support/money/forging.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
 import { fixture } from '../../support/run/fixture.ts'
@@ -91,7 +91,7 @@ test('§31: a forged gateway that shows two logs is exposed when their witnesses
   expect(shown).toMatchObject({ kind: 'inconsistent', seen: expect.stringContaining(`${origin}\n3\n`) })
 })
 
-const env = { SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000' }
+const env = { ...stillLog, SVC_LOG_COSIGN_MS: '600000' }
 const gateway = await fixture(startTestGateway(env))
 await fixture(dialledAgent(gateway, (await newAccount(gateway)).id))
 

@@ -9,7 +9,7 @@ import { payeeMessage } from '../../../src/protocol/signing/signatures.ts'
 import { isoTime } from '../../../src/time.ts'
 import { commandLine } from '../../cli/command-line.ts'
 import { dialledAgent, newAccount } from '../../support/gateways/accounts.ts'
-import { json, startTestGateway } from '../../support/gateways/http-gateway.ts'
+import { json, startTestGateway, stillLog } from '../../support/gateways/http-gateway.ts'
 import { chargeFor } from '../../support/money/ledger.ts'
 import { testMacs } from '../../support/money/receipt-macs.ts'
 import { tamper } from '../../support/money/tampering.ts'
@@ -17,7 +17,7 @@ import { fixture } from '../../support/run/fixture.ts'
 
 const [first, second, thief] = ['a1', 'b2', 'ff'].map((pair) => `0x${pair.repeat(20)}`) as [string, string, string]
 
-const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' }))
+const gateway = await fixture(startTestGateway(stillLog))
 const { id: customerId } = await newAccount(gateway, '100000')
 const agent = await fixture(dialledAgent(gateway, customerId, { payoutAddress: first }))
 const cli = await fixture(commandLine({}))

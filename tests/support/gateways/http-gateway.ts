@@ -9,6 +9,7 @@ import { createApp } from '../../../src/http/app.ts'
 import { createLog } from '../../../src/log.ts'
 import { newToken } from '../../../src/secrets.ts'
 import { listOf, readConfig } from '../../../src/settings/config.ts'
+import { hourMs } from '../../../src/time.ts'
 import { type TestDatabase, testDatabase } from '../run/postgres.ts'
 
 export interface TestGateway {
@@ -33,6 +34,11 @@ export interface AskOptions {
   readonly body?: BodyInit
 }
 
+/** Its log goes on only when a test has it caught up, so that each test sees its own entries. */
+export const stillLog = { SVC_LOG_INTERVAL_MS: 'still' } as const
+/** Longer than any test lasts. */
+const stillMs = hourMs
+
 /** A whole gateway over a fresh database on a free port: no discovery, no demo, the same dice in every run. `way`: how it gets to its database. */
 export async function startTestGateway(
   env: Readonly<Record<string, string>> = {},
@@ -46,6 +52,7 @@ export async function startTestGateway(
     operator: newToken('operator'),
     viewer: newToken('viewer'),
   }
+  const isStill = env.SVC_LOG_INTERVAL_MS === stillLog.SVC_LOG_INTERVAL_MS
   const read = readConfig({
     DATABASE_URL: databaseUrl,
     SVC_ADMIN_TOKENS: tokens.admin,
@@ -61,9 +68,10 @@ export async function startTestGateway(
     SVC_DEMO: 'never',
     SVC_ADMIN_RPM_PER_TOKEN: '1000000',
     ...env,
+    ...(isStill ? { SVC_LOG_INTERVAL_MS: undefined } : {}),
   })
   if ('faults' in read) throw new Error(read.faults.join('; '))
-  const { config } = read
+  const config = isStill ? { ...read.config, SVC_LOG_INTERVAL_MS: stillMs } : read.config
   let text = ''
   const log = createLog('debug', (more) => {
     text += more

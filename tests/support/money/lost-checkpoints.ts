@@ -9,7 +9,7 @@ import { parseCheckpoint } from '../../../src/protocol/log/checkpoint.ts'
 import { noteKeyText, parseNote, parseNoteKey } from '../../../src/protocol/log/note.ts'
 import { logSigner } from '../../../src/protocol/log/note-signing.ts'
 import { encodeBase64 } from '../../../src/protocol/signing/base64.ts'
-import { startTestGateway } from '../gateways/http-gateway.ts'
+import { startTestGateway, stillLog } from '../gateways/http-gateway.ts'
 import { receiptOf } from './forging.ts'
 import { insertReceipts } from './insert-receipts.ts'
 import { keepLog } from './kept-log.ts'
@@ -26,7 +26,7 @@ export async function startLosingGateway() {
       kept = text
     },
   }
-  const env = { SVC_LOG_INTERVAL_MS: '5000', SVC_LOG_COSIGN_MS: '600000' }
+  const env = { ...stillLog, SVC_LOG_COSIGN_MS: '600000' }
   const gateway = await startTestGateway(env, undefined, { logMemory })
   const { db, sql } = gateway.database
   const { sequencer } = gateway.gateway
