@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { sessionOf } from '../../src/db/client.ts'
 import { keepRequestRecords } from '../../src/db/queries/requests/request-records.ts'
 import type { CustomerList } from '../../src/protocol/wire/admin/accounts.ts'
 import type { AdminRequestList } from '../../src/protocol/wire/admin/requests.ts'
@@ -9,7 +10,6 @@ import { SharedConsoles } from '../support/console/shared-consoles.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
 import { insertRequests } from '../support/pools/request-rows.ts'
 import { fixture } from '../support/run/fixture.ts'
-import { sessionOf } from '../support/run/session.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const pool = await fixture(startConsolePool())

@@ -1,9 +1,9 @@
 import { expect, test } from 'bun:test'
+import { sessionOf } from '../../src/db/client.ts'
 import { charges, commit, expectSound, groupsOf, reserved } from '../support/money/groups.ts'
 import { fundedCustomer } from '../support/money/ledger.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
-import { sessionOf } from '../support/run/session.ts'
 
 const credit = 1_000_000n
 const database = await fixture(testDatabase({ connectionsMax: 6 }), expectSound)

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { connect as connectSocket, createServer, type Socket } from 'node:net'
 import { eq } from 'drizzle-orm'
-import { type Database, driverAddress, openDatabase } from '../../src/db/client.ts'
+import { type Database, driverAddress, openDatabase, sessionOf } from '../../src/db/client.ts'
 import { adminTokens } from '../../src/db/schema/accounts.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { testDatabase } from '../support/run/postgres.ts'
@@ -39,6 +39,17 @@ test('a query takes the pool and a transaction alike', async () => {
   })
   const rows = await database.db.select().from(adminTokens).where(eq(adminTokens.role, 'viewer'))
   expect(rows.map((row) => row.tokenHash[0]).sort()).toEqual([1, 2])
+})
+
+test('a session of its own takes no connection of the pool, and has its settings', async () => {
+  const pool = openDatabase({ url: database.url, connectionsMax: 1, statementTimeoutMs: 50 })
+  const held = sessionOf(pool.sql)
+  await held`begin`
+  const [own] = await held`select pg_backend_pid() as pid, current_setting('statement_timeout') as timeout`
+  const [other] = await pool.sql`select pg_backend_pid() as pid`
+  expect([own?.timeout, own?.pid === other?.pid]).toEqual(['50ms', false])
+  await held.end()
+  await pool.close()
 })
 
 test('a statement ends at its timeout with 57014', async () => {

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { sessionOf } from '../../src/db/client.ts'
 import { copyRows } from '../../src/db/copy.ts'
 import { groupLine } from '../../src/db/queries/money/receipt-groups.ts'
 import { makeReceiptPlaces } from '../../src/db/queries/money/receipt-ranges.ts'
@@ -15,7 +16,6 @@ import { receiptFacts } from '../support/money/receipt-facts.ts'
 import { marked } from '../support/money/receipt-macs.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { testDatabase } from '../support/run/postgres.ts'
-import { sessionOf } from '../support/run/session.ts'
 
 const database = await fixture(testDatabase())
 

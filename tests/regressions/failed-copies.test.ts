@@ -1,12 +1,11 @@
 import { beforeEach, expect, test } from 'bun:test'
-import { openDatabase } from '../../src/db/client.ts'
+import { openDatabase, sessionOf } from '../../src/db/client.ts'
 import { copyIn, copyRows } from '../../src/db/copy.ts'
 import { severable } from '../support/gateways/severed-database.ts'
 import { fixture } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
 import { lockWaits } from '../support/run/lock-waits.ts'
 import { testDatabase } from '../support/run/postgres.ts'
-import { sessionOf } from '../support/run/session.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const database = await fixture(testDatabase())

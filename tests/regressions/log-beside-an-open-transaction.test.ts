@@ -1,12 +1,11 @@
 import { expect, test } from 'bun:test'
-import { openDatabase } from '../../src/db/client.ts'
+import { openDatabase, sessionOf } from '../../src/db/client.ts'
 import { createLog } from '../../src/log.ts'
 import { newAccount } from '../support/gateways/accounts.ts'
 import { startTestGateway } from '../support/gateways/http-gateway.ts'
 import { markOf } from '../support/money/receipt-macs.ts'
 import { turnedLog } from '../support/money/turned-log.ts'
 import { fixture } from '../support/run/fixture.ts'
-import { sessionOf } from '../support/run/session.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '50' }))

@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
+import { sessionOf } from '../../../src/db/client.ts'
 import { startTestGateway } from '../../support/gateways/http-gateway.ts'
 import { markOf } from '../../support/money/receipt-macs.ts'
 import { fixture } from '../../support/run/fixture.ts'
-import { sessionOf } from '../../support/run/session.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const gateway = await fixture(startTestGateway({ SVC_LOG_INTERVAL_MS: '50' }))

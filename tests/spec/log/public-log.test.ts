@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { sql } from 'drizzle-orm'
+import { sessionOf } from '../../../src/db/client.ts'
 import { parseCheckpoint, parseLogProof, parseProofLines } from '../../../src/protocol/log/checkpoint.ts'
 import { parseLogEntry } from '../../../src/protocol/log/log-entry.ts'
 import { isConsistent, leafHash, rootByInclusion } from '../../../src/protocol/log/merkle-log.ts'
@@ -14,7 +15,6 @@ import { insertGroup, insertReceipts } from '../../support/money/insert-receipts
 import { payFor } from '../../support/money/money.ts'
 import { markOf } from '../../support/money/receipt-macs.ts'
 import { fixture } from '../../support/run/fixture.ts'
-import { sessionOf } from '../../support/run/session.ts'
 import { waitFor } from '../../support/run/wait-until.ts'
 
 const gateway = await fixture(startTestGateway(stillLog))

@@ -1,7 +1,7 @@
 import { eq, sql } from 'drizzle-orm'
-import type { ReservedSql, Sql } from 'postgres'
+import type { Sql } from 'postgres'
 import { dayMs } from '../../../time.ts'
-import type { Database } from '../../client.ts'
+import { type Database, sessionOf } from '../../client.ts'
 import { auditPurgeRuns, auditTombstones } from '../../schema/audit.ts'
 import type { Tombstone } from './audit-chains.ts'
 
@@ -155,7 +155,7 @@ export interface PurgeSession {
  * runs.
  */
 export async function asOnlyPurge<T>(client: Sql, work: (session: PurgeSession) => Promise<T>): Promise<T | null> {
-  const connection = await client.reserve()
+  const connection = sessionOf(client)
   try {
     const [lock] = await connection<{ held: boolean }[]>`select pg_try_advisory_lock(7413, 74) as held`
     if (lock?.held !== true) return null
@@ -163,15 +163,15 @@ export async function asOnlyPurge<T>(client: Sql, work: (session: PurgeSession) 
       await connection`select pg_advisory_lock(7413, 73)`
       return await work({ detach: (kind, partition) => detach(connection, purgedTables[kind], partition) })
     } finally {
-      // Both, whichever were taken; a connection that is gone has freed them.
+      // Both, whichever were taken, before the next purge may ask; a connection that is gone has freed them.
       await connection`select pg_advisory_unlock_all()`.catch(() => {})
     }
   } finally {
-    connection.release()
+    await connection.end()
   }
 }
 
-async function detach(connection: ReservedSql, table: string, { name, state }: Partition): Promise<void> {
+async function detach(connection: Sql, table: string, { name, state }: Partition): Promise<void> {
   const how = state === 'pending' ? 'finalize' : 'concurrently'
   const [before] = await connection<{ value: string }[]>`select current_setting('statement_timeout') as value`
   await connection.unsafe(`set statement_timeout = ${detachWaitMs}`)
