@@ -1,6 +1,7 @@
 import { afterAll, afterEach, expect, test } from 'bun:test'
 import { PoolRouter } from '../../src/actors/pool/pool-router.ts'
 import { createInspector } from '../../src/actors/telemetry/inspect.ts'
+import { sessionOf } from '../../src/db/client.ts'
 import * as pool from '../../src/db/queries/pool/pool.ts'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { createLog } from '../../src/log.ts'
@@ -17,7 +18,7 @@ import { settled, waitUntil } from '../support/run/wait-until.ts'
 /**
  * Symptom: a gateway that ended wrote models of its nodes beside what came after its pool, and asked nodes for the first time.
  * Cause: the pool that was stopped waited neither for what its last polls had found, nor ended those that waited for their turn.
- * Fix: its end waits for the polls under way, and none asks anything from then on.
+ * Fix: its end waits for the polls under way, 5 s at most, and none asks anything from then on.
  */
 const database = await fixture(testDatabase({ connectionsMax: 4 }))
 await database.sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed)
@@ -39,6 +40,15 @@ function startPool(changes: Partial<Config> = {}): PoolRouter {
   const { inspect } = createInspector(log)
   return new PoolRouter({ config: { ...read.config, ...changes }, db, log, openSecret: () => null, inspect })
 }
+/** Resolves when a poll has found a model. It is written when what is returned is called. */
+async function findsWhatItCannotWrite(router: PoolRouter): Promise<() => Promise<void>> {
+  const holder = sessionOf(sql)
+  await holder`begin`
+  await holder`lock table model_profiles in share mode`
+  router.rowsChanged(await pool.readPool(db))
+  await waitUntil('a model to write', async () => (await lockWaits(sql)) > 0)
+  return () => holder.end()
+}
 afterEach(async () => {
   await sql`delete from nodes`
 })
@@ -46,24 +56,25 @@ afterEach(async () => {
 test('§5: a pool has stopped when what its last poll has found is written', async () => {
   await register(fake.url)
   const router = startPool()
-  const [taken, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const locked = sql.begin(async (holding) => {
-    await holding`lock table model_profiles in share mode`
-    taken.resolve()
-    await release.promise
-  })
-  await taken.promise
-  router.rowsChanged(await pool.readPool(db))
-  await waitUntil('a model to write', async () => (await lockWaits(sql)) > 0)
+  const letWrite = await findsWhatItCannotWrite(router)
   let hasStopped = false
   const stopping = router.stop().then(() => {
     hasStopped = true
   })
   expect(await lockWaits(sql)).toBe(1)
   expect(hasStopped).toBe(false)
-  release.resolve()
-  await Promise.all([locked, stopping])
+  await Promise.all([letWrite(), stopping])
   expect(await sql`select upstream_model_id from model_profiles`).toEqual([{ upstream_model_id: 'm' }] as never)
+})
+
+test('§5: a pool ends though what its last poll has found cannot be written', async () => {
+  await register(fake.url)
+  const router = startPool()
+  const letWrite = await findsWhatItCannotWrite(router)
+  await settled('the end of the pool', router.stop())
+  // The database has not given up its statement before.
+  expect(await lockWaits(sql)).toBe(1)
+  await letWrite()
 })
 
 test('§5: nodes that answer nothing, or never to an end, do not keep a pool from its end', async () => {

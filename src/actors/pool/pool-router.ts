@@ -1,4 +1,5 @@
 import type { PoolRows } from '../../db/queries/pool/pool.ts'
+import { waitAtMost } from '../../deadline.ts'
 import type { CustomerId, NodeId, ProfileId } from '../../ids.ts'
 import type { NodeSnapshot } from '../../machines/charts/node.ts'
 import type { CacheViews } from '../../machines/placement/cache-views.ts'
@@ -6,6 +7,7 @@ import type { PlacementNotice } from '../../machines/placement/placement-notices
 import { policyNames } from '../../machines/rules/model-policy.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { Modality } from '../../protocol/wire/nodes/kinds-of-work.ts'
+import { secondMs } from '../../time.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { PlacedCalls } from '../placement/placed-calls.ts'
@@ -28,6 +30,9 @@ import type { NodeView } from './views/node-view.ts'
 import type { PoolCounts } from './views/pool-counts.ts'
 import { PoolViews } from './views/pool-views.ts'
 import type { Ticket } from './waiting-line.ts'
+
+/** What the last polls found is soon written, unless the database is away. Receipts and charges wait to be written behind it. */
+const stopWaitMs = 5 * secondMs
 
 /** The whole pool, for its owner and for the admin routes. */
 export class PoolRouter implements Router {
@@ -249,7 +254,7 @@ export class PoolRouter implements Router {
     return this.tables.subscribe(listener)
   }
 
-  /** Ends polls and writes. Calls that still run hear that their node is lost. */
+  /** Ends polls and writes, and waits for what they write, 5 s at most. Calls that still run hear that their node is lost. */
   async stop(): Promise<void> {
     const polled: Promise<void>[] = []
     for (const node of this.members.values()) {
@@ -259,7 +264,7 @@ export class PoolRouter implements Router {
     }
     this.firstRound.stop()
     this.tables.stop()
-    await Promise.all([...polled, this.measured.stop()])
+    await waitAtMost(stopWaitMs, Promise.all([...polled, this.measured.stop()]))
   }
 
   /** The chart has moved. The table follows in the same tick, before any listener is called. */
