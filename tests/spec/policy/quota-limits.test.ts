@@ -3,6 +3,8 @@ import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { expectRefusal } from '../../support/clients/chat-refusal.ts'
 import { startTestGateway, type TestCustomer } from '../../support/gateways/gateway.ts'
 import { fixture } from '../../support/run/fixture.ts'
+import { waitLimitMs } from '../../support/run/limits.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
 
 const secret = 'hidden'
 const messages = [{ role: 'user', content: secret }]
@@ -130,16 +132,16 @@ describe('§13: max_concurrency', () => {
 
   test('20 at once: never more than so many at the node; all of them in turn', async () => {
     const { key } = await customer({ max_concurrency: 4 })
-    node.setAnswer({ chunks: 4, intervalMs: 20 })
-    let most = 0
-    const end = node.onRequest(() => {
-      most = Math.max(most, node.stats().openRequests)
-    })
-    const statuses = await Promise.all(Array.from({ length: 20 }, () => statusOf(ask(key))))
-    end()
-    expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(4)
-    expect(new Set(statuses)).toEqual(new Set([200, 429]))
-    expect(most).toBe(4)
+    // No answer begins before those that have no slot are refused.
+    node.setAnswer({ firstTokenMs: waitLimitMs })
+    const statuses: number[] = []
+    const answered = Array.from({ length: 20 }, async () => void statuses.push(await statusOf(ask(key))))
+    await waitUntil('16 to be refused', () => statuses.length === 16 && node.stats().openRequests === 4)
+    expect(new Set(statuses)).toEqual(new Set([429]))
+    node.setAnswer({ firstTokenMs: 0 })
+    node.release()
+    await Promise.all(answered)
+    expect(statuses.slice(16)).toEqual([200, 200, 200, 200])
     for (let i = 0; i < 8; i++) expect(await statusOf(ask(key))).toBe(200)
   })
 
