@@ -5,68 +5,112 @@ import { createSequencer } from '../../src/actors/log/sequencer.ts'
 import { createLog } from '../../src/log.ts'
 import { emptyRoot } from '../../src/protocol/log/merkle-log.ts'
 import { testMacs } from '../support/money/receipt-macs.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { scoped } from '../support/run/fixture.ts'
 import { testDatabase } from '../support/run/postgres.ts'
 
 /**
  * Symptom: after a rotation of the log's key, an attacker with the database alone could have the gateway drop its log and sign a new one, and nothing was
  * reported: no `log_forked`, no alert.
  * Cause: an empty log needed the name of any key of SVC_LOG_KEY, and another name than the one that was seen passed for a fork that an operator had named.
- * Fix: a gateway that has seen a checkpoint that one of its keys has signed begins no log.
+ * Fix: a gateway that has seen a checkpoint that one of its keys has signed begins no log, and takes none that another gateway began for a named fork of it.
  */
 const [before, newest] = [seededKey('77'.repeat(32)), seededKey('78'.repeat(32))]
-const { db, sql } = await fixture(testDatabase())
-const events: string[] = []
-const log = createLog('info', (text) =>
-  events.push(
-    ...text
-      .trim()
-      .split('\n')
-      .map((line) => String(JSON.parse(line).event)),
-  ),
-)
-let kept: string | null = null
-const memory = {
-  read: () => kept,
-  write: (note: string) => {
-    kept = note
-  },
-}
-const sequencerBy = (keys: Parameters<typeof createSequencer>[0]['keys']) =>
-  createSequencer({ db, log, keys, macs: testMacs, intervalMs: 600_000, memory })
-const checkpoints = () => sql<{ origin: string }[]>`select distinct origin from log_checkpoints`
+type Keys = Parameters<typeof createSequencer>[0]['keys']
 
-test('§36: a gateway whose key was rotated begins no empty log under the name of its newest key', async () => {
+/** A database whose log the key before has begun. */
+async function loggedDatabase() {
+  const database = await scoped(testDatabase())
+  const { db, sql } = database
+  const events: string[] = []
+  const log = createLog('info', (text) =>
+    events.push(
+      ...text
+        .trim()
+        .split('\n')
+        .map((line) => String(JSON.parse(line).event)),
+    ),
+  )
+  let kept: string | null = null
+  const memory = {
+    read: () => kept,
+    write: (note: string) => {
+      kept = note
+    },
+  }
+  /** A gateway of these keys, with the data folder, or with none. */
+  const sequencerBy = (keys: Keys, folder: typeof memory | null = memory) =>
+    createSequencer({ db, log, keys, macs: testMacs, intervalMs: 600_000, memory: folder })
   const first = sequencerBy([before])
   await first.start()
   await first.stop()
+  return Object.assign(database, {
+    sequencerBy,
+    seen: kept ?? '',
+    kept: () => kept,
+    told: (event: string) => {
+      log.flush()
+      return events.filter((one) => one === event).length
+    },
+    origins: async () =>
+      (await sql<{ origin: string }[]>`select distinct origin from log_checkpoints`).map(({ origin }) => origin),
+    size: async () => Number((await sql`select size from log_state`)[0]?.size),
+    /** As an attacker with the database does, who knows the name of the newest key. */
+    emptyLog: async () => {
+      for (const table of ['log_entries', 'log_receipts', 'log_tiles', 'log_checkpoints'])
+        await sql.unsafe(`delete from ${table}`)
+      await sql`update log_state set origin = ${firstOrigin([newest])}, size = 0, root = ${Buffer.from(emptyRoot())},
+        receipts_to = 0, ledger_to = 0`
+    },
+  })
+}
+
+test('§36: a gateway whose key was rotated begins no empty log under the name of its newest key', async () => {
+  await using database = await loggedDatabase()
+  const { sequencerBy, seen, told, origins, emptyLog } = database
   const rotated = sequencerBy([newest, before])
   await rotated.start()
   expect([rotated.origin(), rotated.fork()]).toEqual([firstOrigin([before]), null])
-  const seen = kept
-  for (const table of ['log_entries', 'log_receipts', 'log_tiles', 'log_checkpoints'])
-    await sql.unsafe(`delete from ${table}`)
-  await sql`update log_state set origin = ${firstOrigin([newest])}, size = 0, root = ${Buffer.from(emptyRoot())}, receipts_to = 0,
-    ledger_to = 0`
+  await emptyLog()
   await rotated.catchUp({ heads: true })
-  expect(await checkpoints()).toHaveLength(0)
-  expect(rotated.fork()).toBe(seen)
+  expect([await origins(), rotated.fork()]).toEqual([[], seen])
   await rotated.stop()
   // Nor does the next start.
   const next = sequencerBy([newest, before])
   await next.start()
   await next.catchUp({ heads: true })
-  expect([await checkpoints(), next.fork()].flat()).toEqual([seen])
+  expect([await origins(), next.fork()]).toEqual([[], seen])
   await next.stop()
-  log.flush()
-  expect(events.filter((event) => event === 'log_forked')).toHaveLength(2)
+  expect(told('log_forked')).toBe(2)
 })
 
 test('§36: a gateway that gets another database with another key begins a log in it', async () => {
+  await using database = await loggedDatabase()
+  const { sequencerBy, origins, emptyLog } = database
+  await emptyLog()
   const alone = sequencerBy([newest])
   await alone.start()
   await alone.catchUp({ heads: true })
-  expect(alone.fork()).toBe(null)
-  expect((await checkpoints()).map(({ origin }) => origin)).toEqual([firstOrigin([newest])])
+  expect([alone.fork(), await origins()]).toEqual([null, [firstOrigin([newest])]])
   await alone.stop()
+})
+
+test('§36: a gateway does not follow an empty log that another gateway, which has seen none, began under the name of the newest key', async () => {
+  await using database = await loggedDatabase()
+  const { sequencerBy, seen, kept, told, size, emptyLog } = database
+  const rotated = sequencerBy([newest, before])
+  await rotated.start()
+  await emptyLog()
+  const fresh = sequencerBy([newest, before], null)
+  await fresh.start()
+  await fresh.catchUp({ heads: true })
+  const begun = await size()
+  expect([fresh.fork(), begun > 0]).toEqual([null, true])
+  // The second time it has the fork, and the other log is signed.
+  for (let looks = 0; looks < 2; looks++) {
+    await rotated.catchUp({ heads: true })
+    expect([rotated.fork(), kept(), await size()]).toEqual([seen, seen, begun])
+  }
+  expect(told('log_forked')).toBe(1)
+  await rotated.stop()
+  await fresh.stop()
 })

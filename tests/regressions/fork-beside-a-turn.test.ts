@@ -9,33 +9,36 @@ import { lockWaits } from '../support/run/lock-waits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /**
- * Symptom: an operator's step after a restore failed by chance with `invalid_state`, and a witness that showed a lost checkpoint could go on a round later than
- * others, up to ten minutes.
- * Cause: both left the log alone when a gateway was writing it in that moment, as a gateway does that has its turns.
- * Fix: both wait for the turn, for 5 s at most.
+ * Symptom: an operator's step after a restore failed by chance with `invalid_state`. Two steps at once, or one at another gateway soon after, named two forks: the
+ * log said twice that the same was lost.
+ * Cause: it left the log alone when a gateway was writing it in that moment, as a gateway does that has its turns. And it looked before its own turn alone whether
+ * anything was lost.
+ * Fix: it waits for the turn, for 5 s at most, and looks again then.
  */
-const { sql, grow, lose, nameFork, forks, cosigningBy } = await fixture(startLosingGateway())
+const { sql, sequencer, grow, lose, nameFork, forks, cosigningBy } = await fixture(startLosingGateway())
 const scratch = mkdtempSync(join(tmpdir(), 'penstock-fork-'))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
-const oneWaits = () =>
-  waitUntil('a step that waits for the turn', async () => (await lockWaits(sql, '%(7413, 80)%')) === 1)
+const waitFor = (steps: number) =>
+  waitUntil('steps that wait for the turn', async () => (await lockWaits(sql, '%(7413, 80)%')) === steps)
 
-test('§31: a fork is named, and a witness follows it, behind the turn that another gateway is at', async () => {
+test('§31: a fork is named behind the turn that another gateway is at, and by one of two steps at once', async () => {
   await grow()
   const lost = await lose(2)
   const endTurn = await holdLog(sql)
   // It comes to no end.
   expect(await nameFork()).toBe(409)
-  const naming = nameFork()
-  await oneWaits()
+  const naming = [nameFork(), nameFork()]
+  await waitFor(2)
   await endTurn()
-  expect(await naming).toBe(200)
+  expect((await Promise.all(naming)).toSorted()).toEqual([200, 409])
+  expect(await forks()).toBe(1)
+  // Nor by one at a gateway that has not looked since.
+  const seen = lost[1] ?? ''
+  sequencer.exposed(seen)
+  expect([sequencer.fork(), await nameFork(), await forks()]).toEqual([seen, 409, 1])
+  await sequencer.catchUp()
+  expect(sequencer.fork()).toBe(null)
   const honest = cosigningBy(signedLast(lost[0] ?? '', scratch, '05'))
-  const endNextTurn = await holdLog(sql)
-  const following = honest.round()
-  await oneWaits()
-  await endNextTurn()
-  expect(await following).toBe(0)
-  expect([await honest.round(), await forks()]).toEqual([1, 2])
+  expect([await honest.round(), await honest.round(), await forks()]).toEqual([0, 1, 2])
 })

@@ -44,7 +44,7 @@ export interface CosigningOptions {
   readonly db: Database
   readonly log: Log
   readonly keys: readonly SigningKey[]
-  readonly sequencer: Pick<Sequencer, 'exposed' | 'holds'>
+  readonly sequencer: Pick<Sequencer, 'exposed' | 'fork' | 'holds'>
   /** Those that can be reached now. */
   readonly witnesses: () => Promise<readonly AskedWitness[]>
   /** SVC_LOG_COSIGN_MS. */

@@ -19,7 +19,7 @@ export interface ForkPort {
   readonly db: Database
   readonly trail: AuditTrail
   readonly keys: readonly SigningKey[]
-  readonly sequencer: Pick<Sequencer, 'fork' | 'forget'>
+  readonly sequencer: Pick<Sequencer, 'fork' | 'forget' | 'isNamed'>
 }
 
 export interface NamedFork {
@@ -61,6 +61,9 @@ export async function nameFork(port: ForkPort, audit: AuditContext): Promise<Nam
   const lost = parseCheckpoint(parseNote(lostNote)?.text ?? '')
   const named = await db.transaction(async (tx) => {
     if (!(await rows.waitForSequencer(tx))) throw new Problem('invalid_state', { detail: 'The log is being written' })
+    // By another step while this one waited, or at another gateway.
+    if (await sequencer.isNamed(tx, lostNote))
+      throw new Problem('invalid_state', { detail: 'The fork is named already' })
     const state = await rows.readLogState(tx)
     if (state === null) throw new Problem('service_unavailable')
     const origin = nextOrigin(state.origin, lost?.origin ?? state.origin)
@@ -102,17 +105,17 @@ const isAnswered = (forks: readonly ForkRow[], { witness, owner, checkpoint }: S
 /**
  * A witness has signed a checkpoint of an earlier name, which was lost with the others: an entry more says so, from which the
  * witness can go on. Does nothing where the log has one for it, or no room for its owner's, or where the log in the database is not the one that this gateway
- * knows: no operator has asked for this signature.
+ * knows: no operator has asked for this signature. Nor while another gateway is at its turn: the witness shows it in the next round again.
  */
 export async function nameLost(
-  { db, keys, sequencer }: Pick<ForkPort, 'db' | 'keys'> & { readonly sequencer: Pick<Sequencer, 'holds'> },
+  { db, keys, sequencer }: Pick<ForkPort, 'db' | 'keys'> & { readonly sequencer: Pick<Sequencer, 'fork' | 'holds'> },
   seen: SeenBy,
 ): Promise<void> {
   // Where there is nothing to write, the sequencer's lock is left alone.
-  if (isAnswered(await readForks(db), seen)) return
+  if (sequencer.fork() !== null || isAnswered(await readForks(db), seen)) return
   const { note: lostNote, checkpoint, witness, owner } = seen
   await db.transaction(async (tx) => {
-    if (!(await rows.waitForSequencer(tx))) return
+    if (!(await rows.lockSequencer(tx))) return
     const state = await rows.readLogState(tx)
     if (isAnswered(await readForks(tx), seen)) return
     if (state === null || !isEarlier(checkpoint.origin, state.origin) || !(await sequencer.holds(tx, state))) return

@@ -4,7 +4,7 @@ import type { Log } from '../../log.ts'
 import { type Checkpoint, parseCheckpoint } from '../../protocol/log/checkpoint.ts'
 import { sameHash } from '../../protocol/log/merkle-log.ts'
 import { parseNote } from '../../protocol/log/note.ts'
-import { isEarlier } from '../../protocol/log/origins.ts'
+import { isEarlier, isFirst, lineageOf } from '../../protocol/log/origins.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { firstOrigin, isOwnCheckpoint, keysNamedIn, originOf, saysSo } from './log-names.ts'
 import { rootThen } from './tree.ts'
@@ -22,6 +22,10 @@ export async function leadsOn(
   if (seen.origin !== state.origin || seen.size > state.size) return false
   return sameHash(await rootThen(db, seen.size), seen.root)
 }
+
+/** As `isNamed`, of a log that a key of this gateway has signed: one that begins in place of it, under the name of another key, is no fork that was named. */
+const isOwnNamed = (origin: string, seen: string): boolean =>
+  isNamed(origin, seen) && (lineageOf(origin) === lineageOf(seen) || !isFirst(origin))
 
 interface SeenLogOptions {
   readonly log: Log
@@ -66,11 +70,14 @@ export class SeenLog {
     return this.lost === null && (await this.isSigned(tx, state)) && (await this.leadsOn(tx, state))
   }
 
-  /** Whether the fork was made known at another gateway, and a key of this log has signed what goes on under the later name. */
-  async isNamed(db: Database): Promise<boolean> {
+  /**
+   * Whether the operator has made known that this note was lost, here or at another gateway, and a key of this log has signed what goes on under the later
+   * name.
+   */
+  async isNamed(db: Database, lostNote: string): Promise<boolean> {
     const state = await readLogState(db)
-    const origin = originOf(this.lost ?? '')
-    if (state === null || origin === '' || !isNamed(state.origin, origin)) return false
+    const origin = originOf(lostNote)
+    if (state === null || origin === '' || !isOwnNamed(state.origin, origin)) return false
     return this.isOwn(await storedAt(db, state), state)
   }
 
@@ -107,7 +114,9 @@ export class SeenLog {
   /** Whether the log in the database leads on from the checkpoint that this gateway saw last. */
   private async leadsOn(tx: Database, state: LogState): Promise<boolean> {
     const { seen } = this
-    if (seen === null || (await leadsOn(tx, state, seen))) return true
+    if (seen === null) return true
+    const isOther = seen.own && isNamed(state.origin, seen.origin) && !isOwnNamed(state.origin, seen.origin)
+    if (!isOther && (await leadsOn(tx, state, seen))) return true
     this.exposed(seen.note)
     return false
   }

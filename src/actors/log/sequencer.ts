@@ -54,6 +54,8 @@ export interface Sequencer {
   fork(): string | null
   /** Whether a key of this gateway has signed where the database says that the log stands, and it leads on from what this gateway saw. */
   holds(tx: Database, state: rows.LogState): Promise<boolean>
+  /** Whether an operator has made known that this checkpoint was lost, and the log goes on under a later name. */
+  isNamed(tx: Database, lostNote: string): Promise<boolean>
   /** A witness has shown a checkpoint of ours that the log does not lead to. */
   exposed(note: string): void
   /**
@@ -160,6 +162,10 @@ class GroupSequencer implements Sequencer {
     return this.seen.holds(tx, state)
   }
 
+  isNamed(tx: Database, lostNote: string): Promise<boolean> {
+    return this.seen.isNamed(tx, lostNote)
+  }
+
   exposed(note: string): void {
     this.seen.exposed(note)
   }
@@ -214,7 +220,8 @@ class GroupSequencer implements Sequencer {
   private async sequence(reach: Reach, look: Look): Promise<void> {
     // A first cutoff bounds all that is there, and comes before all else.
     if (isHeldBack(reach) && !(await this.hasCutoff())) return
-    if (this.fork() !== null && (await this.seen.isNamed(this.options.db))) this.forget()
+    const lost = this.fork()
+    if (lost !== null && (await this.isNamed(this.options.db, lost))) this.forget()
     while (this.fork() === null && (await this.sequenceOnce(reach, look)));
     this.doneMs = this.now()
   }

@@ -9,6 +9,9 @@ function partsOf(origin: string) {
 /** What a log's names have in common, however often it was forked. */
 export const lineageOf = (origin: string): string => partsOf(origin).base
 
+/** Whether a log begins under this name. A named fork never gives it such a one. */
+export const isFirst = (origin: string): boolean => partsOf(origin).number === 1
+
 /** Whether the log had the one name before the other: a database that says so was put back to before a named fork. */
 export function isEarlier(origin: string, than: string): boolean {
   const [one, other] = [partsOf(origin), partsOf(than)]

@@ -54,6 +54,7 @@ export async function startLosingGateway() {
   return {
     stop: () => gateway.stop(),
     sql,
+    sequencer,
     grow,
     lose,
     nameFork,
