@@ -20,7 +20,7 @@ import { ReceiptGate } from './receipt-gate.ts'
 import type { ReceiptMacs } from './receipt-macs.ts'
 import { SeenLog } from './seen-log.ts'
 import { appendLeaves } from './tree.ts'
-import { BatchGate, type Gates, writeEntries } from './write-entries.ts'
+import { writeEntries } from './write-entries.ts'
 
 export interface SequencerOptions {
   readonly db: Database
@@ -106,7 +106,7 @@ class GroupSequencer implements Sequencer {
   private cutOff = false
   /** Until when receipts without a mark are taken, Unix ms; null: not read yet. */
   private plainUntilMs: number | null = null
-  private readonly gates: Gates
+  private readonly gate: ReceiptGate
   private readonly fences: LogFences
   private name: string
 
@@ -115,7 +115,7 @@ class GroupSequencer implements Sequencer {
     this.now = now
     this.name = firstOrigin(options.keys)
     this.seen = new SeenLog(options)
-    this.gates = { receipts: new ReceiptGate({ macs, log, now }), batches: new BatchGate() }
+    this.gate = new ReceiptGate({ macs, log, now })
     this.fences = new LogFences({ db, log, now })
     this.turning = loop({
       pauseMs: options.intervalMs,
@@ -184,7 +184,7 @@ class GroupSequencer implements Sequencer {
   }
 
   forged(): number {
-    return this.gates.receipts.forged()
+    return this.gate.forged()
   }
 
   forget(): void {
@@ -256,7 +256,7 @@ class GroupSequencer implements Sequencer {
     const at = new Date(this.now())
     const heads = look.heads || at.getTime() - (state.headsAt?.getTime() ?? 0) >= headsEveryMs
     const { leaves, more, ...reached } = await writeEntries(tx, state, reach, heads, {
-      gates: this.gates,
+      gate: this.gate,
       plainUntilMs,
     })
     const headsAt = heads ? at : state.headsAt

@@ -52,47 +52,26 @@ async function lackingEntries(tx: Database) {
 }
 
 /**
- * Lets a batch into the log behind the receipts that it pays for: a monitor reports a batch whose receipts the log lacks. Receipts come up to where they
- * were a turn before, and a batch may have been made since then.
+ * Batches, and where they stand on the chain, behind the receipts that they pay for: a monitor reports a batch whose receipts the log lacks. Receipts come
+ * up to where they were a turn before, and a batch may have been made since then. `receiptsTo`: the log has all receipts up to this seq, or they were kept out.
  */
-export class BatchGate {
-  /** Of the batches that the log lacks: the newest receipt when each was first seen. All that it pays for were committed then. */
-  private newestThen: ReadonlyMap<string, bigint> = new Map()
-
-  /** `receiptsTo`: the log has all receipts up to this seq, or they were kept out. */
-  async take(tx: Database, receiptsTo: bigint) {
-    const lacking = await sources.batchesToLog(tx, batchesAtOnce)
-    // Only then: a batch that this look finds pays for none that is newer.
-    const newest = lacking.length === 0 ? 0n : await sources.newestReceipt(tx)
-    const then = ({ batchId }: sources.BatchToLog) => {
-      const known = this.newestThen.get(batchId) ?? newest
-      // The database may have been put back.
-      return known < newest ? known : newest
-    }
-    this.newestThen = new Map(lacking.map((batch) => [batch.batchId, then(batch)]))
-    const waits = (batchId: string) => (this.newestThen.get(batchId) ?? 0n) > receiptsTo
-    const settled = await sources.settledToLog(tx, batchesAtOnce)
-    return {
-      batches: lacking.filter(({ batchId }) => !waits(batchId)),
-      settled: settled.filter(({ batchId }) => !waits(batchId)),
-    }
-  }
-}
-
-/** Batches, and where they stand on the chain. While receipts wait for an open transaction, batches wait, too: they may pay for one of them. */
-async function batchEntries(
-  tx: Database,
-  { receiptsTo: reached }: Reach,
-  receiptsTo: bigint,
-  gate: BatchGate,
-): Promise<readonly FoundEntry[]> {
-  if (reached === null) return []
-  const { batches, settled } = await gate.take(tx, receiptsTo)
-  return [
-    ...batches.map((batch): FoundEntry => ({ kind: 'batch', hash: batchHash(batch), subject: batch.batchId })),
-    ...settled.map((batch): FoundEntry => ({ kind: 'settled', hash: settledHash(batch), subject: batch.batchId })),
+async function batchEntries(tx: Database, receiptsTo: bigint) {
+  const batches = await sources.batchesToLog(tx, batchesAtOnce)
+  const settled = await sources.settledToLog(tx, batchesAtOnce)
+  const waiting = await sources.batchesAhead(tx, [...batches, ...settled], receiptsTo)
+  const isReady = ({ batchId }: { readonly batchId: string }) => !waiting.has(batchId)
+  const entries = [
+    ...batches
+      .filter(isReady)
+      .map((batch): FoundEntry => ({ kind: 'batch', hash: batchHash(batch), subject: batch.batchId })),
+    ...settled
+      .filter(isReady)
+      .map((batch): FoundEntry => ({ kind: 'settled', hash: settledHash(batch), subject: batch.batchId })),
   ]
+  const isFull = batches.length === batchesAtOnce || settled.length === batchesAtOnce
+  return { entries, more: isFull && entries.length > 0 }
 }
+const noBatches = { entries: [], more: false }
 
 /** `heads`: the ends of the audit's chains are due, too. */
 async function otherEntries(
@@ -115,17 +94,13 @@ async function otherEntries(
   const audit = moved.map(
     (head): FoundEntry => ({ kind: 'audit', hash: auditHeadHash(head), subject: `${head.writerId}:${head.seq}` }),
   )
-  const more = ledger.more || lacking.more
+  const more =
+    ledger.more || lacking.more || payees.length === statementsAtOnce || (heads && moved.length === headsAtOnce)
   return {
     ...ledger,
     more,
     entries: [...ledger.entries, ...lacking.entries, ...batches, ...payees, ...audit],
   }
-}
-
-export interface Gates {
-  readonly receipts: ReceiptGate
-  readonly batches: BatchGate
 }
 
 /** Writes what the log has not got yet, as far as it reaches. */
@@ -134,12 +109,14 @@ export async function writeEntries(
   state: rows.LogState,
   reach: Reach,
   heads: boolean,
-  { gates, plainUntilMs }: { readonly gates: Gates; readonly plainUntilMs: number },
+  { gate, plainUntilMs }: { readonly gate: ReceiptGate; readonly plainUntilMs: number },
 ): Promise<Written> {
   const to = later(reach.receiptsTo, state.receiptsTo)
-  const receipts = await gates.receipts.take(tx, { from: state.receiptsTo, to, size: state.size, plainUntilMs })
-  const batches = await batchEntries(tx, reach, receipts.toSeq, gates.batches)
-  const others = await otherEntries(tx, state, reach, heads, batches)
+  const receipts = await gate.take(tx, { from: state.receiptsTo, to, size: state.size, plainUntilMs })
+  // While receipts wait for an open transaction, or come in a further step, batches wait, too: they may pay for one of them.
+  const isBehind = reach.receiptsTo === null || receipts.more
+  const batches = isBehind ? noBatches : await batchEntries(tx, receipts.toSeq)
+  const others = await otherEntries(tx, state, reach, heads, batches.entries)
   const size = state.size + receipts.count
   await rows.insertLogEntries(
     tx,
@@ -149,7 +126,7 @@ export async function writeEntries(
     leaves: [...hashesIn(receipts.leaves), ...others.entries.map(logLeaf)],
     receiptsTo: receipts.toSeq,
     ledgerTo: others.to,
-    more: receipts.more || others.more,
+    more: receipts.more || batches.more || others.more,
   }
 }
 

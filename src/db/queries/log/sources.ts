@@ -1,10 +1,10 @@
-import { sql } from 'drizzle-orm'
+import { inArray, sql } from 'drizzle-orm'
 import type { LoggedKind } from '../../../protocol/money/kinds.ts'
 import { type LoggedEntry, loggedName } from '../../../protocol/money/logged.ts'
 import type { Database } from '../../client.ts'
 import { kindTexts } from '../../kind-texts.ts'
 import { groupsEnd } from '../money/ledger-pages.ts'
-import { newestReceiptSeq } from '../money/receipt-ranges.ts'
+import { newestReceiptSeq, receiptsWithin } from '../money/receipt-ranges.ts'
 
 /** What the log takes in the order of numbers, each from tables of its own. */
 export const logSources = ['receipts', 'ledger'] as const
@@ -56,12 +56,6 @@ export async function readFences(db: Database): Promise<Fences> {
     receipts: { to: BigInt(row?.receipts ?? '0'), writers: writers.receipts },
     ledger: { to: BigInt(row?.ledger ?? '0'), writers: writers.ledger },
   }
-}
-
-/** The largest seq of a committed receipt; 0 before the first one. */
-export async function newestReceipt(db: Database): Promise<bigint> {
-  const [row] = await db.execute<{ seq: string }>(sql`select ${newestReceiptSeq}::text as seq`)
-  return BigInt(row?.seq ?? '0')
 }
 
 /** Of those who were writing at the fences, the ones that have not ended. */
@@ -220,6 +214,22 @@ export async function batchesToLog(db: Database, limit: number): Promise<readonl
     from payout_batches b
     where not exists (select 1 from log_entries e where e.kind = 'batch' and e.subject = b.batch_id)
     order by b.created_at, b.batch_id limit ${limit}`)
+}
+
+/** Those of these batches that pay for a receipt behind this seq. */
+export async function batchesAhead(
+  db: Database,
+  batches: readonly { readonly batchId: string }[],
+  receiptsTo: bigint,
+): Promise<ReadonlySet<string>> {
+  if (batches.length === 0) return new Set()
+  // Receipts first: behind it are those of the last turns, and a batch may pay for millions.
+  const rows = await db.execute<{ batchId: string }>(sql`
+    with later as materialized (
+      select receipts.receipt_hash from receipts where ${receiptsWithin(receiptsTo, newestReceiptSeq)})
+    select distinct p.batch_id as "batchId" from later join payout_rows p on p.receipt_hash = later.receipt_hash
+    where ${inArray(sql`p.batch_id`, [...new Set(batches.map(({ batchId }) => batchId))])}`)
+  return new Set(rows.map(({ batchId }) => batchId))
 }
 
 export interface SettledToLog {
