@@ -1,16 +1,19 @@
 import { expect, test } from 'bun:test'
 import { openDatabase } from '../../src/db/client.ts'
 import { receiptOf } from '../support/money/forging.ts'
+import { holdLog } from '../support/money/held-log.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
 import { turnedLog } from '../support/money/turned-log.ts'
 import { scoped } from '../support/run/fixture.ts'
 import { testDatabase } from '../support/run/postgres.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 /**
  * Symptom: a gateway whose log went on was shown as stopped, and promised nothing. Another one, whose log had not begun, promised receipts that it did not take.
  * Cause: a look counted as ended only where neither receipts nor ledger were held back, also when another transaction held the other one each time. And an
  * open transaction in the ledger keeps everything out of a log that has no cutoff yet, but counted for the ledger alone.
- * Fix: the log is stopped when one of them is held back for five minutes. Before the first cutoff either of them ends the promises.
+ * Fix: the log is stopped when one of them is held back for five minutes. Before the first cutoff either of them ends the promises. And a look that found
+ * another gateway at its turn counted as ended, though that one came to no end: then the log has to have gone on without it.
  */
 async function loggedDatabase() {
   const database = await scoped(testDatabase())
@@ -84,4 +87,50 @@ test('§31: a log that cannot begin for a transaction that is open in the ledger
     await ledger.close()
     await sequencer.stop()
   }
+})
+
+test('§31: a log that another gateway is at, and comes to no end, promises nothing after half a minute and has stopped after five', async () => {
+  await using database = await loggedDatabase()
+  const { sequencer, start, turn, sql } = database
+  await start()
+  await turn()
+  const endTurn = await holdLog(sql)
+  const state = () => [sequencer.takesReceipts(), sequencer.stopped()]
+  // With nothing to write the log lacks nothing.
+  await turn(400_000)
+  expect(state()).toEqual([true, false])
+  await insertReceipts(database, [receiptOf()])
+  await turn(1_000)
+  await turn(29_999)
+  expect(state()).toEqual([true, false])
+  await turn(1)
+  expect(state()).toEqual([false, false])
+  await turn(270_000)
+  expect(state()).toEqual([false, true])
+  await endTurn()
+  await waitUntil(
+    'the end of the other turn',
+    async () => (await sql`select 1 from pg_locks where objid = 80`).length === 0,
+  )
+  await turn()
+  expect(state()).toEqual([true, false])
+  await sequencer.stop()
+})
+
+test('§31: a log that another gateway writes in each moment in which this one would has not stopped', async () => {
+  await using database = await loggedDatabase()
+  const { sequencer, start, turn, sql, db } = database
+  await start()
+  const other = turnedLog(db)
+  await other.start()
+  for (let turns = 0; turns < 15; turns++) {
+    await insertReceipts(database, [receiptOf()])
+    await other.turn(10_000)
+    const endTurn = await holdLog(sql)
+    await turn(10_000)
+    await endTurn()
+  }
+  expect([sequencer.takesReceipts(), sequencer.stopped()]).toEqual([true, false])
+  await sequencer.stop()
+  await other.sequencer.stop()
 })

@@ -78,6 +78,12 @@ interface Look {
 }
 const ofTurn: Look = { asked: false, heads: false }
 
+/** `busy`: another gateway is at it, and may come to no end. */
+type Step = 'more' | 'done' | 'busy'
+
+const hasMoved = (state: rows.LogState, { receiptsTo, ledgerTo }: Reach): boolean =>
+  (receiptsTo ?? 0n) > state.receiptsTo || (ledgerTo ?? 0n) > state.ledgerTo
+
 /** The longest time until a changed end of an audit chain is in the log. */
 const headsEveryMs = minuteMs
 /** What moves neither receipts nor ledger is looked for so often: payout batches, their places on the chain and statements of payees. */
@@ -85,7 +91,7 @@ const idleEveryMs = 10 * secondMs
 const stopWaitMs = 10 * secondMs
 /** A log that is read as a whole after an upgrade takes less. */
 const stalledMs = 5 * minuteMs
-/** What is promised while an open transaction keeps receipts out of the log has to be in it soon after: half of the time is left, ms. */
+/** What is promised while receipts are kept out of the log has to be in it soon after: half of the time is left, ms. */
 const heldMsMax = promisedWithinMs / 2
 /** The number of new entries after which old checkpoints are looked for. */
 const pruneEvery = 4_096
@@ -171,16 +177,20 @@ class GroupSequencer implements Sequencer {
   }
 
   stopped(): boolean {
-    const sinceMs = this.doneMs === null ? 0 : this.now() - this.doneMs
-    return (
-      this.fork() !== null || Math.max(sinceMs, ...logSources.map((source) => this.fences.heldMs(source))) >= stalledMs
-    )
+    const held = logSources.map((source) => this.fences.heldMs(source))
+    return this.fork() !== null || Math.max(this.sinceMs(), ...held) >= stalledMs
+  }
+
+  /** Since a look last came to its end, ms. */
+  private sinceMs(): number {
+    return this.doneMs === null ? 0 : this.now() - this.doneMs
   }
 
   takesReceipts(): boolean {
     // Before the first cutoff each of them keeps out all.
     const holding = this.cutOff ? (['receipts'] as const) : logSources
-    return !this.stopped() && holding.every((source) => this.fences.heldMs(source) < heldMsMax)
+    const held = holding.map((source) => this.fences.heldMs(source))
+    return !this.stopped() && Math.max(this.sinceMs(), ...held) < heldMsMax
   }
 
   forged(): number {
@@ -222,33 +232,39 @@ class GroupSequencer implements Sequencer {
     if (isHeldBack(reach) && !(await this.hasCutoff())) return
     const lost = this.fork()
     if (lost !== null && (await this.isNamed(this.options.db, lost))) this.forget()
-    while (this.fork() === null && (await this.sequenceOnce(reach, look)));
-    this.doneMs = this.now()
+    let step: Step = 'more'
+    while (step === 'more' && this.fork() === null) step = await this.sequenceOnce(reach, look)
+    if (step !== 'busy' || (await this.isReached(reach))) this.doneMs = this.now()
   }
 
-  /** Resolves with whether there is more. */
-  private async sequenceOnce(reach: Reach, look: Look): Promise<boolean> {
+  /** Whether the other gateway has taken as much. */
+  private async isReached(reach: Reach): Promise<boolean> {
+    const state = await rows.readLogState(this.options.db)
+    return state !== null && !hasMoved(state, reach)
+  }
+
+  private async sequenceOnce(reach: Reach, look: Look): Promise<Step> {
     const { db, memory } = this.options
     const state = await rows.readLogState(db)
     this.name = state?.origin ?? this.name
-    if (state === null || !(look.asked || this.isDue(state, reach))) return false
+    if (state === null || !(look.asked || this.isDue(state, reach))) return 'done'
     const written = await db.transaction((tx) => this.append(tx, reach, look))
-    if (written === null) return false
+    if (written === 'busy') return 'busy'
+    if (written === null) return 'done'
     this.lookedMs = this.now()
-    if (written.note === null) return false
+    if (written.note === null) return 'done'
     this.seen.remember(written.note, true)
     memory?.write(written.note)
-    return written.more
+    return written.more ? 'more' : 'done'
   }
 
-  private isDue(state: rows.LogState, { receiptsTo, ledgerTo }: Reach): boolean {
-    const moved = (receiptsTo ?? 0n) > state.receiptsTo || (ledgerTo ?? 0n) > state.ledgerTo
-    return moved || !this.seen.hasSeen() || this.now() - this.lookedMs >= idleEveryMs
+  private isDue(state: rows.LogState, reach: Reach): boolean {
+    return hasMoved(state, reach) || !this.seen.hasSeen() || this.now() - this.lookedMs >= idleEveryMs
   }
 
-  /** null: another gateway is at it, or the log is not the one that was seen. */
+  /** `busy`: another gateway is at it. null: the log is not the one that was seen. */
   private async append(tx: Database, reach: Reach, look: Look) {
-    if (!(await (look.asked ? rows.waitForSequencer(tx) : rows.lockSequencer(tx)))) return null
+    if (!(await (look.asked ? rows.waitForSequencer(tx) : rows.lockSequencer(tx)))) return 'busy'
     const found = await rows.readLogState(tx)
     if (found === null || !(await this.holds(tx, found))) return null
     const { state, untilMs } = await this.withMarks(tx, found)
