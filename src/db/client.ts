@@ -92,12 +92,13 @@ export function connect(url: string, options: Options<Record<string, never>>): S
 }
 
 /**
- * A session beside those of this client, whose settings it has, for a lock or a transaction that stays while others work. Its user ends it. Not by the
- * driver's `reserve()`, which never resolves where the driver has to connect for it (porsager/postgres#1219).
+ * A session beside those of this client, whose settings it has, for a lock or a transaction that stays while others work. Its user ends it; a query after its
+ * connection was lost opens another one, without what the first one held. Not by the driver's `reserve()`, which never resolves where the driver has to connect for it (porsager/postgres#1219).
  */
 export function sessionOf(sql: Sql): Sql {
   const shared = { retries: 0, typeArrayMap: {} }
-  return postgres({ ...sql.options, shared, max: 1 } as unknown as Options<Record<string, never>>)
+  const lasting = { max: 1, idle_timeout: null, max_lifetime: null }
+  return postgres({ ...sql.options, shared, ...lasting } as unknown as Options<Record<string, never>>)
 }
 
 /** Connects at the first query, so an unreachable database shows as a failed query and not as a failed start. */

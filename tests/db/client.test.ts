@@ -42,12 +42,12 @@ test('a query takes the pool and a transaction alike', async () => {
 })
 
 test('a session of its own takes no connection of the pool, and has its settings', async () => {
-  const pool = openDatabase({ url: database.url, connectionsMax: 1, statementTimeoutMs: 50 })
+  const pool = openDatabase({ url: database.url, connectionsMax: 1, statementTimeoutMs: 54_321 })
   const held = sessionOf(pool.sql)
   await held`begin`
   const [own] = await held`select pg_backend_pid() as pid, current_setting('statement_timeout') as timeout`
   const [other] = await pool.sql`select pg_backend_pid() as pid`
-  expect([own?.timeout, own?.pid === other?.pid]).toEqual(['50ms', false])
+  expect([own?.timeout, own?.pid === other?.pid]).toEqual(['54321ms', false])
   await held.end()
   await pool.close()
 })

@@ -157,11 +157,18 @@ export interface PurgeSession {
 export async function asOnlyPurge<T>(client: Sql, work: (session: PurgeSession) => Promise<T>): Promise<T | null> {
   const connection = sessionOf(client)
   try {
-    const [lock] = await connection<{ held: boolean }[]>`select pg_try_advisory_lock(7413, 74) as held`
+    const [lock] = await connection<{ held: boolean; pid: number }[]>`
+      select pg_try_advisory_lock(7413, 74) as held, pg_backend_pid() as pid`
     if (lock?.held !== true) return null
     try {
       await connection`select pg_advisory_lock(7413, 73)`
-      return await work({ detach: (kind, partition) => detach(connection, purgedTables[kind], partition) })
+      return await work({
+        detach: async (kind, partition) => {
+          // The locks went with the connection; another purge may run now.
+          if ((await pidOf(connection)) !== lock.pid) throw new Error('the session of the purge was lost')
+          await detach(connection, purgedTables[kind], partition)
+        },
+      })
     } finally {
       // Both, whichever were taken, before the next purge may ask; a connection that is gone has freed them.
       await connection`select pg_advisory_unlock_all()`.catch(() => {})
@@ -170,6 +177,9 @@ export async function asOnlyPurge<T>(client: Sql, work: (session: PurgeSession) 
     await connection.end()
   }
 }
+
+const pidOf = async (connection: Sql): Promise<number | undefined> =>
+  (await connection<{ pid: number }[]>`select pg_backend_pid() as pid`)[0]?.pid
 
 async function detach(connection: Sql, table: string, { name, state }: Partition): Promise<void> {
   const how = state === 'pending' ? 'finalize' : 'concurrently'
