@@ -5,7 +5,6 @@ import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { fixture, scoped } from '../support/run/fixture.ts'
 import { lasts } from '../support/run/lasts.ts'
 import { lockWaits } from '../support/run/lock-waits.ts'
-import { stopwatch } from '../support/run/stopwatch.ts'
 
 /**
  * Symptom: a node was called for a request that had ended while it waited for a slot, for its money or for its tokens: its
@@ -104,11 +103,10 @@ async function overdue(lock: string, key: string, stream: boolean, msMax: number
   })
   try {
     await locked.promise
-    const sinceMs = stopwatch()
     const asking = ask(key, stream).then(code)
     await waitFor('the statement to wait', async () => (await lockWaits(gateway.database.sql)) > 0)
     // The passing of the deadline is what is waited for.
-    await lasts(msMax + 100 - sinceMs())
+    await lasts(msMax + 100)
     held.resolve()
     return await asking
   } finally {
