@@ -4,6 +4,7 @@ import { firstOrigin } from '../../src/actors/log/log-names.ts'
 import { createSequencer } from '../../src/actors/log/sequencer.ts'
 import { createLog } from '../../src/log.ts'
 import { emptyRoot } from '../../src/protocol/log/merkle-log.ts'
+import { keepLog } from '../support/money/kept-log.ts'
 import { testMacs } from '../support/money/receipt-macs.ts'
 import { scoped } from '../support/run/fixture.ts'
 import { testDatabase } from '../support/run/postgres.ts'
@@ -113,4 +114,23 @@ test('§36: a gateway does not follow an empty log that another gateway, which h
   expect(told('log_forked')).toBe(1)
   await rotated.stop()
   await fresh.stop()
+})
+
+test('§36: a gateway that found a log of a key that it does not know goes on when its own log is back', async () => {
+  await using database = await loggedDatabase()
+  const { sql, sequencerBy, told, emptyLog } = database
+  const own = sequencerBy([before])
+  await own.start()
+  const putBack = await keepLog(sql)
+  await emptyLog()
+  const foreign = sequencerBy([newest], null)
+  await foreign.start()
+  await foreign.catchUp({ heads: true })
+  await foreign.stop()
+  await own.catchUp({ heads: true })
+  expect([own.fork() === null, told('log_key_unknown')]).toEqual([false, 1])
+  await putBack()
+  await own.catchUp({ heads: true })
+  expect(own.fork()).toBe(null)
+  await own.stop()
 })

@@ -59,13 +59,14 @@ export async function nameFork(port: ForkPort, audit: AuditContext): Promise<Nam
   if (lostNote === null)
     throw new Problem('invalid_state', { detail: 'The log leads on from all that this gateway saw' })
   const lost = parseCheckpoint(parseNote(lostNote)?.text ?? '')
+  const before = await rows.readLogState(db)
   const named = await db.transaction(async (tx) => {
     if (!(await rows.waitForSequencer(tx))) throw new Problem('invalid_state', { detail: 'The log is being written' })
-    // By another step while this one waited, or at another gateway.
-    if (await sequencer.isNamed(tx, lostNote))
-      throw new Problem('invalid_state', { detail: 'The fork is named already' })
     const state = await rows.readLogState(tx)
     if (state === null) throw new Problem('service_unavailable')
+    // By another step while this one waited, or at another gateway before.
+    if (state.origin !== before?.origin || (await sequencer.isNamed(tx, lostNote)))
+      throw new Problem('invalid_state', { detail: 'The fork is named already' })
     const origin = nextOrigin(state.origin, lost?.origin ?? state.origin)
     const size = await writeFork(tx, state, { origin, lostNote, witness: null, owner: null }, keys)
     await trail.record(tx, audit, { targetId: origin })

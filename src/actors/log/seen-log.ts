@@ -6,7 +6,7 @@ import { sameHash } from '../../protocol/log/merkle-log.ts'
 import { parseNote } from '../../protocol/log/note.ts'
 import { isEarlier, isFirst, lineageOf } from '../../protocol/log/origins.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
-import { firstOrigin, isOwnCheckpoint, keysNamedIn, originOf, saysSo } from './log-names.ts'
+import { firstOrigin, isOwnCheckpoint, isOwnNote, keysNamedIn, originOf, saysSo } from './log-names.ts'
 import { rootThen } from './tree.ts'
 
 /** The operator has made the fork known, here or at another gateway; an earlier name is that of a database put back. */
@@ -77,7 +77,9 @@ export class SeenLog {
   async isNamed(db: Database, lostNote: string): Promise<boolean> {
     const state = await readLogState(db)
     const origin = originOf(lostNote)
-    if (state === null || origin === '' || !isOwnNamed(state.origin, origin)) return false
+    if (state === null || origin === '') return false
+    const isLater = isOwnNote(lostNote, origin, this.options.keys) ? isOwnNamed : isNamed
+    if (!isLater(state.origin, origin)) return false
     return this.isOwn(await storedAt(db, state), state)
   }
 
