@@ -25,6 +25,8 @@ export interface Written {
 const ledgerEntriesAtOnce = 5_000
 const lackingAtOnce = 500
 const batchesAtOnce = 100
+/** Numbers of receipts behind those that the log has, among which a batch's are looked for: some minutes of what one gateway writes. */
+const laterReceiptsMax = 1_000_000n
 const headsAtOnce = 500
 const statementsAtOnce = 500
 
@@ -114,7 +116,9 @@ export async function writeEntries(
   const to = later(reach.receiptsTo, state.receiptsTo)
   const receipts = await gate.take(tx, { from: state.receiptsTo, to, size: state.size, plainUntilMs })
   // While receipts wait for an open transaction, or come in a further step, batches wait, too: they may pay for one of them.
-  const isBehind = reach.receiptsTo === null || receipts.more
+  // Behind a fence that was kept for long there are too many to look among: the next one is new.
+  const isBehind =
+    reach.receiptsTo === null || receipts.more || (await sources.newestReceipt(tx)) - receipts.toSeq > laterReceiptsMax
   const batches = isBehind ? noBatches : await batchEntries(tx, receipts.toSeq)
   const others = await otherEntries(tx, state, reach, heads, batches.entries)
   const size = state.size + receipts.count

@@ -58,6 +58,12 @@ export async function readFences(db: Database): Promise<Fences> {
   }
 }
 
+/** The largest seq of a committed receipt; 0 before the first one. */
+export async function newestReceipt(db: Database): Promise<bigint> {
+  const [row] = await db.execute<{ seq: string }>(sql`select ${newestReceiptSeq}::text as seq`)
+  return BigInt(row?.seq ?? '0')
+}
+
 /** Of those who were writing at the fences, the ones that have not ended. */
 export async function stillWriting(db: Database, { receipts, ledger }: Fences): Promise<Writers> {
   if (receipts.writers.length + ledger.writers.length === 0) return { receipts: [], ledger: [] }
@@ -223,7 +229,6 @@ export async function batchesAhead(
   receiptsTo: bigint,
 ): Promise<ReadonlySet<string>> {
   if (batches.length === 0) return new Set()
-  // Receipts first: behind it are those of the last turns, and a batch may pay for millions.
   const rows = await db.execute<{ batchId: string }>(sql`
     with later as materialized (
       select receipts.receipt_hash from receipts where ${receiptsWithin(receiptsTo, newestReceiptSeq)})
