@@ -1,5 +1,7 @@
 import { expect, test } from 'bun:test'
 import { openDatabase } from '../../src/db/client.ts'
+import { sequencingPids } from '../../src/db/queries/log/log.ts'
+import { createLog } from '../../src/log.ts'
 import { receiptOf } from '../support/money/forging.ts'
 import { holdLog } from '../support/money/held-log.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'
@@ -29,7 +31,20 @@ async function loggedDatabase() {
       close,
     }
   }
-  return Object.assign(database, turnedLog(database.db), { session })
+  let text = ''
+  const log = createLog('info', (more) => {
+    text += more
+  })
+  /** Lines of the log so far, without their times. */
+  const told = () => {
+    log.flush()
+    const lines = text.split('\n').filter((line) => line !== '')
+    return lines.map((line) => {
+      const { event, source, pids, held_ms } = JSON.parse(line)
+      return { event, source, ...(pids === undefined ? {} : { pids, held_ms }) }
+    })
+  }
+  return Object.assign(database, turnedLog(database.db, log), { session, told })
 }
 
 test('§31: a log that takes receipts and ledger by turns has not stopped', async () => {
@@ -91,7 +106,7 @@ test('§31: a log that cannot begin for a transaction that is open in the ledger
 
 test('§31: a log that another gateway is at, and comes to no end, promises nothing after half a minute and has stopped after five', async () => {
   await using database = await loggedDatabase()
-  const { sequencer, start, turn, sql } = database
+  const { sequencer, start, turn, told, sql, db } = database
   await start()
   await turn()
   const endTurn = await holdLog(sql)
@@ -107,13 +122,13 @@ test('§31: a log that another gateway is at, and comes to no end, promises noth
   expect(state()).toEqual([false, false])
   await turn(270_000)
   expect(state()).toEqual([false, true])
+  const pids = (await sequencingPids(db)).join()
+  expect(told()).toEqual([{ event: 'log_held_back', source: 'turn', pids, held_ms: 270_001 }])
   await endTurn()
-  await waitUntil(
-    'the end of the other turn',
-    async () => (await sql`select 1 from pg_locks where objid = 80`).length === 0,
-  )
+  await waitUntil('the end of the other turn', async () => (await sequencingPids(db)).length === 0)
   await turn()
   expect(state()).toEqual([true, false])
+  expect(told().slice(1)).toEqual([{ event: 'log_goes_on', source: 'turn' }])
   await sequencer.stop()
 })
 
@@ -123,9 +138,10 @@ test('§31: a log that another gateway writes in each moment in which this one w
   await start()
   const other = turnedLog(db)
   await other.start()
-  for (let turns = 0; turns < 15; turns++) {
-    await insertReceipts(database, [receiptOf()])
+  // The other one's look is a little older each time: it never has what this one has found last.
+  for (let turns = 0; turns < 35; turns++) {
     await other.turn(10_000)
+    await insertReceipts(database, [receiptOf()])
     const endTurn = await holdLog(sql)
     await turn(10_000)
     await endTurn()

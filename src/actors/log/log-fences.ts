@@ -1,4 +1,5 @@
 import type { Database } from '../../db/client.ts'
+import { type LogState, readLogState, sequencingPids } from '../../db/queries/log/log.ts'
 import {
   type Fence,
   type Fences,
@@ -19,6 +20,10 @@ export interface Reach {
 
 /** Whether an open transaction holds anything back. */
 export const isHeldBack = ({ receiptsTo, ledgerTo }: Reach): boolean => receiptsTo === null || ledgerTo === null
+
+/** Whether there is more for the log than it has. */
+export const hasMoved = (state: Pick<LogState, 'receiptsTo' | 'ledgerTo'>, { receiptsTo, ledgerTo }: Reach): boolean =>
+  (receiptsTo ?? 0n) > state.receiptsTo || (ledgerTo ?? 0n) > state.ledgerTo
 
 /** The most that `reachNow` waits for open transactions, ms. */
 const openWaitMs = 2 * secondMs
@@ -131,5 +136,55 @@ export class LogFences {
       const reach = reachOf(fences, await stillWriting(db, fences))
       if (!isHeldBack(reach) || performance.now() >= untilMs) return reach
     }
+  }
+}
+
+/** What becomes of the log while this gateway finds another one at its turn at each look. */
+export class OtherTurns {
+  /** The first of these looks of which it is not known that the log has all that there was. */
+  private behind: { readonly reach: Reach; readonly atMs: number } | null = null
+  private told = { pids: '', heldMs: 0 }
+  private readonly outage: Outage
+
+  constructor(private readonly options: FencesOptions) {
+    const { log } = options
+    this.outage = new Outage(
+      () => log.warn('log_held_back', { source: 'turn', pids: this.told.pids, held_ms: this.told.heldMs }),
+      () => log.info('log_goes_on', { source: 'turn' }),
+    )
+  }
+
+  /** A look has found none. */
+  ended(): void {
+    this.behind = null
+    this.outage.worked()
+  }
+
+  /**
+   * After a look that found one. The other gateways' fences are older than this one's: the log may have all that there was at an earlier look, and never yet all
+   * of the newest. Resolves with when it last had all, Unix ms; null: that has not moved.
+   */
+  async met(reach: Reach): Promise<number | null> {
+    const { db, now } = this.options
+    const state = await readLogState(db)
+    if (state === null) return null
+    const nowMs = now()
+    const isWhole = !hasMoved(state, reach)
+    const doneMs = isWhole
+      ? nowMs
+      : this.behind !== null && !hasMoved(state, this.behind.reach)
+        ? this.behind.atMs
+        : null
+    if (doneMs !== null) this.ended()
+    if (!isWhole) this.behind ??= { reach, atMs: nowMs }
+    await this.tell(nowMs)
+    return doneMs
+  }
+
+  private async tell(nowMs: number): Promise<void> {
+    const heldMs = nowMs - (this.behind?.atMs ?? nowMs)
+    if (heldMs < heldToldMs) return
+    this.told = { pids: (await sequencingPids(this.options.db)).join(' '), heldMs }
+    this.outage.failed(null)
   }
 }

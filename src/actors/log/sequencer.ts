@@ -13,7 +13,7 @@ import { promisedWithinMs } from '../../protocol/log/promise.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { isCutOff, writeCutoff } from './cutoff.ts'
-import { isHeldBack, LogFences, type Reach } from './log-fences.ts'
+import { hasMoved, isHeldBack, LogFences, OtherTurns, type Reach } from './log-fences.ts'
 import { firstOrigin, isOwnNote, originOf, signedNote } from './log-names.ts'
 import { unmarkedUntil, writeMarks } from './marks.ts'
 import { ReceiptGate } from './receipt-gate.ts'
@@ -81,9 +81,6 @@ const ofTurn: Look = { asked: false, heads: false }
 /** `busy`: another gateway is at it, and may come to no end. */
 type Step = 'more' | 'done' | 'busy'
 
-const hasMoved = (state: rows.LogState, { receiptsTo, ledgerTo }: Reach): boolean =>
-  (receiptsTo ?? 0n) > state.receiptsTo || (ledgerTo ?? 0n) > state.ledgerTo
-
 /** The longest time until a changed end of an audit chain is in the log. */
 const headsEveryMs = minuteMs
 /** What moves neither receipts nor ledger is looked for so often: payout batches, their places on the chain and statements of payees. */
@@ -106,7 +103,7 @@ class GroupSequencer implements Sequencer {
   private running: Promise<unknown> = Promise.resolve()
   private readonly seen: SeenLog
   private lookedMs = Number.NEGATIVE_INFINITY
-  /** When a look last came to its end, Unix ms; null: none was begun. */
+  /** When the log last had all that a look had found, Unix ms; null: none was begun. */
   private doneMs: number | null = null
   /** What has not its node's signature is bounded (`cutoff.ts`), as far as this gateway has seen. */
   private cutOff = false
@@ -114,6 +111,7 @@ class GroupSequencer implements Sequencer {
   private plainUntilMs: number | null = null
   private readonly gate: ReceiptGate
   private readonly fences: LogFences
+  private readonly others: OtherTurns
   private name: string
 
   constructor(private readonly options: SequencerOptions) {
@@ -123,6 +121,7 @@ class GroupSequencer implements Sequencer {
     this.seen = new SeenLog(options)
     this.gate = new ReceiptGate({ macs, log, now })
     this.fences = new LogFences({ db, log, now })
+    this.others = new OtherTurns({ db, log, now })
     this.turning = loop({
       pauseMs: options.intervalMs,
       run: () => this.turn(),
@@ -181,7 +180,7 @@ class GroupSequencer implements Sequencer {
     return this.fork() !== null || Math.max(this.sinceMs(), ...held) >= stalledMs
   }
 
-  /** Since a look last came to its end, ms. */
+  /** Since the log last had all that a look had found, ms. */
   private sinceMs(): number {
     return this.doneMs === null ? 0 : this.now() - this.doneMs
   }
@@ -234,13 +233,11 @@ class GroupSequencer implements Sequencer {
     if (lost !== null && (await this.isNamed(this.options.db, lost))) this.forget()
     let step: Step = 'more'
     while (step === 'more' && this.fork() === null) step = await this.sequenceOnce(reach, look)
-    if (step !== 'busy' || (await this.isReached(reach))) this.doneMs = this.now()
-  }
-
-  /** Whether the other gateway has taken as much. */
-  private async isReached(reach: Reach): Promise<boolean> {
-    const state = await rows.readLogState(this.options.db)
-    return state !== null && !hasMoved(state, reach)
+    if (step === 'busy') this.doneMs = (await this.others.met(reach)) ?? this.doneMs
+    else {
+      this.others.ended()
+      this.doneMs = this.now()
+    }
   }
 
   private async sequenceOnce(reach: Reach, look: Look): Promise<Step> {

@@ -28,7 +28,7 @@ export const keepingRules = [
     summary: '{instance} adds nothing to the public log',
     when: 'A gateway adds nothing to the public log',
     mends:
-      '`log_key_unknown` in the log: [a log key without the one before](secure.md#rotating-keys). `log_forked`: [after a restore](../trust.md#after-a-restore), or a person or program has written into the database. `log_wait` names an error that the database repeats: a row that it refuses, or it does not answer. `log_held_back` names the sessions (`pid` in `pg_stat_activity`) whose open transactions keep receipts or the ledger out: commit them, or end them with `pg_terminate_backend`',
+      '`log_key_unknown` in the log: [a log key without the one before](secure.md#rotating-keys). `log_forked`: [after a restore](../trust.md#after-a-restore), or a person or program has written into the database. `log_wait` names an error that the database repeats: a row that it refuses, or it does not answer. `log_held_back` names the sessions (`pid` in `pg_stat_activity`) whose open transactions keep receipts or the ledger out, or that are at a turn of the log and come to no end: commit them, or end them with `pg_terminate_backend`',
   }),
   rule('PenstockBooksBroken', {
     severity: 'critical',

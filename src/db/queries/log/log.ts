@@ -44,6 +44,14 @@ export async function waitForSequencer(tx: Database): Promise<boolean> {
   }
 }
 
+/** Sessions that are at a turn of the log. */
+export async function sequencingPids(db: Database): Promise<readonly number[]> {
+  const rows = await db.execute<{ pid: number }>(sql`select pid from pg_locks
+    where locktype = 'advisory' and classid = 7413 and objid = 80 and granted
+      and database = (select oid from pg_database where datname = current_database())`)
+  return rows.map(({ pid }) => pid)
+}
+
 export async function readLogState(db: Database): Promise<LogState | null> {
   const { groupsFrom, ...columns } = getTableColumns(logState)
   const byGroups = sql<boolean>`${groupsFrom} <= now()`
