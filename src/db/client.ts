@@ -92,8 +92,9 @@ export function connect(url: string, options: Options<Record<string, never>>): S
 }
 
 /**
- * A session beside those of this client, whose settings it has, for a lock or a transaction that stays while others work. Its user ends it; a query after its
- * connection was lost opens another one, without what the first one held. Not by the driver's `reserve()`, which never resolves where the driver has to connect for it (porsager/postgres#1219).
+ * A session beside those of this client, whose settings it has, for a lock or a transaction that stays while others work. Its user ends it. A query after its
+ * connection was lost opens another one, without what the first one held. The driver's `reserve()` never resolves where the driver has to connect for it
+ * (porsager/postgres#1219).
  */
 export function sessionOf(sql: Sql): Sql {
   const shared = { retries: 0, typeArrayMap: {} }

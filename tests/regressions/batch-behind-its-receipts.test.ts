@@ -17,7 +17,7 @@ import { waitUntil } from '../support/run/wait-until.ts'
  * Cause: receipts entered the log up to where they were a turn before, and batches as they were by then: one that was made in between came before the newest
  * receipts that it pays for.
  * Fix: a batch waits until the log has all receipts that it pays for. Before, it waited for all receipts that there were when the gateway first saw it: under
- * paid load for an interval more than the specification says, and who had the log caught up found the batch missing.
+ * paid load for an interval more than the specification says, and a log that was caught up lacked it.
  */
 const database = await fixture(testDatabase())
 const { db, sql } = database
@@ -79,7 +79,7 @@ test('§31: a batch that is made between two turns enters the log behind the rec
   await sequencer.stop()
 })
 
-test('§31: who has the log caught up finds a batch in it, though further receipts come meanwhile', async () => {
+test('§31: a log that is caught up has a batch that was made before, though further receipts come meanwhile', async () => {
   const { sequencer, start } = turnedLog(db)
   await start()
   await batchOf('bat_asked')

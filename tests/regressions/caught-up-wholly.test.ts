@@ -24,7 +24,7 @@ async function loggedDatabase() {
   })
 }
 
-test('§31: who has the log caught up finds in it what was committed, though nothing else moved', async () => {
+test('§31: a log that is caught up has what was committed, though nothing else moved', async () => {
   await using database = await loggedDatabase()
   const { sequencer, start, turn, statement, payees } = database
   await start()
@@ -38,7 +38,7 @@ test('§31: who has the log caught up finds in it what was committed, though not
   await sequencer.stop()
 })
 
-test('§31: who has the log caught up finds in it what was committed, though another gateway was at its turn', async () => {
+test('§31: a log that is caught up has what was committed, though another gateway was at its turn', async () => {
   await using database = await loggedDatabase()
   const { sequencer, start, sql } = database
   await start()

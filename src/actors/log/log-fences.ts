@@ -154,14 +154,14 @@ export class OtherTurns {
     )
   }
 
-  /** A look has found none. */
+  /** A look has met no other gateway at its turn. */
   ended(): void {
     this.behind = null
     this.outage.worked()
   }
 
   /**
-   * After a look that found one. The other gateways' fences are older than this one's: the log may have all that there was at an earlier look, and never yet all
+   * After a look that met one. The other gateways' fences are older than this one's: the log may have all that there was at an earlier look, and never yet all
    * of the newest. Resolves with when it last had all, Unix ms; null: that has not moved.
    */
   async met(reach: Reach): Promise<number | null> {

@@ -53,6 +53,11 @@ async function lackingEntries(tx: Database) {
   return { entries: found.flat().map(entryOf), more: found.some(({ length }) => length === lackingAtOnce) }
 }
 
+/** Behind a fence that was kept for long there are too many receipts to look among. The next turn's is new. */
+const isFarBehind = async (tx: Database, receiptsTo: bigint): Promise<boolean> =>
+  (await sources.newestReceipt(tx)) - receiptsTo > laterReceiptsMax
+const noBatches = { entries: [], more: false }
+
 /**
  * Batches, and where they stand on the chain, behind the receipts that they pay for: a monitor reports a batch whose receipts the log lacks. Receipts come
  * up to where they were a turn before, and a batch may have been made since then. `receiptsTo`: the log has all receipts up to this seq, or they were kept out.
@@ -60,7 +65,9 @@ async function lackingEntries(tx: Database) {
 async function batchEntries(tx: Database, receiptsTo: bigint) {
   const batches = await sources.batchesToLog(tx, batchesAtOnce)
   const settled = await sources.settledToLog(tx, batchesAtOnce)
-  const waiting = await sources.batchesAhead(tx, [...batches, ...settled], receiptsTo)
+  const found = [...batches, ...settled]
+  if (found.length === 0 || (await isFarBehind(tx, receiptsTo))) return noBatches
+  const waiting = await sources.batchesAhead(tx, found, receiptsTo)
   const isReady = ({ batchId }: { readonly batchId: string }) => !waiting.has(batchId)
   const entries = [
     ...batches
@@ -73,7 +80,6 @@ async function batchEntries(tx: Database, receiptsTo: bigint) {
   const isFull = batches.length === batchesAtOnce || settled.length === batchesAtOnce
   return { entries, more: isFull && entries.length > 0 }
 }
-const noBatches = { entries: [], more: false }
 
 /** `heads`: the ends of the audit's chains are due, too. */
 async function otherEntries(
@@ -116,9 +122,7 @@ export async function writeEntries(
   const to = later(reach.receiptsTo, state.receiptsTo)
   const receipts = await gate.take(tx, { from: state.receiptsTo, to, size: state.size, plainUntilMs })
   // While receipts wait for an open transaction, or come in a further step, batches wait, too: they may pay for one of them.
-  // Behind a fence that was kept for long there are too many to look among: the next one is new.
-  const isBehind =
-    reach.receiptsTo === null || receipts.more || (await sources.newestReceipt(tx)) - receipts.toSeq > laterReceiptsMax
+  const isBehind = reach.receiptsTo === null || receipts.more
   const batches = isBehind ? noBatches : await batchEntries(tx, receipts.toSeq)
   const others = await otherEntries(tx, state, reach, heads, batches.entries)
   const size = state.size + receipts.count
