@@ -74,7 +74,10 @@ export function createDialIn({ config, database, feed, log, proofs, routerKids }
       const ends = [
         tunnels.subscribe({
           onOpen: (nodeId) => listener.onOpen?.(nodeId),
-          onClose: closed,
+          // One that has left in good order counts as there until it had time to be elsewhere: its owners tell then.
+          onClose: (nodeId, end) => {
+            if (end !== 'finished' || peerUrl === null) closed(nodeId)
+          },
           onStatus: (nodeId) => listener.onStatus?.(nodeId),
         }),
         owners.subscribe((nodeId, held) => (held ? listener.onOpen?.(nodeId) : closed(nodeId))),

@@ -51,7 +51,8 @@ class DialledTransport {
         await owners.refresh()
         continue
       }
-      const moving = owner === null ? tunnels.leaving(this.nodeId) : owner.replicaId !== this.gone
+      const hasLeft = tunnels.leaving(this.nodeId) || owners.isMoving(this.nodeId)
+      const moving = owner === null ? hasLeft : owner.replicaId !== this.gone
       const leftMs = untilMs - performance.now()
       if (!moving || leftMs <= 0) {
         this.gone = owner?.replicaId ?? null

@@ -64,8 +64,8 @@ export class TunnelOwners {
   /** Writes run one after the other, so that a release does not overtake its claim. */
   private writing: Promise<unknown> = Promise.resolve()
   private readonly ends: (() => void)[] = []
-  /** What cancels the release of a node's claim that most likely moves. */
-  private readonly moving = new Set<() => void>()
+  /** Nodes that have left this gateway in good order and most likely move, each with what cancels the release of its claim. */
+  private readonly moving = new Map<NodeId, () => void>()
   private readonly leaseMs: number
   private readonly clock: Clock
   private readonly beating: Loop
@@ -86,7 +86,12 @@ export class TunnelOwners {
     return { replicaId: held.row.replicaId, peerUrl: held.row.peerUrl }
   }
 
-  /** Calls back when another gateway's tunnel of a node comes or goes. */
+  /** Whether the node left this gateway in good order, and may still be on its way to another one. */
+  isMoving(nodeId: NodeId): boolean {
+    return this.moving.has(nodeId)
+  }
+
+  /** Calls back when another gateway's tunnel of a node comes or goes, and when a node that left this one has come to none. */
   subscribe(changed: (nodeId: NodeId, held: boolean) => void): () => void {
     this.listeners.add(changed)
     return () => void this.listeners.delete(changed)
@@ -109,7 +114,7 @@ export class TunnelOwners {
     for (const end of this.ends.splice(0)) end()
     void this.beating.stop()
     for (const nodeId of [...this.own.keys()]) this.closed(nodeId, 'stopped')
-    for (const cancel of this.moving) cancel()
+    for (const cancel of this.moving.values()) cancel()
     await this.writing
   }
 
@@ -156,12 +161,13 @@ export class TunnelOwners {
     if (end !== 'finished') return this.release(claim)
     // It has most likely moved, and the next holder's claim takes the place of this one: without any row in between, the
     // node would count as gone.
+    this.moving.get(nodeId)?.()
     const release = () => {
-      this.moving.delete(cancel)
+      this.moving.delete(nodeId)
       this.release(claim)
+      if (!this.own.has(nodeId) && !this.elsewhere.has(nodeId)) this.tell(nodeId, false)
     }
-    const cancel = this.clock.after(movingMs, release, true)
-    this.moving.add(cancel)
+    this.moving.set(nodeId, this.clock.after(movingMs, release, true))
   }
 
   /** A claim that cannot be released ends with its lease. */

@@ -1,5 +1,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import { ChangeFeed } from '../../../src/actors/durable/change-feed.ts'
+import { createDialledTransport } from '../../../src/actors/tunnels/dialled-transport.ts'
+import { createPeers } from '../../../src/actors/tunnels/peer-transport.ts'
 import { movingMs, TunnelOwners } from '../../../src/actors/tunnels/tunnel-owners.ts'
 import { type Clock, systemClock } from '../../../src/clock.ts'
 import { openDatabase } from '../../../src/db/client.ts'
@@ -120,15 +122,37 @@ test('§26: a node that was asked to move counts as here until it had time to be
   const way = await tcpSwitch(a.server.port ?? 0)
   cleanups.push(() => elsewhere.stop(), way.stop)
   join(`ws://127.0.0.1:${way.port}/`)
+  const told: string[] = []
+  a.owners.subscribe((node, held) => told.push(`${node} ${held}`))
   const rows = async () => (await tunnelOwnerRows(database.db)).map(({ replicaId }) => replicaId)
   await waitUntil('the row', async () => (await rows()).length === 1)
   way.target = elsewhere.server.port ?? 0
   await a.tunnels.handOver(waitLimitMs)
   await waitUntil('no tunnel is left', () => a.tunnels.counts().tunnels === 0)
   await clock.pass(movingMs - 1)
-  expect(await rows()).toEqual(['a'])
+  expect([await rows(), a.owners.isMoving(nodeId), told]).toEqual([['a'], true, []])
   await clock.pass(1)
   await waitUntil('the row is gone', async () => (await rows()).length === 0)
+  expect([a.owners.isMoving(nodeId), told]).toEqual([false, [`${nodeId} false`]])
+})
+
+test('§26: a request at the gateway that a node has just left waits until the node has a tunnel again', async () => {
+  const a = await replica('a')
+  const elsewhere = startTunnelServer()
+  const way = await tcpSwitch(a.server.port ?? 0)
+  const peers = createPeers({ secret: null, connectTimeoutMs: waitLimitMs })
+  cleanups.push(() => elsewhere.stop(), way.stop, peers.close)
+  const tunnel = join(`ws://127.0.0.1:${way.port}/`)
+  await tunnel.whenConnected()
+  const transport = createDialledTransport(nodeId, { tunnels: a.tunnels, owners: a.owners, peers })
+  way.target = elsewhere.server.port ?? 0
+  tunnel.dialAnew()
+  await waitUntil('it has left', () => a.tunnels.counts().tunnels === 0)
+  // No claim of another gateway comes meanwhile.
+  const asked = transport.fetch('/x', { method: 'GET', signal: new AbortController().signal })
+  way.target = a.server.port ?? 0
+  tunnel.dialAnew()
+  expect(await (await asked).text(100)).toBe('ok')
 })
 
 test('§26: a release is fenced by its epoch', async () => {
