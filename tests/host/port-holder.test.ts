@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from 'bun:test'
+import { afterAll, afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,9 +16,13 @@ import { firstMatch } from '../support/gateways/gateway-process.ts'
 
 const scratch = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-holder-')))
 const running: Bun.Subprocess[] = []
-afterAll(() => {
-  for (const program of running) program.kill()
-  rmSync(scratch, { recursive: true })
+afterAll(() => rmSync(scratch, { recursive: true }))
+// One that is left has a port of IPv4, which another one may get of IPv6.
+afterEach(async () => {
+  for (const program of running.splice(0)) {
+    program.kill()
+    await program.exited
+  }
 })
 
 interface Circumstances {
