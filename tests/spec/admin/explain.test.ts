@@ -128,7 +128,7 @@ describe('§23: why this node', () => {
 
   test('another one after a failure', async () => {
     // Slow, so that the other one is taken first.
-    pool.fake('two').setFaults({ kind: 'slowHeaders', ms: 100, scope: 'chat' })
+    pool.fake('two').setFaults({ kind: 'slowHeaders', ms: 1_000, scope: 'chat' })
     const messages = () => [{ role: 'user', content: crypto.randomUUID() }]
     await waitFor('the quicker one to be preferred', async () => {
       for (const name of ['one', 'two']) await ask(key, 'pair', { stream: true, svc: { node_id: pool.nodeId(name) } })
