@@ -92,3 +92,21 @@ test('§31: a log that is caught up has a batch that was made before, though fur
   expect((await placesOf('bat_asked')).map(({ kind }) => kind)).toEqual(['batch', 'settled'])
   await sequencer.stop()
 })
+
+test('§31: behind a fence with a million receipts more a batch waits for the next look, which has a new one', async () => {
+  const { sequencer, start } = turnedLog(db)
+  await start()
+  await batchOf('bat_far')
+  const endTurn = await holdLog(sql)
+  const catching = sequencer.catchUp()
+  await waitUntil('it waits for the turn', async () => (await lockWaits(sql, '%(7413, 80)%')) === 1)
+  const [row] = await sql<{ name: string }[]>`select pg_get_serial_sequence('receipt_rows', 'seq') as name`
+  await sql`select setval(${row?.name ?? ''}, nextval(${row?.name ?? ''}) + 1000001)`
+  await insertReceipts(database, [receiptOf()])
+  await endTurn()
+  await catching
+  expect(await placesOf('bat_far')).toEqual([])
+  await sequencer.catchUp()
+  expect((await placesOf('bat_far')).map(({ kind }) => kind)).toEqual(['batch', 'settled'])
+  await sequencer.stop()
+})

@@ -139,8 +139,10 @@ export class LogFences {
   }
 }
 
-/** What becomes of the log while this gateway finds another one at its turn at each look. */
-export class OtherTurns {
+/** Until when the log has all, as the looks of this gateway find it, also while each of them finds another gateway at its turn. */
+export class LogProgress {
+  /** When the log last had all that a look had found, Unix ms; null: none was begun. */
+  private doneMs: number | null = null
   /** The first of these looks of which it is not known that the log has all that there was. */
   private behind: { readonly reach: Reach; readonly atMs: number } | null = null
   private told = { pids: '', heldMs: 0 }
@@ -154,31 +156,35 @@ export class OtherTurns {
     )
   }
 
+  /** Since the log last had all that a look had found, ms. */
+  sinceMs(): number {
+    return this.doneMs === null ? 0 : this.options.now() - this.doneMs
+  }
+
   /** A look has met no other gateway at its turn. */
   ended(): void {
+    this.reached(this.options.now())
+  }
+
+  private reached(atMs: number): void {
+    this.doneMs = atMs
     this.behind = null
     this.outage.worked()
   }
 
   /**
    * After a look that met one. The other gateways' fences are older than this one's: the log may have all that there was at an earlier look, and never yet all
-   * of the newest. Resolves with when it last had all, Unix ms; null: that has not moved.
+   * of the newest.
    */
-  async met(reach: Reach): Promise<number | null> {
+  async met(reach: Reach): Promise<void> {
     const { db, now } = this.options
     const state = await readLogState(db)
-    if (state === null) return null
+    if (state === null) return
     const nowMs = now()
-    const isWhole = !hasMoved(state, reach)
-    const doneMs = isWhole
-      ? nowMs
-      : this.behind !== null && !hasMoved(state, this.behind.reach)
-        ? this.behind.atMs
-        : null
-    if (doneMs !== null) this.ended()
-    if (!isWhole) this.behind ??= { reach, atMs: nowMs }
+    if (this.behind !== null && !hasMoved(state, this.behind.reach)) this.reached(this.behind.atMs)
+    if (hasMoved(state, reach)) this.behind ??= { reach, atMs: nowMs }
+    else this.reached(nowMs)
     await this.tell(nowMs)
-    return doneMs
   }
 
   private async tell(nowMs: number): Promise<void> {

@@ -13,7 +13,7 @@ import { promisedWithinMs } from '../../protocol/log/promise.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { isCutOff, writeCutoff } from './cutoff.ts'
-import { hasMoved, isHeldBack, LogFences, OtherTurns, type Reach } from './log-fences.ts'
+import { hasMoved, isHeldBack, LogFences, LogProgress, type Reach } from './log-fences.ts'
 import { firstOrigin, isOwnNote, originOf, signedNote } from './log-names.ts'
 import { unmarkedUntil, writeMarks } from './marks.ts'
 import { ReceiptGate } from './receipt-gate.ts'
@@ -103,15 +103,13 @@ class GroupSequencer implements Sequencer {
   private running: Promise<unknown> = Promise.resolve()
   private readonly seen: SeenLog
   private lookedMs = Number.NEGATIVE_INFINITY
-  /** When the log last had all that a look had found, Unix ms; null: none was begun. */
-  private doneMs: number | null = null
   /** What has not its node's signature is bounded (`cutoff.ts`), as far as this gateway has seen. */
   private cutOff = false
   /** Until when receipts without a mark are taken, Unix ms; null: not read yet. */
   private plainUntilMs: number | null = null
   private readonly gate: ReceiptGate
   private readonly fences: LogFences
-  private readonly others: OtherTurns
+  private readonly progress: LogProgress
   private name: string
 
   constructor(private readonly options: SequencerOptions) {
@@ -121,7 +119,7 @@ class GroupSequencer implements Sequencer {
     this.seen = new SeenLog(options)
     this.gate = new ReceiptGate({ macs, log, now })
     this.fences = new LogFences({ db, log, now })
-    this.others = new OtherTurns({ db, log, now })
+    this.progress = new LogProgress({ db, log, now })
     this.turning = loop({
       pauseMs: options.intervalMs,
       run: () => this.turn(),
@@ -138,7 +136,7 @@ class GroupSequencer implements Sequencer {
     await rows.insertLogState(db, firstOrigin(keys), emptyRoot())
     this.name = (await rows.readLogState(db))?.origin ?? this.name
     const kept = memory?.read() ?? null
-    this.doneMs = this.now()
+    this.progress.ended()
     if (kept !== null) this.seen.remember(kept, isOwnNote(kept, originOf(kept), keys))
     await this.turning.startNow()
   }
@@ -177,19 +175,14 @@ class GroupSequencer implements Sequencer {
 
   stopped(): boolean {
     const held = logSources.map((source) => this.fences.heldMs(source))
-    return this.fork() !== null || Math.max(this.sinceMs(), ...held) >= stalledMs
-  }
-
-  /** Since the log last had all that a look had found, ms. */
-  private sinceMs(): number {
-    return this.doneMs === null ? 0 : this.now() - this.doneMs
+    return this.fork() !== null || Math.max(this.progress.sinceMs(), ...held) >= stalledMs
   }
 
   takesReceipts(): boolean {
     // Before the first cutoff each of them keeps out all.
     const holding = this.cutOff ? (['receipts'] as const) : logSources
     const held = holding.map((source) => this.fences.heldMs(source))
-    return !this.stopped() && Math.max(this.sinceMs(), ...held) < heldMsMax
+    return !this.stopped() && Math.max(this.progress.sinceMs(), ...held) < heldMsMax
   }
 
   forged(): number {
@@ -233,11 +226,8 @@ class GroupSequencer implements Sequencer {
     if (lost !== null && (await this.isNamed(this.options.db, lost))) this.forget()
     let step: Step = 'more'
     while (step === 'more' && this.fork() === null) step = await this.sequenceOnce(reach, look)
-    if (step === 'busy') this.doneMs = (await this.others.met(reach)) ?? this.doneMs
-    else {
-      this.others.ended()
-      this.doneMs = this.now()
-    }
+    if (step === 'busy') await this.progress.met(reach)
+    else this.progress.ended()
   }
 
   private async sequenceOnce(reach: Reach, look: Look): Promise<Step> {

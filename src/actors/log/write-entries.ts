@@ -25,7 +25,7 @@ export interface Written {
 const ledgerEntriesAtOnce = 5_000
 const lackingAtOnce = 500
 const batchesAtOnce = 100
-/** Numbers of receipts behind those that the log has, among which a batch's are looked for: some minutes of what one gateway writes. */
+/** The most receipts behind those that the log has, by their numbers, among which those of batches are looked for. */
 const laterReceiptsMax = 1_000_000n
 const headsAtOnce = 500
 const statementsAtOnce = 500

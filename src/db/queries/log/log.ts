@@ -31,7 +31,7 @@ const lockNotAvailable = '55P03'
 /** As `lockSequencer`, after the turn that another one is at: of it at most 5 s. */
 export async function waitForSequencer(tx: Database): Promise<boolean> {
   try {
-    // A savepoint: the transaction goes on where the wait was in vain.
+    // In a savepoint: after a wait that failed the transaction still takes statements.
     await tx.transaction(async (wait) => {
       await wait.execute(sql`select set_config('lock_timeout', ${String(sequencerWaitMs)}, true)`)
       await wait.execute(sql`select pg_advisory_xact_lock(7413, 80)`)
