@@ -4,6 +4,8 @@ import { firstOrigin } from '../../src/actors/log/log-names.ts'
 import { createSequencer } from '../../src/actors/log/sequencer.ts'
 import { createLog } from '../../src/log.ts'
 import { emptyRoot } from '../../src/protocol/log/merkle-log.ts'
+import { receiptOf } from '../support/money/forging.ts'
+import { insertReceipts } from '../support/money/insert-receipts.ts'
 import { keepLog } from '../support/money/kept-log.ts'
 import { testMacs } from '../support/money/receipt-macs.ts'
 import { scoped } from '../support/run/fixture.ts'
@@ -116,21 +118,47 @@ test('§36: a gateway does not follow an empty log that another gateway, which h
   await fresh.stop()
 })
 
-test('§36: a gateway that found a log of a key that it does not know goes on when its own log is back', async () => {
-  await using database = await loggedDatabase()
-  const { sql, sequencerBy, told, emptyLog } = database
-  const own = sequencerBy([before])
-  await own.start()
-  const putBack = await keepLog(sql)
+/** As where the settings of a gateway name another one's database. */
+async function writeForeign({ sequencerBy, emptyLog }: Awaited<ReturnType<typeof loggedDatabase>>) {
   await emptyLog()
   const foreign = sequencerBy([newest], null)
   await foreign.start()
   await foreign.catchUp({ heads: true })
   await foreign.stop()
+}
+
+test('§36: a gateway that found a log of a key that it does not know goes on when its own log is back', async () => {
+  await using database = await loggedDatabase()
+  const { sql, sequencerBy, told } = database
+  const own = sequencerBy([before])
+  await own.start()
+  const putBack = await keepLog(sql)
+  await writeForeign(database)
   await own.catchUp({ heads: true })
   expect([own.fork() === null, told('log_key_unknown')]).toEqual([false, 1])
   await putBack()
   await own.catchUp({ heads: true })
   expect(own.fork()).toBe(null)
+  await own.stop()
+})
+
+test('§36: a gateway that found a log of a key that it does not know takes no older state of its own log afterwards', async () => {
+  await using database = await loggedDatabase()
+  const { sql, sequencerBy, told, kept, size } = database
+  const own = sequencerBy([before])
+  await own.start()
+  const [putBack, older] = [await keepLog(sql), await size()]
+  await insertReceipts(database, [receiptOf()])
+  await own.catchUp()
+  const newestNote = kept()
+  expect(await size()).toBeGreaterThan(older)
+  await writeForeign(database)
+  await own.catchUp({ heads: true })
+  await putBack()
+  for (let looks = 0; looks < 2; looks++) {
+    await own.catchUp({ heads: true })
+    expect([own.fork(), kept(), await size()]).toEqual([newestNote, newestNote, older])
+  }
+  expect([told('log_key_unknown'), told('log_forked')]).toEqual([1, 1])
   await own.stop()
 })

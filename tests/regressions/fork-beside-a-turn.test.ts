@@ -2,10 +2,12 @@ import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { startTestGateway, stillLog, type TestGateway } from '../support/gateways/http-gateway.ts'
 import { holdLog } from '../support/money/held-log.ts'
 import { signedLast, startLosingGateway } from '../support/money/lost-checkpoints.ts'
-import { fixture } from '../support/run/fixture.ts'
+import { fixture, scoped } from '../support/run/fixture.ts'
 import { lockWaits } from '../support/run/lock-waits.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /**
@@ -41,4 +43,28 @@ test('§31: a fork is named behind the turn that another gateway is at, and by o
   expect(sequencer.fork()).toBe(null)
   const honest = cosigningBy(signedLast(lost[0] ?? '', scratch, '05'))
   expect([await honest.round(), await honest.round(), await forks()]).toEqual([0, 1, 2])
+})
+
+test('§31: a fork of which no checkpoint is known is named once, whichever gateway is asked', async () => {
+  const database = await scoped(testDatabase())
+  await using _database = database
+  const start = () => startTestGateway(stillLog, async () => database.url)
+  const first = await start()
+  await first.gateway.sequencer.catchUp()
+  await first.stop()
+  await database.sql`delete from log_checkpoints`
+  await using one = await scoped(start())
+  await using other = await scoped(start())
+  const name = async (gateway: TestGateway) => {
+    const json = { reason: 'restored', confirm: 'NAME THE FORK' }
+    return (await gateway.ask('POST', '/v1/admin/log/fork', { as: 'admin', json })).status
+  }
+  for (const { gateway } of [one, other]) {
+    await gateway.sequencer.catchUp()
+    expect(gateway.sequencer.fork()).toBe('')
+  }
+  expect([await name(one), await name(other)]).toEqual([200, 409])
+  await other.gateway.sequencer.catchUp()
+  expect(other.gateway.sequencer.fork()).toBe(null)
+  expect(await database.sql`select 1 from log_forks`).toHaveLength(1)
 })

@@ -132,6 +132,31 @@ test('§31: a log that another gateway is at, and comes to no end, promises noth
   await sequencer.stop()
 })
 
+test('§31: what is known to be missing in the log stays so while an open transaction hides what came later', async () => {
+  await using database = await loggedDatabase()
+  const { sequencer, start, turn, session, sql } = database
+  await start()
+  await turn()
+  const [endTurn, receipts] = [await holdLog(sql), session('receipt_rows')]
+  try {
+    await insertReceipts(database, [receiptOf()])
+    await turn(1_000)
+    await turn(5_000)
+    await receipts.begin()
+    await turn(5_000)
+    await turn(5_000)
+    await receipts.end()
+    await turn(14_999)
+    expect(sequencer.takesReceipts()).toBe(true)
+    await turn(1)
+    expect(sequencer.takesReceipts()).toBe(false)
+  } finally {
+    await receipts.close()
+    await endTurn()
+    await sequencer.stop()
+  }
+})
+
 test('§31: a log that another gateway writes in each moment in which this one would has not stopped', async () => {
   await using database = await loggedDatabase()
   const { sequencer, start, turn, sql, db } = database

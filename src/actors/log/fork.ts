@@ -19,7 +19,7 @@ export interface ForkPort {
   readonly db: Database
   readonly trail: AuditTrail
   readonly keys: readonly SigningKey[]
-  readonly sequencer: Pick<Sequencer, 'fork' | 'forget' | 'isNamed'>
+  readonly sequencer: Pick<Sequencer, 'fork' | 'goOn' | 'isLeft'>
 }
 
 export interface NamedFork {
@@ -65,14 +65,15 @@ export async function nameFork(port: ForkPort, audit: AuditContext): Promise<Nam
     const state = await rows.readLogState(tx)
     if (state === null) throw new Problem('service_unavailable')
     // By another step while this one waited, or at another gateway before.
-    if (state.origin !== before?.origin || (await sequencer.isNamed(tx, lostNote)))
-      throw new Problem('invalid_state', { detail: 'The fork is named already' })
+    const isNamed = state.origin !== before?.origin || (await sequencer.isLeft(tx))
+    if (isNamed || sequencer.fork() !== lostNote)
+      throw new Problem('invalid_state', { detail: 'The fork is named already, or it is another one now' })
     const origin = nextOrigin(state.origin, lost?.origin ?? state.origin)
     const size = await writeFork(tx, state, { origin, lostNote, witness: null, owner: null }, keys)
     await trail.record(tx, audit, { targetId: origin })
     return { origin, size }
   })
-  sequencer.forget()
+  sequencer.goOn()
   return { ...named, lostSize: lost?.size ?? 0, lostNote }
 }
 

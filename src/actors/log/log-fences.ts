@@ -183,7 +183,8 @@ export class LogProgress {
     const nowMs = now()
     if (this.behind !== null && !hasMoved(state, this.behind.reach)) this.reached(this.behind.atMs)
     if (hasMoved(state, reach)) this.behind ??= { reach, atMs: nowMs }
-    else this.reached(nowMs)
+    // Of what an open transaction holds back this look says nothing.
+    else if (this.behind === null) this.reached(nowMs)
     await this.tell(nowMs)
   }
 

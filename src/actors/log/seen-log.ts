@@ -37,7 +37,8 @@ interface SeenLogOptions {
 export class SeenLog {
   /** `own`: a key of this gateway has signed it. */
   private seen: (Checkpoint & { readonly note: string; readonly own: boolean }) | null = null
-  private lost: string | null = null
+  /** What `fork` returns, and the name of the log in the database when it was found. */
+  private lost: { readonly note: string; readonly under: string } | null = null
 
   constructor(private readonly options: SeenLogOptions) {}
 
@@ -47,7 +48,7 @@ export class SeenLog {
 
   /** The checkpoint that the log does not lead on from, or that no key of this gateway has signed; null: all is well. */
   fork(): string | null {
-    return this.lost
+    return this.lost?.note ?? null
   }
 
   remember(note: string, own: boolean): void {
@@ -55,14 +56,15 @@ export class SeenLog {
     if (checkpoint !== null) this.seen = { ...checkpoint, note, own }
   }
 
-  forget(): void {
-    this.seen = null
+  /** After a named fork, or when what this gateway has seen may be back: the next look compares with that again. */
+  goOn(): void {
     this.lost = null
   }
 
-  exposed(note: string): void {
+  /** `under`: the name that the log in the database has. */
+  exposed(note: string, under: string): void {
     if (this.lost === null) this.options.log.error('log_forked')
-    this.lost ??= note
+    this.lost ??= { note, under }
   }
 
   /** Whether a key of this gateway has signed where the database says that the log stands, and it leads on from what was seen. */
@@ -71,14 +73,15 @@ export class SeenLog {
   }
 
   /**
-   * Whether the operator has made known that this note was lost, here or at another gateway, and a key of this log has signed what goes on under the later
-   * name.
+   * Whether the log in the database has another name now than where `fork` was found, and a key of this gateway has signed it: an operator has named the
+   * fork, here or at another gateway, or the log that this gateway has seen is back in place of a foreign one.
    */
-  async isNamed(db: Database, lostNote: string): Promise<boolean> {
+  async isLeft(db: Database): Promise<boolean> {
     const state = await readLogState(db)
-    const origin = originOf(lostNote)
-    if (state === null || origin === '') return false
-    const isLater = isOwnNote(lostNote, origin, this.options.keys) ? isOwnNamed : isNamed
+    if (this.lost === null || state === null) return false
+    const { note, under } = this.lost
+    const origin = originOf(note) || under
+    const isLater = isOwnNote(note, origin, this.options.keys) ? isOwnNamed : isNamed
     if (!isLater(state.origin, origin)) return false
     return this.isOwn(await storedAt(db, state), state)
   }
@@ -91,7 +94,7 @@ export class SeenLog {
     const stored = await storedAt(tx, state)
     if (this.isOwn(stored, state)) return true
     if (saysSo(stored, state)) this.signedByOthers(stored, state.origin)
-    else this.exposed(seen?.note ?? stored)
+    else this.exposed(seen?.note ?? stored, state.origin)
     return false
   }
 
@@ -110,7 +113,7 @@ export class SeenLog {
   /** The log is whole, but SVC_LOG_KEY holds none of its keys: it was set without the one before, or someone else writes the database. */
   private signedByOthers(note: string, origin: string): void {
     if (this.lost === null) this.options.log.error('log_key_unknown', { signed_by: keysNamedIn(note, origin) })
-    this.lost ??= note
+    this.lost ??= { note, under: origin }
   }
 
   /** Whether the log in the database leads on from the checkpoint that this gateway saw last. */
@@ -119,7 +122,7 @@ export class SeenLog {
     if (seen === null) return true
     const isOther = seen.own && isNamed(state.origin, seen.origin) && !isOwnNamed(state.origin, seen.origin)
     if (!isOther && (await leadsOn(tx, state, seen))) return true
-    this.exposed(seen.note)
+    this.exposed(seen.note, state.origin)
     return false
   }
 }

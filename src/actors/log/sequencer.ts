@@ -47,28 +47,28 @@ export interface Sequencer {
   origin(): string
   /**
    * Everything that is committed now is in the log afterwards. A transaction that stays open keeps what it may come before out of it, after 2 s, and another
-   * gateway that comes to no end with its turn keeps out all, after 5 s. Rejects without a database.
+   * gateway that comes to no end with its turn keeps out all, after 5 s. Batches wait where more than a million receipts are new. Rejects without a database.
    */
   catchUp(options?: { readonly heads?: boolean }): Promise<void>
   /** The checkpoint that this log once had and does not lead to any more, or that no key of this gateway has signed; null: all is well. */
   fork(): string | null
   /** Whether a key of this gateway has signed where the database says that the log stands, and it leads on from what this gateway saw. */
   holds(tx: Database, state: rows.LogState): Promise<boolean>
-  /** Whether an operator has made known that this checkpoint was lost, and the log goes on under a later name. */
-  isNamed(tx: Database, lostNote: string): Promise<boolean>
+  /** Whether the log does not stand any more where `fork` was found: it was named, or has come back. */
+  isLeft(tx: Database): Promise<boolean>
   /** A witness has shown a checkpoint of ours that the log does not lead to. */
   exposed(note: string): void
   /**
-   * Whether this gateway adds nothing to the log, or not all: of a fork, or because for five minutes no look at it has come to its end, or one open
-   * transaction keeps receipts or the ledger out.
+   * Whether the log lacks something, or this gateway adds nothing to it: of a fork, or because for five minutes no look at it, also of another gateway, has
+   * come to its end, or one open transaction keeps receipts or the ledger out.
    */
   stopped(): boolean
   /** Whether the log takes receipts in time, as far as this gateway knows: only then it promises so. */
   takesReceipts(): boolean
   /** Receipts and groups of them that this process has kept out of the log as forged. */
   forged(): number
-  /** After the operator's step: the log as it stands is the one to go on from. */
-  forget(): void
+  /** Leaves the fork, if the next look finds the log under a later name, or what this gateway has seen in it. */
+  goOn(): void
 }
 
 /** `asked`: a caller waits for it, whether or not anything has moved. `heads`: the ends of the audit's chains are due, too. */
@@ -165,12 +165,12 @@ class GroupSequencer implements Sequencer {
     return this.seen.holds(tx, state)
   }
 
-  isNamed(tx: Database, lostNote: string): Promise<boolean> {
-    return this.seen.isNamed(tx, lostNote)
+  isLeft(tx: Database): Promise<boolean> {
+    return this.seen.isLeft(tx)
   }
 
   exposed(note: string): void {
-    this.seen.exposed(note)
+    this.seen.exposed(note, this.name)
   }
 
   stopped(): boolean {
@@ -189,10 +189,11 @@ class GroupSequencer implements Sequencer {
     return this.gate.forged()
   }
 
-  forget(): void {
-    this.seen.forget()
+  goOn(): void {
+    this.seen.goOn()
     this.cutOff = false
     this.plainUntilMs = null
+    this.lookedMs = Number.NEGATIVE_INFINITY
   }
 
   /** One look at what is there; what was written before the look before goes into the log. */
@@ -222,8 +223,7 @@ class GroupSequencer implements Sequencer {
   private async sequence(reach: Reach, look: Look): Promise<void> {
     // A first cutoff bounds all that is there, and comes before all else.
     if (isHeldBack(reach) && !(await this.hasCutoff())) return
-    const lost = this.fork()
-    if (lost !== null && (await this.isNamed(this.options.db, lost))) this.forget()
+    if (this.fork() !== null && (await this.isLeft(this.options.db))) this.goOn()
     let step: Step = 'more'
     while (step === 'more' && this.fork() === null) step = await this.sequenceOnce(reach, look)
     if (step === 'busy') await this.progress.met(reach)
