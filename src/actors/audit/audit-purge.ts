@@ -142,6 +142,7 @@ export class AuditPurge {
   /** Continues from what the database shows, however much an earlier run has done. */
   private async finish(session: rows.PurgeSession, run: rows.PurgeRun): Promise<rows.PurgeRun> {
     for (const kind of kinds) await this.purgeTable(session, run, kind)
+    await this.goOn(session)
     const { database, trail } = this.options
     return database.db.transaction(async (tx) => {
       const ended = await rows.endPurgeRun(tx, run.runId, new Date(this.now()))
@@ -160,18 +161,20 @@ export class AuditPurge {
   private async purgeTable(session: rows.PurgeSession, run: rows.PurgeRun, kind: rows.PurgedKind): Promise<void> {
     const { db } = this.options.database
     for (const partition of await rows.partitionsOf(db, kind)) {
-      this.refuseStopped()
+      await this.goOn(session)
       if (partition.until <= run.cutoff) {
         if (partition.state !== 'detached') await session.detach(kind, partition)
         await rows.dropPartition(db, run.runId, kind, partition)
       } else if (partition.from < run.cutoff) {
-        while ((await rows.deleteBefore(db, run, kind, partition, rowsAtOnce)) > 0) this.refuseStopped()
+        while ((await rows.deleteBefore(db, run, kind, partition, rowsAtOnce)) > 0) await this.goOn(session)
       }
     }
   }
 
-  private refuseStopped(): void {
+  /** Between two steps. Rejects if the gateway stops, or another purge may run. */
+  private async goOn(session: rows.PurgeSession): Promise<void> {
     if (this.stopped) throw new Problem('service_unavailable')
+    await session.held()
   }
 
   private async finishOpen(session: rows.PurgeSession): Promise<void> {

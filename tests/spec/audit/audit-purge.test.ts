@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { adminRoute } from '../../../src/actions/registry.ts'
 import { AuditLog } from '../../../src/actors/audit/audit-log.ts'
+import { sessionOf } from '../../../src/db/client.ts'
 import { ensureAuditPartitions, insertAccessEvents } from '../../../src/db/queries/audit/audit-events.ts'
+import { deleteBefore } from '../../../src/db/queries/audit/audit-purge.ts'
 import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
 import { parseNoteKey } from '../../../src/protocol/log/note.ts'
@@ -12,6 +14,7 @@ import { dayMs, hourMs } from '../../../src/time.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { testAudit } from '../../support/leaks/audit.ts'
 import { scoped } from '../../support/run/fixture.ts'
+import { lockWaits } from '../../support/run/lock-waits.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 let gateway: TestGateway
@@ -259,6 +262,62 @@ test('§16: what a stopped gateway left half-done the next one finishes, with ex
   expect([run?.purged_access, run?.purged_command, run?.purged_approval].map(Number)).toEqual([12, 6, 6])
   const [event] = await sql`select * from admin_approval_events where request_id = 'req_left'`
   expect(event).toMatchObject({ action: 'audit.retention.purge', reason: 'left', metadata: { result: 'purged' } })
+})
+
+/** The week that the cutoff cuts has a row to delete, whichever weekday it is; `held` is where it stands. */
+async function cutWeek() {
+  const days = new Date(Date.now() - 30 * dayMs).getUTCDay() === 1 ? 31 : 30
+  await access([days * dayMs + hourMs])
+  const [found] = await sql`select tableoid::regclass::text as name from admin_access_events
+    where created_at < now() - ${days} * interval '1 day' order by created_at desc limit 1`
+  return { days, held: String(found?.name) }
+}
+
+test('§16: a purge whose session is lost does no more, and the next one finishes what it left', async () => {
+  const { days, held } = await cutWeek()
+  // No full week is left: a partition is taken out by the session that is lost.
+  expect((await purge({ older_than_days: days, confirm })).status).toBe(200)
+  await access([days * dayMs + hourMs])
+  await chain([days * dayMs + hourMs])
+  const holder = sessionOf(sql)
+  await holder`begin`
+  await holder.unsafe(`select 1 from ${held} for update`)
+  const asked = purge({ older_than_days: days, confirm })
+  await waitUntil('the purge waits', async () => (await lockWaits(sql, '%delete from%')) > 0)
+  const sessions = () => sql<{ pid: number }[]>`select pid from pg_locks where locktype = 'advisory' and classid = 7413
+    and objid = 74 and database = (select oid from pg_database where datname = current_database())`
+  await sql`select pg_terminate_backend(${(await sessions())[0]?.pid ?? 0})`
+  await waitUntil('its locks are free', async () => (await sessions()).length === 0)
+  await holder`commit`
+  await holder.end()
+  expect((await asked).status).toBe(500)
+  expect((await rowsOlder(days)).slice(1)).toEqual([1, 1])
+  expect((await purge({ older_than_days: days, confirm })).status).toBe(200)
+  expect(await rowsOlder(days)).toEqual([0, 0, 0])
+  const runs =
+    await sql`select purged_access, purged_command, purged_approval from audit_purge_runs order by started_at`
+  expect(runs.map((run) => Object.values(run).map(Number))).toEqual([
+    [13, 6, 6],
+    [1, 1, 1],
+    [0, 0, 0],
+  ])
+})
+
+test('§16: a purge does not end before rows that another one was deleting, and has left', async () => {
+  const { days, held } = await cutWeek()
+  await access([days * dayMs + hourMs - 1])
+  const { db } = gateway.database
+  const partition = { name: held, from: new Date(0), until: new Date(), state: 'attached' } as const
+  const run = { runId: 'run_other', cutoff: new Date(Date.now() - days * dayMs) }
+  const other = sessionOf(sql)
+  await other`begin`
+  await other.unsafe(`delete from ${held} where (created_at, event_id) in
+    (select created_at, event_id from ${held} order by created_at, event_id limit 1)`)
+  const removed = deleteBefore(db, run, 'access', partition, 1)
+  await waitUntil('it waits', async () => (await lockWaits(sql, '%delete from%')) > 0)
+  await other`commit`
+  await other.end()
+  expect(await removed).toBe(1)
 })
 
 test('§31: an export after a purge begins at what the purge left, and holds against the log', async () => {

@@ -1,4 +1,4 @@
-import { eq, sql } from 'drizzle-orm'
+import { and, eq, sql } from 'drizzle-orm'
 import type { Sql } from 'postgres'
 import { dayMs } from '../../../time.ts'
 import { type Database, sessionOf } from '../../client.ts'
@@ -89,9 +89,9 @@ export async function endPurgeRun(tx: Database, runId: string, at: Date): Promis
   const [run] = await tx
     .update(auditPurgeRuns)
     .set({ status: 'done', finishedAt: at })
-    .where(eq(auditPurgeRuns.runId, runId))
+    .where(and(eq(auditPurgeRuns.runId, runId), eq(auditPurgeRuns.status, 'running')))
     .returning()
-  if (run === undefined) throw new Error('a purge without its row')
+  if (run === undefined) throw new Error('the purge has ended already')
   return run
 }
 
@@ -121,7 +121,10 @@ export function dropPartition(db: Database, runId: string, kind: PurgedKind, { n
   })
 }
 
-/** Deletes at most `limit` rows of the partition that the cutoff cuts; how many they were. */
+/**
+ * Deletes at most `limit` rows of the partition that the cutoff cuts; how many they were. What a purge whose session was lost is still deleting is waited
+ * for, and others are taken in its place: 0 says that none is left.
+ */
 export function deleteBefore(
   db: Database,
   run: Pick<PurgeRun, 'runId' | 'cutoff'>,
@@ -135,7 +138,7 @@ export function deleteBefore(
       with gone as (
         delete from ${table} where (created_at, event_id) in (
           select created_at, event_id from ${table} where created_at < ${run.cutoff.toISOString()}::timestamptz
-          order by created_at, event_id limit ${limit})
+          order by created_at, event_id limit ${limit} for update)
         returning 1)
       select count(*)::int as removed from gone`)
     const removed = row?.removed ?? 0
@@ -146,6 +149,8 @@ export function deleteBefore(
 
 /** The connection that holds a purge: locks of a session, and what may run in no transaction. */
 export interface PurgeSession {
+  /** Rejects if the session was lost and its locks with it: another purge may run now. */
+  held(): Promise<void>
   /** Takes the partition out of its table; readers and writers go on meanwhile. */
   detach(kind: PurgedKind, partition: Partition): Promise<void>
 }
@@ -162,10 +167,13 @@ export async function asOnlyPurge<T>(client: Sql, work: (session: PurgeSession) 
     if (lock?.held !== true) return null
     try {
       await connection`select pg_advisory_lock(7413, 73)`
+      const held = async () => {
+        if ((await pidOf(connection)) !== lock.pid) throw new Error('the session of the purge was lost')
+      }
       return await work({
+        held,
         detach: async (kind, partition) => {
-          // The locks went with the connection; another purge may run now.
-          if ((await pidOf(connection)) !== lock.pid) throw new Error('the session of the purge was lost')
+          await held()
           await detach(connection, purgedTables[kind], partition)
         },
       })
