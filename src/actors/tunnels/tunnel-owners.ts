@@ -132,7 +132,9 @@ export class TunnelOwners {
     const before = this.elsewhere
     this.elsewhere = new Map(found.map((one) => [one.row.nodeId, one]))
     for (const [nodeId, { row }] of this.elsewhere) {
-      if (before.get(nodeId)?.row.epoch !== row.epoch) this.tell(nodeId, true)
+      if (before.get(nodeId)?.row.epoch === row.epoch) continue
+      this.arrived(nodeId)
+      this.tell(nodeId, true)
     }
     for (const nodeId of before.keys()) if (!this.elsewhere.has(nodeId)) this.tell(nodeId, false)
   }
@@ -141,10 +143,17 @@ export class TunnelOwners {
     for (const listener of this.listeners) listener(nodeId, there)
   }
 
+  /** The claim of its newest tunnel takes the place of the one that it left here. */
+  private arrived(nodeId: NodeId): void {
+    this.moving.get(nodeId)?.()
+    this.moving.delete(nodeId)
+  }
+
   private opened(nodeId: NodeId): void {
     const claim: Claim = { nodeId, epoch: null }
     this.own.set(nodeId, claim)
     this.write(() => this.claim(claim))
+    this.arrived(nodeId)
   }
 
   private async claim(claim: Claim): Promise<void> {
@@ -158,14 +167,13 @@ export class TunnelOwners {
     const claim = this.own.get(nodeId)
     this.own.delete(nodeId)
     if (claim === undefined) return
-    if (end !== 'finished') return this.release(claim)
+    if (end !== 'finished' || this.options.peerUrl === null) return this.release(claim)
     // It has most likely moved, and the next holder's claim takes the place of this one: without any row in between, the
     // node would count as gone.
-    this.moving.get(nodeId)?.()
     const release = () => {
       this.moving.delete(nodeId)
       this.release(claim)
-      if (!this.own.has(nodeId) && !this.elsewhere.has(nodeId)) this.tell(nodeId, false)
+      if (this.owner(nodeId) === null) this.tell(nodeId, false)
     }
     this.moving.set(nodeId, this.clock.after(movingMs, release, true))
   }

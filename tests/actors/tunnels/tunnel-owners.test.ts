@@ -24,11 +24,10 @@ afterEach(async () => {
 })
 
 /** One gateway of the pool, as far as tunnels go. */
-async function replica(name: string, clock: Clock = systemClock) {
+async function replica(name: string, clock: Clock = systemClock, peerUrl: string | null = `http://${name}.example`) {
   const opened = openDatabase({ url: database.url, connectionsMax: 2 })
   const feed = new ChangeFeed({ ...opened, log: quiet, pollMs: 50 })
   const server = startTunnelServer()
-  const peerUrl = `http://${name}.example`
   const options = { db: opened.db, feed, log: quiet, tunnels: server.tunnels, replicaId: name, peerUrl, clock }
   const owners: TunnelOwners = new TunnelOwners(options)
   await feed.start()
@@ -39,7 +38,7 @@ async function replica(name: string, clock: Clock = systemClock) {
     await feed.stop()
     await opened.close()
   })
-  return { ...server, owners }
+  return { ...server, owners, loseDatabase: () => opened.close() }
 }
 
 const join = (url: string) => {
@@ -136,18 +135,77 @@ test('§26: a node that was asked to move counts as here until it had time to be
   expect([a.owners.isMoving(nodeId), told]).toEqual([false, [`${nodeId} false`]])
 })
 
-test('§26: a request at the gateway that a node has just left waits until the node has a tunnel again', async () => {
-  const a = await replica('a')
+/** A node that has left this gateway in good order and is not elsewhere yet. */
+async function leave(a: Awaited<ReturnType<typeof replica>>) {
   const elsewhere = startTunnelServer()
   const way = await tcpSwitch(a.server.port ?? 0)
-  const peers = createPeers({ secret: null, connectTimeoutMs: waitLimitMs })
-  cleanups.push(() => elsewhere.stop(), way.stop, peers.close)
+  cleanups.push(() => elsewhere.stop(), way.stop)
   const tunnel = join(`ws://127.0.0.1:${way.port}/`)
   await tunnel.whenConnected()
-  const transport = createDialledTransport(nodeId, { tunnels: a.tunnels, owners: a.owners, peers })
   way.target = elsewhere.server.port ?? 0
   tunnel.dialAnew()
   await waitUntil('it has left', () => a.tunnels.counts().tunnels === 0)
+  return { tunnel, way }
+}
+
+test('§26: a node that has arrived at another gateway is on its way no more, and is gone when that one loses it', async () => {
+  const a = await replica('a', new VirtualClock())
+  await leave(a)
+  expect(a.owners.isMoving(nodeId)).toBe(true)
+  const told: string[] = []
+  a.owners.subscribe((node, held) => told.push(`${node} ${held}`))
+  const epoch = await claimTunnel(database.db, { nodeId, replicaId: 'b', peerUrl: 'http://b.example' }, 60_000)
+  await waitUntil('it is known', () => a.owners.owner(nodeId) !== null)
+  expect(a.owners.isMoving(nodeId)).toBe(false)
+  await releaseTunnel(database.db, nodeId, epoch)
+  await waitUntil('it is gone', () => told.length === 2)
+  expect(told).toEqual([`${nodeId} true`, `${nodeId} false`])
+})
+
+test('§26: a node that is back at the gateway that it left is on its way no more, and its newest claim stays', async () => {
+  const a = await replica('a', new VirtualClock())
+  await leave(a)
+  const rows = await tunnelOwnerRows(database.db)
+  join(a.url)
+  await waitUntil('it is here', () => a.tunnels.counts().tunnels === 1)
+  expect(a.owners.isMoving(nodeId)).toBe(false)
+  await a.owners.stop()
+  const [row, ...others] = await tunnelOwnerRows(database.db)
+  expect([rows.length, row, others]).toEqual([1, undefined, []])
+})
+
+test('§26: a node that left is told as gone, though the gateway without a database still remembers an owner whose lease is over', async () => {
+  const clock = new VirtualClock()
+  const a = await replica('a', clock)
+  let leaseMs = 200
+  await waitUntil('it is known', async () => {
+    leaseMs *= 2
+    await claimTunnel(database.db, { nodeId, replicaId: 'b', peerUrl: 'http://b.example' }, leaseMs)
+    await a.owners.refresh()
+    return a.owners.owner(nodeId) !== null
+  })
+  await a.loseDatabase()
+  const told: string[] = []
+  a.owners.subscribe((node, held) => told.push(`${node} ${held}`))
+  await leave(a)
+  await waitUntil('the lease is over', () => a.owners.owner(nodeId) === null)
+  await clock.pass(movingMs)
+  expect(told).toEqual([`${nodeId} false`])
+})
+
+test('§26: a node that leaves the only gateway is on its way to no other one', async () => {
+  const a = await replica('a', new VirtualClock(), null)
+  await leave(a)
+  expect(a.owners.isMoving(nodeId)).toBe(false)
+  await waitUntil('its row is gone', async () => (await tunnelOwnerRows(database.db)).length === 0)
+})
+
+test('§26: a request at the gateway that a node has just left waits until the node has a tunnel again', async () => {
+  const a = await replica('a')
+  const peers = createPeers({ secret: null, connectTimeoutMs: waitLimitMs })
+  cleanups.push(peers.close)
+  const transport = createDialledTransport(nodeId, { tunnels: a.tunnels, owners: a.owners, peers })
+  const { tunnel, way } = await leave(a)
   // No claim of another gateway comes meanwhile.
   const asked = transport.fetch('/x', { method: 'GET', signal: new AbortController().signal })
   way.target = a.server.port ?? 0
