@@ -64,8 +64,8 @@ export class TunnelOwners {
   /** Writes run one after the other, so that a release does not overtake its claim. */
   private writing: Promise<unknown> = Promise.resolve()
   private readonly ends: (() => void)[] = []
-  /** Nodes that have left this gateway in good order and most likely move, each with what cancels the release of its claim. */
-  private readonly moving = new Map<NodeId, () => void>()
+  /** Nodes that have left this gateway in good order and most likely move, each with its claim and what cancels its release. */
+  private readonly moving = new Map<NodeId, { readonly claim: Claim; readonly cancel: () => void }>()
   private readonly leaseMs: number
   private readonly clock: Clock
   private readonly beating: Loop
@@ -114,7 +114,7 @@ export class TunnelOwners {
     for (const end of this.ends.splice(0)) end()
     void this.beating.stop()
     for (const nodeId of [...this.own.keys()]) this.closed(nodeId, 'stopped')
-    for (const cancel of this.moving.values()) cancel()
+    for (const { cancel } of this.moving.values()) cancel()
     await this.writing
   }
 
@@ -143,10 +143,13 @@ export class TunnelOwners {
     for (const listener of this.listeners) listener(nodeId, there)
   }
 
-  /** The claim of its newest tunnel takes the place of the one that it left here. */
+  /** The claim of its newest tunnel takes the place of the one that it left here, unless that tunnel ends before it is written. */
   private arrived(nodeId: NodeId): void {
-    this.moving.get(nodeId)?.()
+    const left = this.moving.get(nodeId)
+    if (left === undefined) return
+    left.cancel()
     this.moving.delete(nodeId)
+    this.release(left.claim)
   }
 
   private opened(nodeId: NodeId): void {
@@ -167,7 +170,9 @@ export class TunnelOwners {
     const claim = this.own.get(nodeId)
     this.own.delete(nodeId)
     if (claim === undefined) return
-    if (end !== 'finished' || this.options.peerUrl === null) return this.release(claim)
+    // One that had requests left here may have had a tunnel elsewhere for long.
+    const isElsewhere = (this.elsewhere.get(nodeId)?.row.epoch ?? 0) > (claim.epoch ?? Number.POSITIVE_INFINITY)
+    if (end !== 'finished' || isElsewhere || this.options.peerUrl === null) return this.release(claim)
     // It has most likely moved, and the next holder's claim takes the place of this one: without any row in between, the
     // node would count as gone.
     const release = () => {
@@ -175,7 +180,7 @@ export class TunnelOwners {
       this.release(claim)
       if (this.owner(nodeId) === null) this.tell(nodeId, false)
     }
-    this.moving.set(nodeId, this.clock.after(movingMs, release, true))
+    this.moving.set(nodeId, { claim, cancel: this.clock.after(movingMs, release, true) })
   }
 
   /** A claim that cannot be released ends with its lease. */

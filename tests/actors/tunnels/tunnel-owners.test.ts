@@ -7,6 +7,7 @@ import { type Clock, systemClock } from '../../../src/clock.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { claimTunnel, releaseTunnel, tunnelOwnerRows } from '../../../src/db/queries/pool/tunnels.ts'
 import type { NodeId } from '../../../src/ids.ts'
+import type { TunnelEnd } from '../../../src/protocol/tunnel/tunnel-session.ts'
 import { tcpSwitch } from '../../support/gateways/tcp-switch.ts'
 import { dial, nodeId, quiet, startTunnelServer } from '../../support/nodes/tunnel-pair.ts'
 import { fixture } from '../../support/run/fixture.ts'
@@ -162,16 +163,41 @@ test('§26: a node that has arrived at another gateway is on its way no more, an
   expect(told).toEqual([`${nodeId} true`, `${nodeId} false`])
 })
 
-test('§26: a node that is back at the gateway that it left is on its way no more, and its newest claim stays', async () => {
+test('§26: a node that is back at the gateway that it left is on its way no more, and leaves no claim behind at the end', async () => {
   const a = await replica('a', new VirtualClock())
   await leave(a)
-  const rows = await tunnelOwnerRows(database.db)
   join(a.url)
   await waitUntil('it is here', () => a.tunnels.counts().tunnels === 1)
   expect(a.owners.isMoving(nodeId)).toBe(false)
+  await waitUntil('its claim', async () => (await tunnelOwnerRows(database.db)).length === 1)
   await a.owners.stop()
-  const [row, ...others] = await tunnelOwnerRows(database.db)
-  expect([rows.length, row, others]).toEqual([1, undefined, []])
+  expect(await tunnelOwnerRows(database.db)).toEqual([])
+})
+
+test('§26: a node whose next tunnel is lost before it is claimed leaves no claim behind', async () => {
+  const a = await replica('a', new VirtualClock())
+  await leave(a)
+  // In the moment in which it opens, before anything is written.
+  a.tunnels.subscribe({ onOpen: () => a.tunnels.close(nodeId, 'revoked') })
+  const closed = new Promise<void>((done) => a.tunnels.subscribe({ onClose: () => done() }))
+  join(a.url)
+  await closed
+  await a.owners.stop()
+  expect(await tunnelOwnerRows(database.db)).toEqual([])
+})
+
+test('§26: a node that has been elsewhere while its last request here ended is not on its way', async () => {
+  const a = await replica('a', new VirtualClock())
+  const tunnel = join(a.url)
+  await tunnel.whenConnected()
+  await waitUntil('its claim', async () => (await tunnelOwnerRows(database.db)).length === 1)
+  await claimTunnel(database.db, { nodeId, replicaId: 'b', peerUrl: 'http://b.example' }, 60_000)
+  await waitUntil('it is known', () => a.owners.owner(nodeId) !== null)
+  const closed = new Promise<TunnelEnd>((done) => a.tunnels.subscribe({ onClose: (_, end) => done(end) }))
+  await tunnel.stop(0)
+  expect([await closed, a.owners.isMoving(nodeId)]).toEqual(['finished', false])
+  await a.owners.stop()
+  expect((await tunnelOwnerRows(database.db)).map(({ replicaId }) => replicaId)).toEqual(['b'])
 })
 
 test('§26: a node that left is told as gone, though the gateway without a database still remembers an owner whose lease is over', async () => {
