@@ -27,6 +27,8 @@ export async function leadsOn(
 const isOwnNamed = (origin: string, seen: string): boolean =>
   isNamed(origin, seen) && (lineageOf(origin) === lineageOf(seen) || !isFirst(origin))
 
+const checkpointOf = (note: string): Checkpoint | null => parseCheckpoint(parseNote(note)?.text ?? '')
+
 interface SeenLogOptions {
   readonly log: Log
   /** SVC_LOG_KEY, newest first. */
@@ -42,8 +44,9 @@ export class SeenLog {
 
   constructor(private readonly options: SeenLogOptions) {}
 
-  hasSeen(): boolean {
-    return this.seen !== null
+  /** The newest checkpoint that it has seen, signed; null: none. */
+  note(): string | null {
+    return this.seen?.note ?? null
   }
 
   /** The checkpoint that the log does not lead on from, or that no key of this gateway has signed; null: all is well. */
@@ -52,7 +55,7 @@ export class SeenLog {
   }
 
   remember(note: string, own: boolean): void {
-    const checkpoint = parseCheckpoint(parseNote(note)?.text ?? '')
+    const checkpoint = checkpointOf(note)
     if (checkpoint !== null) this.seen = { ...checkpoint, note, own }
   }
 
@@ -69,12 +72,16 @@ export class SeenLog {
 
   /** Whether a key of this gateway has signed where the database says that the log stands, and it leads on from what was seen. */
   async holds(tx: Database, state: LogState): Promise<boolean> {
-    return this.lost === null && (await this.isSigned(tx, state)) && (await this.leadsOn(tx, state))
+    const note = this.lost === null ? await this.ownNote(tx, state) : null
+    if (note === null || !(await this.leadsOn(tx, state))) return false
+    // Also of what another gateway has signed, above all under a later name: that one was never seen here.
+    if (note !== '') this.remember(note, true)
+    return true
   }
 
   /**
-   * Whether the log in the database has another name now than where `fork` was found, and a key of this gateway has signed it: an operator has named the
-   * fork, here or at another gateway, or the log that this gateway has seen is back in place of a foreign one.
+   * Whether a key of this gateway has signed where the log in the database stands, and the log has another name now than where `fork` was found, or leads on
+   * from what `fork` returns: an operator has named the fork, here or at another gateway, or the log that this gateway has seen may be back.
    */
   async isLeft(db: Database): Promise<boolean> {
     const state = await readLogState(db)
@@ -82,20 +89,26 @@ export class SeenLog {
     const { note, under } = this.lost
     const origin = originOf(note) || under
     const isLater = isOwnNote(note, origin, this.options.keys) ? isOwnNamed : isNamed
-    if (!isLater(state.origin, origin)) return false
+    const lost = checkpointOf(note)
+    const isBack = lost?.origin === state.origin && (await leadsOn(db, state, lost))
+    if (!isBack && !isLater(state.origin, origin)) return false
     return this.isOwn(await storedAt(db, state), state)
   }
 
-  /** Whether a key of this log has signed where the database says that the log stands: nothing is put behind what others wrote. */
-  private async isSigned(tx: Database, state: LogState): Promise<boolean> {
+  /**
+   * The checkpoint at which the database says that the log stands, if a key of this log has signed it: nothing is put behind what others wrote. Empty: the log
+   * begins. null: no key has, which is a fork.
+   */
+  private async ownNote(tx: Database, state: LogState): Promise<string | null> {
     const { seen } = this
-    if (state.size === 0 && this.mayBegin(state.origin)) return true
-    if (seen?.own === true && saysSo(seen.note, state)) return true
+    if (state.size === 0 && this.mayBegin(state.origin)) return ''
+    if (seen?.own === true && saysSo(seen.note, state)) return seen.note
     const stored = await storedAt(tx, state)
-    if (this.isOwn(stored, state)) return true
-    if (saysSo(stored, state)) this.signedByOthers(stored, state.origin)
+    if (this.isOwn(stored, state)) return stored
+    const isPutBack = seen !== null && isEarlier(state.origin, seen.origin)
+    if (saysSo(stored, state) && !isPutBack) this.signedByOthers(stored, state.origin)
     else this.exposed(seen?.note ?? stored, state.origin)
-    return false
+    return null
   }
 
   /**

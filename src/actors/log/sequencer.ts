@@ -235,18 +235,19 @@ class GroupSequencer implements Sequencer {
     const state = await rows.readLogState(db)
     this.name = state?.origin ?? this.name
     if (state === null || !(look.asked || this.isDue(state, reach))) return 'done'
+    const before = this.seen.note()
     const written = await db.transaction((tx) => this.append(tx, reach, look))
     if (written === 'busy') return 'busy'
     if (written === null) return 'done'
     this.lookedMs = this.now()
-    if (written.note === null) return 'done'
-    this.seen.remember(written.note, true)
-    memory?.write(written.note)
+    if (written.note !== null) this.seen.remember(written.note, true)
+    const note = this.seen.note()
+    if (note !== null && note !== before) memory?.write(note)
     return written.more ? 'more' : 'done'
   }
 
   private isDue(state: rows.LogState, reach: Reach): boolean {
-    return hasMoved(state, reach) || !this.seen.hasSeen() || this.now() - this.lookedMs >= idleEveryMs
+    return hasMoved(state, reach) || this.seen.note() === null || this.now() - this.lookedMs >= idleEveryMs
   }
 
   /** `busy`: another gateway is at it. null: the log is not the one that was seen. */

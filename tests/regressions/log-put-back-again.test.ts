@@ -1,0 +1,98 @@
+import { expect, test } from 'bun:test'
+import { originOf } from '../../src/actors/log/log-names.ts'
+import { json, startTestGateway, stillLog, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { issued } from '../support/money/forging.ts'
+import { keepLog } from '../support/money/kept-log.ts'
+import { scoped } from '../support/run/fixture.ts'
+
+/**
+ * Symptom: after a second restore of the same backup two trees had one name and size, both signed. Where the right database was put back, a running gateway added
+ * nothing until its next start, and an operator could name a fork of a log that was whole.
+ * Cause: a gateway remembered what it had signed itself, and not the later name that another one had given the log. A checkpoint of a key that it did not have hid
+ * that the log had an earlier name than before. And a fork ended with a later name alone.
+ * Fix: it remembers each checkpoint of the log that it has found good. An earlier name is a fork, whichever key has signed it. A fork ends, too, where the
+ * log leads on from what was lost.
+ */
+function memory() {
+  let note: string | null = null
+  const write = (text: string) => {
+    note = text
+  }
+  return { read: () => note, write }
+}
+
+/** As a gateway of its own that has a data folder, with a log of the same database. */
+async function started(beside?: TestGateway, keys: readonly string[] = ['77'.repeat(32)], logMemory = memory()) {
+  const env = { ...stillLog, SVC_LOG_KEY: keys.join(',') }
+  const gateway = await startTestGateway(env, undefined, { logMemory, ...(beside === undefined ? {} : { beside }) })
+  const { sequencer } = gateway.gateway
+  const body = { reason: 'restored', confirm: 'NAME THE FORK' }
+  return Object.assign(gateway, {
+    logMemory,
+    catchUp: () => sequencer.catchUp(),
+    fork: () => sequencer.fork(),
+    grow: async () => {
+      await issued(1, gateway)
+      await sequencer.catchUp()
+    },
+    name: async () => json(await gateway.ask('POST', '/v1/admin/log/fork', { as: 'admin', json: body })),
+    told: (name: string) => gateway.logged().filter(({ msg, event }) => (event ?? msg) === name).length,
+  })
+}
+
+test('§31: a gateway that left a fork which another one named takes no earlier name, and gives the log no name twice', async () => {
+  await using first = await scoped(started())
+  await first.grow()
+  const origin = originOf(first.logMemory.read() ?? '')
+  const putBack = await keepLog(first.database.sql)
+  await first.grow()
+  await using second = await scoped(started(first))
+  await second.grow()
+  await putBack()
+  for (const gateway of [first, second]) await gateway.catchUp()
+  expect([first.fork(), second.fork()].map((note) => note?.split('\n')[0])).toEqual([origin, origin])
+  expect(await first.name()).toMatchObject({ origin: `${origin}/2` })
+  await first.catchUp()
+  // It adds nothing here.
+  await second.catchUp()
+  expect([second.fork(), second.logMemory.read()?.split('\n')[0]]).toEqual([null, `${origin}/2`])
+  await putBack()
+  await second.catchUp()
+  expect(second.fork()).toStartWith(`${origin}/2\n`)
+  expect(await second.name()).toMatchObject({ origin: `${origin}/3` })
+})
+
+test('§31: a log that was put back to before a fork is forked, though a key that the gateway does not have has signed it', async () => {
+  await using first = await scoped(started())
+  await first.grow()
+  const origin = originOf(first.logMemory.read() ?? '')
+  const putBack = await keepLog(first.database.sql)
+  await first.grow()
+  await putBack()
+  await first.catchUp()
+  await first.name()
+  await first.grow()
+  await putBack()
+  await using rotated = await scoped(started(first, ['88'.repeat(32)], first.logMemory))
+  await rotated.catchUp()
+  expect([rotated.told('log_forked'), rotated.told('log_key_unknown')]).toEqual([1, 0])
+  expect(await rotated.name()).toMatchObject({ origin: `${origin}/3` })
+})
+
+test('§31: a fork ends where the right database is put back, and cannot be named then', async () => {
+  await using gateway = await scoped(started())
+  await gateway.grow()
+  const putBackOlder = await keepLog(gateway.database.sql)
+  await gateway.grow()
+  const [putBack, note] = [await keepLog(gateway.database.sql), gateway.logMemory.read()]
+  await putBackOlder()
+  await gateway.catchUp()
+  expect(gateway.fork()).toBe(note)
+  await putBack()
+  expect((await gateway.name()).code).toBe('invalid_state')
+  await gateway.grow()
+  expect([gateway.fork(), gateway.told('log_forked')]).toEqual([null, 1])
+  expect(gateway.logMemory.read()).toStartWith(`${originOf(note ?? '')}\n`)
+  expect(gateway.logMemory.read()).not.toBe(note)
+  expect((await gateway.gateway.checkBooks()).faults).toEqual([])
+})
