@@ -10,6 +10,7 @@ import type {
 import { idHash, toHex } from '../../protocol/receipts/merkle.ts'
 import { settledEventTopic } from '../../protocol/receipts/settlement-contract.ts'
 import { secondMs } from '../../time.ts'
+import { feesOf } from './evm-fees.ts'
 import {
   fetchRpc,
   inclusionOf,
@@ -45,8 +46,6 @@ export interface EvmChainOptions {
 
 const rpcTimeoutMs = 10 * secondMs
 const gasMarginPercent = 120n
-/** Ethereum nodes accept a replacement from 10 % more. */
-const replacementPercent = 113n
 /** RPC providers refuse longer ranges. */
 const logBlocksMax = 9_999n
 
@@ -56,6 +55,7 @@ const contractAbi = [
 ] as const
 
 const unavailable = (error: unknown): Unavailable => ({ kind: 'unavailable', code: rpcCode(error) })
+const inAnotherContract: Unavailable = { kind: 'unavailable', code: 'another_contract' }
 const batchHash = ({ batchId }: BatchFacts) => toHex(idHash(batchId)) as Hex
 const noRoot = `0x${'00'.repeat(32)}`
 
@@ -112,6 +112,11 @@ class ViemChain implements EvmChain {
   }
 
   async sign(batch: BatchFacts, openNonces: readonly number[]): Promise<SignResult> {
+    const result = await this.signedOrSettled(batch, openNonces)
+    return result.kind === 'reverted' && this.isOfAnother(batch) ? inAnotherContract : result
+  }
+
+  private async signedOrSettled(batch: BatchFacts, openNonces: readonly number[]): Promise<SignResult> {
     try {
       const settled = await this.settledRoot(batch)
       if (settled === batch.merkleRoot) {
@@ -146,6 +151,22 @@ class ViemChain implements EvmChain {
   }
 
   async look(batch: BatchFacts, openNonces: readonly number[]): Promise<LookResult> {
+    const result = await this.seen(batch, openNonces)
+    // It would be signed anew, for the contract of the settings.
+    return ['reverted', 'dropped'].includes(result.kind) && this.isOfAnother(batch) ? inAnotherContract : result
+  }
+
+  private isOfAnother(batch: BatchFacts): boolean {
+    return this.contractOf(batch) !== this.contract
+  }
+
+  /** A batch stays with the contract that its transactions call, whichever one the settings name since. Lower case. */
+  private contractOf({ transactions: [first] }: BatchFacts): Hex {
+    const to = first === undefined ? null : this.viem.parseTransaction(first.raw as Hex).to
+    return (to?.toLowerCase() as Hex | undefined) ?? this.contract
+  }
+
+  private async seen(batch: BatchFacts, openNonces: readonly number[]): Promise<LookResult> {
     try {
       const receipt = await this.receiptOf(batch)
       if (receipt !== null) return await this.included(batch, receipt)
@@ -174,7 +195,7 @@ class ViemChain implements EvmChain {
     }
     const settled = receipt.logs.some(
       ({ address, topics }) =>
-        address.toLowerCase() === this.contract.toLowerCase() &&
+        address.toLowerCase() === this.contractOf(batch) &&
         topics[0] === settledEventTopic &&
         topics[1] === batchHash(batch) &&
         topics[2] === batch.merkleRoot,
@@ -225,7 +246,7 @@ class ViemChain implements EvmChain {
 
   private async settledRoot(batch: BatchFacts): Promise<string> {
     return this.client.readContract({
-      address: this.contract,
+      address: this.contractOf(batch),
       abi: this.abi,
       functionName: 'root',
       args: [batchHash(batch)],
@@ -237,7 +258,9 @@ class ViemChain implements EvmChain {
     if ((await this.settledRoot(batch)) !== batch.merkleRoot) return null
     const topics = [settledEventTopic, batchHash(batch), batch.merkleRoot]
     const logs = (fromBlock: string) =>
-      this.rpc<readonly RpcLog[]>('eth_getLogs', [{ address: this.contract, topics, fromBlock, toBlock: 'latest' }])
+      this.rpc<readonly RpcLog[]>('eth_getLogs', [
+        { address: this.contractOf(batch), topics, fromBlock, toBlock: 'latest' },
+      ])
     const found = await logs('earliest').catch(async () => {
       const latest = await this.client.getBlockNumber({ cacheTime: 0 })
       return logs(this.viem.numberToHex(latest > logBlocksMax ? latest - logBlocksMax : 0n))
@@ -258,39 +281,18 @@ class ViemChain implements EvmChain {
   }
 
   private async signed(batch: BatchFacts, nonce: number): Promise<Hex> {
-    const value = batch.totalAmountWei
+    const { totalAmountWei: value } = batch
     const data = this.viem.encodeFunctionData({
       abi: this.abi,
       functionName: 'settleBatch',
       args: [batchHash(batch), batch.merkleRoot as Hex, value, BigInt(batch.payoutCount)],
     })
-    const { account, contract: to } = this
-    const call = { from: account.address, to, data, value: this.viem.numberToHex(value) }
+    const to = this.contractOf(batch)
+    const call = { from: this.account.address, to, data, value: this.viem.numberToHex(value) }
     const estimate = BigInt(await this.rpc<Hex>('eth_estimateGas', [call]))
     const gas = (estimate * gasMarginPercent) / 100n
-    const fees = await this.fees(batch)
-    const { chainId } = this.options
-    return account.signTransaction({ chainId, nonce, to, data, value, gas, ...fees })
-  }
-
-  /** Today's fees, or enough more than the last offer. */
-  private async fees(batch: BatchFacts) {
-    const before = batch.transactions.at(-1)
-    const previous = before === undefined ? null : this.viem.parseTransaction(before.raw as Hex)
-    const raised = (now: bigint, old: bigint | undefined) => {
-      const least = old === undefined ? 0n : (old * replacementPercent) / 100n + 1n
-      return now > least ? now : least
-    }
-    const { baseFeePerGas } = await this.rpc<RpcBlock>('eth_getBlockByNumber', ['latest', false])
-    if (baseFeePerGas === undefined) {
-      const gasPrice = BigInt(await this.rpc<Hex>('eth_gasPrice', []))
-      return { type: 'legacy' as const, gasPrice: raised(gasPrice, previous?.gasPrice) }
-    }
-    const tip = BigInt(await this.rpc<Hex>('eth_maxPriorityFeePerGas', []))
-    const maxPriorityFeePerGas = raised(tip, previous?.maxPriorityFeePerGas)
-    // Six full blocks double the base fee.
-    const maxFeePerGas = raised(2n * BigInt(baseFeePerGas) + maxPriorityFeePerGas, previous?.maxFeePerGas)
-    return { type: 'eip1559' as const, maxFeePerGas, maxPriorityFeePerGas }
+    const fees = await feesOf(batch, this.viem, (method, params) => this.rpc(method, params))
+    return this.account.signTransaction({ chainId: this.options.chainId, nonce, to, data, value, gas, ...fees })
   }
 
   private rpc<T>(method: string, params: readonly unknown[]): Promise<T> {

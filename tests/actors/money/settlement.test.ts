@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import type { Hex } from 'viem'
-import type { EvmChain } from '../../../src/actors/money/evm-chain.ts'
+import { createEvmChain, type EvmChain } from '../../../src/actors/money/evm-chain.ts'
 import { Problem } from '../../../src/errors.ts'
 import { idHash, keccak256, toHex } from '../../../src/protocol/receipts/merkle.ts'
-import { clients, startAnvil } from '../../support/money/anvil.ts'
+import { chainId, clients, deploy, operatorKey, startAnvil } from '../../support/money/anvil.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'
 import { SettlementRig } from '../../support/money/settlement-rig.ts'
@@ -229,6 +229,48 @@ describe('§14: what chains do', () => {
       async () => (await rig.batch(batchId)).tx_nonce === String(Number(before.tx_nonce) + 1),
     )
     losing = false
+    await rig.complete(batchId)
+    await expectPaidOnce(batchId)
+  })
+
+  /** The same chain, as settings that name a new contract make it. */
+  async function movedChain() {
+    const contract = await deploy(anvil)
+    const chain = await createEvmChain({
+      ...{ rpcUrl: rig.proxy.url, chainId, key: operatorKey, contract, confirmations: 2 },
+    })
+    return { chain, balance: () => clients(anvil).reader.getBalance({ address: contract }) }
+  }
+
+  test('another contract in the settings: a batch that its own one took is settled there, and paid once', async () => {
+    const { settlement, batchId } = await built(2, { leaseMs: 1_000 })
+    await rig.until(batchId, 'submitted')
+    await settlement.stop()
+    await anvil.mine()
+    const { chain, balance } = await movedChain()
+    await rig.gateway({ chain })
+    await rig.complete(batchId)
+    await expectPaidOnce(batchId)
+    expect(await balance()).toBe(0n)
+  })
+
+  test('another contract in the settings: a batch that its own one did not take waits for it', async () => {
+    let losing = true
+    rig.proxy.intercept = ({ method }) => (losing && method === 'eth_sendRawTransaction' ? { result: '0x' } : null)
+    const { settlement, batchId } = await built(2, { leaseMs: 1_000 })
+    await rig.until(batchId, 'submitted')
+    await settlement.stop()
+    losing = false
+    const { writer, account } = clients(anvil)
+    const nonce = Number((await rig.batch(batchId)).tx_nonce)
+    await writer.sendTransaction({ to: account.address, value: 1n, chain: null, nonce })
+    await anvil.mine()
+    const { chain, balance } = await movedChain()
+    const moved = await rig.gateway({ chain, leaseMs: 1_000 })
+    await rig.untilError(batchId, 'another_contract')
+    await moved.stop()
+    expect(await balance()).toBe(0n)
+    await rig.gateway()
     await rig.complete(batchId)
     await expectPaidOnce(batchId)
   })
