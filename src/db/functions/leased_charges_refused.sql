@@ -18,6 +18,11 @@ BEGIN
     SELECT array_agg(q.ord) INTO v_done FROM charge_groups g CROSS JOIN LATERAL unnest(g.debit_ids) AS d (id)
       JOIN unnest(p_debits) WITH ORDINALITY AS q (id, ord) ON q.id = d.id WHERE g.group_id = ANY (p_sent);
   END IF;
+  -- What was charged before is in these sums, and not in what is left: the others are judged when they are sent without it.
+  IF v_done IS NOT NULL THEN
+    v_there := v_there || v_short;
+    v_short := NULL;
+  END IF;
   IF v_short IS NOT NULL THEN
     WITH l AS (DELETE FROM money_leases l WHERE l.lease_id = ANY (v_short) RETURNING l.customer_id, l.left_wei)
     UPDATE customers c SET leased_wei = c.leased_wei - s.wei

@@ -37,6 +37,11 @@ BEGIN
   -- By their keys, whatever size the table had when the plan was made: hence the OFFSET.
   SELECT array_agg(q.ord) INTO v_done FROM unnest(p_hashes) WITH ORDINALITY AS q (hash, ord)
     CROSS JOIN LATERAL (SELECT r.billed FROM receipt_rows r WHERE r.receipt_hash = q.hash OFFSET 0) r WHERE r.billed;
+  -- What was charged before is in these sums, and not in what is left: the others are judged when they are sent without it.
+  IF v_done IS NOT NULL THEN
+    v_there := v_there || v_short;
+    v_short := NULL;
+  END IF;
   IF v_short IS NOT NULL THEN
     WITH l AS (DELETE FROM money_leases l WHERE l.lease_id = ANY (v_short) RETURNING l.customer_id, l.left_wei)
     UPDATE customers c SET leased_wei = c.leased_wei - s.wei

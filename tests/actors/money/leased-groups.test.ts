@@ -45,6 +45,21 @@ test('§13: charges under leases that are sent again, in any composition, are ch
   expect(kinds).toEqual(['admin_credit', ...[1, 2, 3].flatMap(() => ['reserve', 'debit', 'release'])] as typeof kinds)
 })
 
+test('§13: a lease that has less left than what was charged of it before goes on when that is sent again', async () => {
+  const id = await fundedCustomer(database, credit)
+  const lease = await leaseOf(id, 200n)
+  const [a, b, c] = [work(id, lease), work(id, lease), work(id, lease)]
+  expect(await send([a, b])).toEqual(['settled', 'settled'])
+  // Of an answer that was lost.
+  expect(await send([a, b])).toEqual(['settled', 'settled'])
+  expect(await amounts(id)).toEqual({ balance: 9_880, reserved: 0, leased: 80 })
+  expect(await send([a, c])).toEqual(['settled', 'again'])
+  expect(await send([c])).toEqual(['settled'])
+  expect(await amounts(id)).toEqual({ balance: 9_820, reserved: 0, leased: 20 })
+  expect(await send([work(id, lease)])).toEqual(['unknown'])
+  expect(await amounts(id)).toEqual({ balance: 9_820, reserved: 0, leased: 0 })
+})
+
 test('§13: a charge that is sent again and again while the database is away keeps each group in which it was sent once', async () => {
   const ada = await fundedCustomer(database, credit)
   const lease = await leaseOf(ada, 1_000n)

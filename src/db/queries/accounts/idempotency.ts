@@ -64,6 +64,8 @@ export async function claimKey(
     completedAt: null,
     expiresAt: sql`now() + ${ttlMs}::bigint * interval '1 ms'`,
   }
+  const again = sql`(${idempotencyKeys.requestId} = ${claim.requestId} and ${idempotencyKeys.status} = 'in_progress'
+    and ${idempotencyKeys.receiptHash} is null)`
   for (;;) {
     const [claimed] = await db
       .insert(idempotencyKeys)
@@ -71,7 +73,7 @@ export async function claimKey(
       .onConflictDoUpdate({
         target: [idempotencyKeys.customerId, idempotencyKeys.keyHash],
         set: { ...row, createdAt: sql`now()` },
-        setWhere: sql`${abandoned} or ${idempotencyKeys.expiresAt} < now()`,
+        setWhere: sql`${abandoned} or ${idempotencyKeys.expiresAt} < now() or ${again}`,
       })
       .returning()
     if (claimed !== undefined) return { row: claimed, cutShort: false }
