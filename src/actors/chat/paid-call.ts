@@ -132,7 +132,8 @@ export class PaidCall {
   }
 
   private async reserveWithKey(wanted: Reservation, idempotencyKey: string): Promise<void> {
-    if (this.claimed === null) {
+    // A key without a reservation is free after two minutes, and a model may take longer to answer that it cannot.
+    if (this.claimed === null || this.before?.reservation === null) {
       this.claimed = await this.port.idempotency.claim(this.command, idempotencyKey)
       // The client left meanwhile, so its idempotency key must be freed here.
       if (this.ended) return this.giveBack()

@@ -172,6 +172,26 @@ describe('§5: the key of a request whose second model is paid', () => {
     })
   })
 
+  test('one request is billed, though its first model was too dear and the next took so long that the key was free', async () => {
+    const before = await account()
+    const body = { models: ['dear', 'own', 'cheap'], max_tokens: Number(before.balance / prices.dear + 1n) }
+    own.setFaults({ kind: 'failAfter', ms: 60_000 })
+    const arrived = own.nextRequest()
+    const slow = ask(body, 'long-away')
+    await arrived
+    own.setFaults({ kind: 'status500' })
+    await gateway.database.sql`update idempotency_keys set created_at = now() - interval '3 min'
+      where status = 'in_progress'`
+    const answer = (await (await ask(body, 'long-away')).json()) as Answer
+    expect(answer.model).toBe('cheap')
+    own.release()
+    const late = await refused(await slow)
+    expect([late.status, late.code]).toEqual([409, 'idempotency_completed'])
+    expect(late.original).toMatchObject({ receipt_hash: answer.svc.receipt_hash })
+    await waitUntil('all went back', async () => (await account()).reserved === 0n)
+    expect((await account()).balance).toBe(before.balance - costOf(answer, prices.cheap))
+  })
+
   test('it is in use until then, also for whoever thinks it abandoned', async () => {
     dear.setFaults({ kind: 'status500' })
     cheap.setAnswer({ firstTokenMs: 60_000 })
