@@ -10,8 +10,8 @@ import type {
 import { idHash, toHex } from '../../protocol/receipts/merkle.ts'
 import { settledEventTopic } from '../../protocol/receipts/settlement-contract.ts'
 import { secondMs } from '../../time.ts'
-import { feesOf } from './evm-fees.ts'
 import {
+  feesOf,
   fetchRpc,
   inclusionOf,
   isTransportFailure,
