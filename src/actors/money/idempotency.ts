@@ -6,6 +6,7 @@ import {
   dropOldKeys,
   type IdempotentOutcome,
   type KeyState,
+  keyOfAnother,
   releaseKeys,
 } from '../../db/queries/accounts/idempotency.ts'
 import { Problem } from '../../errors.ts'
@@ -63,7 +64,8 @@ const unansweredMax = 1_000
 const unquoted = (key: string) => (/^".*"$/.test(key) ? key.slice(1, -1) : key)
 
 /** Of a list whose gateway died after it had charged some of it, more is not known than a receipt. */
-function refusalOf({ row, cutShort }: KeyState): Problem {
+function refusalOf({ row, cutShort }: KeyState, fingerprint: Buffer): Problem {
+  if (!equalBytes(row.fingerprint, fingerprint)) return new Problem('idempotency_key_reused', { param })
   if (row.status === 'in_progress' && !cutShort)
     return new Problem('idempotency_in_progress', { param, retryAfterSeconds })
   return new Problem('idempotency_completed', {
@@ -90,7 +92,7 @@ export function createIdempotency(options: {
 }): OwnedIdempotency {
   const { db, log, requestMsMax } = options
   const times = { ttlMs: dayMs, runsMsMax: requestMsMax + waitsMsMax }
-  const pepper = options.peppers[0] ?? ''
+  const [pepper = '', ...others] = options.peppers
   const warn = (event: string) => (error: unknown) => log.warn(event, { error: failureName(error) })
   const stopping = new AbortController()
   const untilTaken = retry({
@@ -130,15 +132,22 @@ export function createIdempotency(options: {
       const key = unquoted(given)
       if (!keyPattern.test(key)) throw new Problem('invalid_request', { param })
       const { requestId, access } = command
-      const fingerprint = hashToken(pepper, canonicalJson(foreignJson(command.text)) + command.query)
+      const asked = canonicalJson(foreignJson(command.text)) + command.query
+      const fingerprint = hashToken(pepper, asked)
       const claimed = { customerId: access.customerId, keyHash: hashToken(pepper, key), requestId }
       const state = await claimKey(db, { ...claimed, fingerprint }, times).catch((error: unknown) => {
         lost(claimed)
         throw error
       })
-      if (state.row.requestId === requestId) return claimed
-      if (!equalBytes(state.row.fingerprint, fingerprint)) throw new Problem('idempotency_key_reused', { param })
-      throw refusalOf(state)
+      if (state.row.requestId !== requestId) throw refusalOf(state, fingerprint)
+      // While the pepper is replaced, and for the day after it. Behind its own claim: of two gateways that know it by different hashes one sees the other's.
+      for (const other of others) {
+        const held = await keyOfAnother(db, { ...claimed, keyHash: hashToken(other, key) })
+        if (held === null) continue
+        later(() => releaseKeys(db, [claimed]), 'idempotency_key_not_released')
+        throw refusalOf(held, hashToken(other, asked))
+      }
+      return claimed
     },
     complete: (outcome) =>
       complete(outcome).catch((error: unknown) => {

@@ -4,7 +4,7 @@ import { postJson } from '../../support/clients/post-json.ts'
 import { startTestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
-import { fixture } from '../../support/run/fixture.ts'
+import { fixture, scoped } from '../../support/run/fixture.ts'
 import { waitLimitMs } from '../../support/run/limits.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
@@ -78,6 +78,26 @@ test('§5: another body under the same key is 422', async () => {
   expect((await ask('other')).status).toBe(200)
   const { status, code } = await refusal(await ask('other', { max_tokens: 21 }))
   expect([status, code]).toEqual([422, 'idempotency_key_reused'])
+})
+
+test('§5: while the pepper is replaced, gateway by gateway, a key is billed once, whichever gateway is asked first', async () => {
+  const started = (peppers: string) => startTestGateway({ beside: gateway, env: { SVC_TOKEN_PEPPER: peppers } })
+  await using before = await scoped(started('test-pepper,new-pepper'))
+  await using after = await scoped(started('new-pepper,test-pepper'))
+  for (const at of [before, after]) await waitFor('it serves', async () => (await ask(null, {}, at)).status === 200)
+  for (const [at, [first, second]] of [[before, after] as const, [after, before] as const].entries()) {
+    const billed = await debits()
+    expect((await ask(`rotated-${at}`, {}, first)).status).toBe(200)
+    expect((await refusal(await ask(`rotated-${at}`, {}, second))).code).toBe('idempotency_completed')
+    expect((await refusal(await ask(`rotated-${at}`, { max_tokens: 21 }, second))).code).toBe('idempotency_key_reused')
+    expect(await debits()).toBe(billed + 1)
+  }
+  const billed = await debits()
+  const answers = await Promise.all([before, after].map((at) => ask('rotated-at-once', {}, at)))
+  const served = answers.filter(({ status }) => status === 200).length
+  expect(answers.filter(({ status }) => ![200, 409].includes(status))).toEqual([])
+  expect(served).toBeLessThanOrEqual(1)
+  expect(await debits()).toBe(billed + served)
 })
 
 test('§5: another query under the same key is another request', async () => {

@@ -86,6 +86,22 @@ export async function claimKey(
   }
 }
 
+/** The key under this hash, if another request has it; null: it is free. */
+export async function keyOfAnother(
+  db: Database,
+  { customerId, keyHash, requestId }: ClaimedKey,
+): Promise<KeyState | null> {
+  const rows = db.select({ row: idempotencyKeys, cutShort: sql<boolean>`false` }).from(idempotencyKeys)
+  const [held] = await rows.where(
+    and(
+      eq(idempotencyKeys.customerId, customerId as CustomerId),
+      eq(idempotencyKeys.keyHash, keyHash),
+      sql`${idempotencyKeys.requestId} <> ${requestId} and ${idempotencyKeys.expiresAt} > now() and not ${abandoned}`,
+    ),
+  )
+  return held ?? null
+}
+
 /** What is joined with the rows of these keys, as `k`, with the further columns of `more`. By their keys: by the ids of requests it would be a scan of all. */
 function ofKeys(keys: readonly ClaimedKey[], more: Readonly<Record<string, readonly string[]>>): SQL {
   const columns = {
