@@ -58,7 +58,9 @@ test('§39: no secret comes into a unit, and settings of the shell that the serv
   const { text, notes } = JSON.parse(plan.out) as { text: string; notes: readonly string[] }
   expect(plan.out).not.toContain('a-password')
   expect(text).not.toContain('SVC_HOST')
-  expect(notes).toEqual([expect.stringContaining('settings of your shell: SVC_HOST, DATABASE_URL.')])
+  expect(notes).toEqual([
+    `The service does not have these settings of your shell: SVC_HOST, DATABASE_URL. Put them into ${variables('penstock')} and restart the service.`,
+  ])
 })
 
 test('§39: faults are told before anything is written', async () => {
