@@ -42,7 +42,7 @@ export const keepingRules = [
     severity: 'warning',
     condition: { of: max(newest(`${metricPrefix}node_usage_claims_at_bound`), 'node'), is: '>', than: 5 },
     summary: '{node} claims as much usage as could still be true, in {value} of its last 100 paid calls',
-    when: 'In more than 5 of its last 100 paid calls a node claimed as many tokens as could still be true, or more',
+    when: 'In more than 5 of its last 100 paid calls a node claimed the most prompt tokens that could be true, or more than 90 % of the most output tokens',
     mends:
       'The node is `review` in `./penstock nodes list` and in the console’s pool. Either it claims what it did not do, or its server counts tokens that stay hidden (a model that thinks without showing it): compare some answers with their usage, and stop offering it, or reject its held receipts ([money.md](../money.md#a-receipt-on-hold))',
   }),
@@ -133,7 +133,7 @@ export const keepingRules = [
     severity: 'warning',
     condition: { of: sum(grew(15, 'memory_refusals_total'), 'kind'), is: '>', than: 10 },
     summary: '{value|number} requests were {kind} for memory within 15 minutes',
-    when: 'More than 10 requests in 15 min were refused or ended for memory',
+    when: 'More than 10 requests in 15 min were refused for memory, or more than 10 were ended',
     mends:
       'An account that asks for many large answers at once. Its share is a quarter of `SVC_MEMORY_MB`; `max_concurrency` in its policy keeps it below that',
   }),
@@ -142,7 +142,7 @@ export const keepingRules = [
     condition: { of: newest('process_open_fds', ['job', '=', 'penstock']), is: '>', than: 50_000 },
     forMs: 5 * minuteMs,
     summary: '{instance} nears its limit of open connections (LimitNOFILE=65536)',
-    when: 'More than 50 000 open descriptors',
+    when: 'A process has had more than 50 000 open descriptors for 5 min',
     mends: '`LimitNOFILE`; streams that never end',
   }),
   rule('PenstockTracesLost', {

@@ -74,7 +74,7 @@ export const servingRules = [
     condition: { of: sum(rate(5, requests, inference, ['status', '=', '429'])), is: '>', than: 0.1 },
     forMs: 10 * minuteMs,
     summary: 'Inference is refused with 429: nodes are full, or an account is at its limit',
-    when: 'Inference is refused with 429 for 10 min',
+    when: 'More than 6 inference requests a minute are refused with 429, for 10 min',
     mends:
       "`capacity_exhausted` in the log: more nodes or slots, or a longer `SVC_QUEUE_WAIT_MS`. `rate_limited`, `concurrency_limited`, `daily_token_quota_exceeded`: an account's own limit; see `PenstockMemoryRefused` for `rate_limited`",
   }),
@@ -94,7 +94,7 @@ export const servingRules = [
     },
     forMs: 15 * minuteMs,
     summary: '{node} loaded {model} {value|number} times within an hour',
-    when: 'A node loaded the same model more than 12 times within an hour',
+    when: 'A node loaded the same model more than 12 times within an hour, for 15 min. Each process of each gateway counts the load',
     mends:
       'Models that take turns in one memory: give one of them to another node, or the node more memory; `./penstock models list` shows where each is',
   }),
@@ -122,7 +122,7 @@ export const servingRules = [
     },
     forMs: 15 * minuteMs,
     summary: 'Mixtures ({strategy}) get too few answers',
-    when: 'Mixtures miss their quorum for 15 min',
+    when: 'More than 9 mixtures of one strategy within 15 min miss their quorum or fail, for 15 min',
     mends: '`GET /v1/admin/mixtures` says which expert failed',
   }),
 ] as const
