@@ -66,7 +66,8 @@ function leftOut(
     return value !== '' && name !== 'SVC_DATA_DIR' && variables[name] !== value
   })
   if (names.length === 0) return []
-  const where = file === null ? 'Set them as variables of your account.' : `Put them into ${file} and restart the service.`
+  const where =
+    file === null ? 'Set them as variables of your account.' : `Put them into ${file} and restart the service.`
   return [`The service does not have these settings of your shell: ${names.join(', ')}. ${where}`]
 }
 
