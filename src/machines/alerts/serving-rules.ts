@@ -88,13 +88,13 @@ export const servingRules = [
   rule('PenstockThrashing', {
     severity: 'warning',
     condition: {
-      of: sum(increase(60, `${metricPrefix}model_loads_total`), 'model', 'node'),
+      of: max(increase(60, `${metricPrefix}model_loads_total`), 'model', 'node'),
       is: '>',
       than: 12,
     },
     forMs: 15 * minuteMs,
     summary: '{node} loaded {model} {value|number} times within an hour',
-    when: 'A node loaded the same model more than 12 times within an hour, for 15 min. Each process of each gateway counts the load',
+    when: 'A node loaded the same model more than 12 times within an hour, for 15 min',
     mends:
       'Models that take turns in one memory: give one of them to another node, or the node more memory; `./penstock models list` shows where each is',
   }),

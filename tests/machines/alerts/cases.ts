@@ -75,7 +75,9 @@ export const alertCases: readonly AlertCase[] = [
       { series: 'svc_http_requests_total{route="/v1/admin/nodes",status="429"}', values: '0+900x120' },
       { series: 'svc_http_requests_total{route="/v1/admin/nodes",status="401"}', values: '0+90x120' },
       { series: 'svc_model_loads_total{model="m",node="n"}', values: '0+1x120' },
-      { series: 'svc_model_loads_total{model="k",node="n"}', values: '0x30 12x90' },
+      // Two processes see the same loads.
+      { series: 'svc_model_loads_total{model="k",node="n",process="1"}', values: '0x30 12x90' },
+      { series: 'svc_model_loads_total{model="k",node="n",process="2"}', values: '0x30 12x90' },
       { series: 'svc_mixture_total{outcome="quorum_not_met",strategy="vote"}', values: '0+1x120' },
       { series: 'svc_mixture_total{outcome="failed",strategy="vote"}', values: '0+1x120' },
       { series: 'svc_mixture_total{outcome="succeeded",strategy="weighted"}', values: '0+9x120' },
