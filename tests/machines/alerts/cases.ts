@@ -111,7 +111,7 @@ export const alertCases: readonly AlertCase[] = [
       PenstockNodesAway: { 30: [] },
       // More than 30 within 5 minutes, from minute 4 on.
       PenstockFull: { 13: [], 14: ['Inference is refused with 429: nodes are full, or an account is at its limit'] },
-      PenstockThrashing: { 100: ['n loaded m 60 times within an hour'] },
+      PenstockThrashing: { 70: ['n loaded m 60 times within an hour'], 100: ['n loaded m 60 times within an hour'] },
       PenstockSlowFirstToken: { 10: [], 11: ['slow: one first token in 20 takes more than 9.5s'] },
       // More than 9 within 15 minutes, from minute 5 on.
       PenstockMixturesFail: { 19: [], 20: ['Mixtures (vote) get too few answers'] },
