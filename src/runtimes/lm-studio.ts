@@ -32,6 +32,7 @@ export const lmStudio: RuntimeModule = {
       }))
     return { ...idleStatus('lmstudio', 'down'), state: 'ready', models: believable(models) }
   },
+  boundByMaxTokens: true,
   loads: lmStudioLoads,
 }
 

@@ -36,6 +36,8 @@ export const ollama: RuntimeModule = {
     })
     return { ...idleStatus('ollama', 'down'), state: 'ready', models: believable(models) }
   },
+  // https://github.com/ollama/ollama/issues/7125
+  boundByMaxTokens: true,
   // On is its default where a model thinks, and an error where it does not.
   thinking: (on) => (on ? {} : { reasoning_effort: 'none' }),
   loads: ollamaLoads,

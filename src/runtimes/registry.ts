@@ -1,3 +1,4 @@
+import { renamedBound, streamMembers } from '../protocol/chat/upstream-request.ts'
 import type { Json } from '../protocol/json/json-object.ts'
 import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
@@ -45,8 +46,17 @@ const templateSwitch = (on: boolean): Json => ({ chat_template_kwargs: { enable_
 export const thinkingMembers = (kind: RuntimeKind, on: boolean): Json => (thinkingOf.get(kind) ?? templateSwitch)(on)
 
 /** True if the gateway or the agent must ask this runtime for a stream to get a whole answer (§27). */
-export function askedAsStream(kind: RuntimeKind, request: ChatRequest): boolean {
+function askedAsStream(kind: RuntimeKind, request: ChatRequest): boolean {
   return request.stream !== true && freesLateOf.get(kind)?.(request) === true
+}
+
+const boundByMaxTokens = new Set(runtimeModules.filter((one) => one.boundByMaxTokens).map(({ kind }) => kind))
+
+/** Members of a chat in the place of its client's, so that a server of this kind is asked as it has to be; null: none. */
+export function membersFor(kind: RuntimeKind, request: ChatRequest, whole = false): Json | null {
+  const streamed = !whole && askedAsStream(kind, request) ? streamMembers : null
+  const bound = boundByMaxTokens.has(kind) ? renamedBound(request) : null
+  return bound === null ? streamed : { ...streamed, ...bound }
 }
 
 /** The kind of server behind `get`; null if no known kind matches. Throws what `get` throws. */

@@ -141,6 +141,8 @@ export interface RuntimeModule {
    * asks for a stream instead. False for a request whose stream lacks parts of its whole answer.
    */
   readonly freesLate?: (request: ChatRequest) => boolean
+  /** It bounds a chat by `max_tokens`, and passes over `max_completion_tokens`. */
+  readonly boundByMaxTokens?: true
   /** Members of a chat that switch thinking on or off (§35). Absent: the template of the model has the switch. */
   readonly thinking?: (on: boolean) => Json
   /** How to ask for a ranking. Absent if this kind of server cannot rank. */

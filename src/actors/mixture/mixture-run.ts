@@ -15,9 +15,9 @@ import type { AcceptedMixture, PlannedExpert } from '../../machines/mixture/type
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { promptTokensLeast } from '../../protocol/chat/token-estimate.ts'
-import { streamMembers, type UpstreamBody, upstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { type UpstreamBody, upstreamBody } from '../../protocol/chat/upstream-request.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
-import { askedAsStream } from '../../runtimes/registry.ts'
+import { membersFor } from '../../runtimes/registry.ts'
 import type { ChatCommand } from '../chat/chat-command.ts'
 import type { Admission } from '../limits/limits.ts'
 import type { AbortCause } from '../relay/attempt.ts'
@@ -148,12 +148,16 @@ export class MixtureRun {
     const aggregates = strategies[accepted.config.strategy].kind === 'aggregating'
     const changed = aggregates ? withoutTools : wholeAnswer
     const { body, upstream } = this.changedBody(accepted, changed)
-    let asStream: UpstreamBody | null = null
+    const byKind = new Map<Route['runtimeKind'], UpstreamBody>()
     return ({ modelId, runtimeKind }) => {
       const asked = { ...body, model: modelId }
-      if (!askedAsStream(runtimeKind, asked)) return { body: asked, upstream }
-      asStream ??= this.changedBody(accepted, { ...changed, ...streamMembers }).upstream
-      return { body: asked, upstream: asStream }
+      let own = byKind.get(runtimeKind)
+      if (own === undefined) {
+        const members = membersFor(runtimeKind, asked)
+        own = members === null ? upstream : this.changedBody(accepted, { ...changed, ...members }).upstream
+        byKind.set(runtimeKind, own)
+      }
+      return { body: asked, upstream: own }
     }
   }
 
@@ -190,8 +194,8 @@ export class MixtureRun {
     })
     const changed = { ...wholeAnswer, messages }
     const asked = { ...command.body, ...changed, model: modelId }
-    const asStream = askedAsStream(runtimeKind, asked) ? streamMembers : null
-    return { body: asked, upstream: this.changedBody(accepted, { ...changed, ...asStream }).upstream }
+    const members = membersFor(runtimeKind, asked)
+    return { body: asked, upstream: this.changedBody(accepted, { ...changed, ...members }).upstream }
   }
 
   private changedBody(accepted: AcceptedMixture, changed: Members): ReturnType<SubCallOrder['prepare']> {

@@ -6,13 +6,13 @@ import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
 import { completionText, publicCompletion } from '../../protocol/chat/completion.ts'
 import { fitMessages } from '../../protocol/chat/fit-messages.ts'
 import { estimatePrompt, promptTokensLeast } from '../../protocol/chat/token-estimate.ts'
-import { streamMembers, upstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { upstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { reportMembers, reportsAsked } from '../../protocol/dialects/members/server-reports.ts'
 import { type Thinking, thinks, withTemplate } from '../../protocol/dialects/members/thinking.ts'
 import { firstUnlisted, markedUnlisted } from '../../protocol/dialects/members/unlisted.ts'
 import type { Json } from '../../protocol/json/json-object.ts'
 import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
-import { askedAsStream, thinkingMembers } from '../../runtimes/registry.ts'
+import { membersFor, thinkingMembers } from '../../runtimes/registry.ts'
 import type { Operation } from './operation.ts'
 import { readRequestBody, refuseRouting, refuseTwoBounds } from './request-body.ts'
 
@@ -22,10 +22,10 @@ function refuseChoices({ n }: ChatRequest): void {
 
 /** Members in the place of the client's, for this route; null: none. What a hosted provider knows is not known here. */
 function changedFor(body: ChatRequest & Thinking, { runtimeKind, external }: ServingRoute, whole = false): Json | null {
-  const streamed = !whole && askedAsStream(runtimeKind, body) ? streamMembers : null
+  const changed = membersFor(runtimeKind, body, whole)
   const { [thinks]: on } = body
-  if (on === undefined || external) return streamed
-  return { ...streamed, ...withTemplate(thinkingMembers(runtimeKind, on), body as unknown as Json) }
+  if (on === undefined || external) return changed
+  return { ...changed, ...withTemplate(thinkingMembers(runtimeKind, on), body as unknown as Json) }
 }
 
 /** What chat shares with the operations that are translated to it: all but a receipt bound to what its client wrote. */

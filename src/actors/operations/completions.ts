@@ -1,5 +1,5 @@
 import { promptOf } from '../../machines/placement/blocks.ts'
-import { upstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { renamedBound, upstreamBody } from '../../protocol/chat/upstream-request.ts'
 import {
   readTextCompletion,
   TextStream,
@@ -55,7 +55,8 @@ export const completions: Operation<CompletionRequest> = {
   tokensLeast,
   prompt: (customerId, modelId, body, hash) =>
     promptOf(customerId, modelId, { messages: [{ role: 'prompt', content: promptTextOf(body) }] }, hash),
-  upstream: (text, body, ceiling) => upstreamBody(text, body, ceiling, null, path),
+  // OpenAI never gave completions the other name, so no server looks for it here.
+  upstream: (text, body, ceiling) => upstreamBody(text, body, ceiling, renamedBound(body), path),
   calls: completionCalls,
   readWhole(text): CompletionAnswer | null {
     const answer = readTextCompletion(text)

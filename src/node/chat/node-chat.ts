@@ -6,10 +6,10 @@ import { GatheredAnswer } from '../../protocol/chat/gathered-answer.ts'
 import { saysWhy } from '../../protocol/chat/node-refusal.ts'
 import { eventStreamHeaders } from '../../protocol/chat/sse.ts'
 import { wireUsage } from '../../protocol/chat/token-usage.ts'
-import { streamMembers, upstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { upstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { reportsAsked } from '../../protocol/dialects/members/server-reports.ts'
 import { Roster } from '../../roster.ts'
-import { askedAsStream } from '../../runtimes/registry.ts'
+import { membersFor } from '../../runtimes/registry.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
 import { errorText } from '../../transport/error-text.ts'
 import { gather } from '../../transport/gather.ts'
@@ -82,9 +82,9 @@ export class NodeChat {
   private async send(call: ChatCall): Promise<Response> {
     await call.opened()
     const { body, text } = call.input
-    const asStream = askedAsStream(call.runtime.kind, body) ? streamMembers : null
+    const members = membersFor(call.runtime.kind, body)
     const asked = call.asked()
-    const changed = asked === null ? asStream : { ...asked.changed, ...asStream }
+    const changed = asked === null ? members : { ...asked.changed, ...members }
     const upstream = upstreamBody(text, body, null, changed)
     const response = await call.runtime.transport?.fetch(chatPath, {
       method: 'POST',

@@ -51,6 +51,18 @@ type Members = Readonly<Record<string, unknown>>
 /** Replaces members in a request for a whole answer, so that the node sends a stream. */
 export const streamMembers = { stream: true, stream_options: { include_usage: true } } as const
 
+interface Bounded {
+  readonly max_tokens?: number | null
+  readonly max_completion_tokens?: number | null
+}
+
+/**
+ * Names the bound of an answer as servers do that know one name alone: they pass over the other one, and the answer has no
+ * bound. null: it has that name already, or there is none.
+ */
+export const renamedBound = ({ max_tokens: most, max_completion_tokens: alias }: Bounded): Members | null =>
+  most != null || alias == null ? null : { max_tokens: alias, max_completion_tokens: undefined }
+
 /** The members that the gateway itself sets, and therefore removes from the client's body. */
 function ownMembers(body: OutgoingRequest, ceiling: number | null): Readonly<Record<string, unknown>> | null {
   if (body.stream !== true && ceiling === null && body[fitted] === undefined) return null

@@ -77,9 +77,12 @@ const ofAnswers = {
   max_tokens: field('OpenAI', notAt({ ...ofTexts, messages: 'carried' }, instead.max_tokens), tokens, {
     instead: instead.max_tokens,
   }),
-  max_completion_tokens: field('OpenAI', notAt(ofTexts, instead.max_completion_tokens), tokens, {
-    instead: instead.max_completion_tokens,
-  }),
+  max_completion_tokens: field(
+    'OpenAI',
+    notAt({ chat: 'carried', completions: 'mapped' }, instead.max_completion_tokens),
+    tokens,
+    { note: 'Completions, and chats at Ollama and LM Studio: `max_tokens`', instead: instead.max_completion_tokens },
+  ),
   response_format: field('OpenAI', notAt(ofTexts, instead.response_format), format, {
     instead: instead.response_format,
   }),

@@ -47,7 +47,7 @@ const ofOllama = [
 /** An answer for each of `best_of`: a call for each, of which the last is seen. */
 const forms: Readonly<Record<Place, readonly Form[]>> = {
   chat: [],
-  completions: [form('best_of', 2, { logprobs: 1 })],
+  completions: [form('best_of', 2, { logprobs: 1 }), form('max_completion_tokens', 7, { max_tokens: 7 })],
   embeddings: [],
   rerank: [],
   responses: [
