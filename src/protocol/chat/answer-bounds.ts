@@ -1,3 +1,6 @@
+import { CallPlaces } from '../dialects/members/call-places.ts'
+import { isObject } from '../json/json-object.ts'
+
 const KiB = 1024
 const MiB = 1024 * KiB
 
@@ -45,9 +48,9 @@ export type Block = 'thought' | 'text' | 'calls'
 export class AnswerCount {
   private block: Block | null = null
   private changes = 0
-  /** By the node's index; of further choices with theirs. null: none was called. */
-  private calls: Set<number | string> | null = null
-  private lastCall: unknown
+  /** By choice; null: none has called. */
+  private places: Map<number, CallPlaces> | null = null
+  private calls = 0
 
   /** False: it is more than an answer may have. */
   enters(block: Block): boolean {
@@ -61,20 +64,30 @@ export class AnswerCount {
     return block === this.block
   }
 
-  callsMore(choice: number, calls: readonly unknown[]): boolean {
-    if (calls.length > toolCallsMax) return false
-    for (let at = 0; at < calls.length; at++) this.call(choice, calls[at], at)
-    return (this.calls?.size ?? 0) <= toolCallsMax
+  /** The parts of calls of one chunk, each with the index of its call; null: these are more calls than an answer may have. */
+  placed(choice: number, calls: readonly unknown[]): readonly unknown[] | null {
+    if (calls.length > toolCallsMax) return null
+    let places = this.places?.get(choice)
+    const before = places?.count ?? 0
+    let out: unknown[] | null = null
+    for (let at = 0; at < calls.length; at++) {
+      const call = calls[at]
+      if (!isObject(call)) continue
+      places ??= this.begin(choice)
+      const index = places.of(call)
+      if (index === call.index) continue
+      out ??= [...calls]
+      out[at] = { ...call, index }
+    }
+    this.calls += (places?.count ?? 0) - before
+    return this.calls <= toolCallsMax ? (out ?? calls) : null
   }
 
-  /** Most chunks go on with the call of the chunk before. */
-  private call(choice: number, call: unknown, at: number): void {
-    const { index } = (call ?? {}) as { readonly index?: unknown }
-    const own = typeof index === 'number' ? index : at
-    const key = choice === 0 ? own : `${choice}:${own}`
-    if (key === this.lastCall) return
-    this.lastCall = key
-    this.calls ??= new Set()
-    this.calls.add(key)
+  /** Only for a choice that calls: a node may name any number of choices. */
+  private begin(choice: number): CallPlaces {
+    const places = new CallPlaces()
+    this.places ??= new Map()
+    this.places.set(choice, places)
+    return places
   }
 }

@@ -137,9 +137,9 @@ export abstract class ChunkReader {
     const out: Json[] = []
     for (const choice of choices) {
       if (!isObject(choice)) continue
-      const delta = isObject(choice.delta) ? choice.delta : {}
       const index = tokenCount(choice.index) ?? 0
-      if (!this.counted(index, delta)) return null
+      const delta = this.counted(index, isObject(choice.delta) ? choice.delta : {})
+      if (delta === null) return null
       this.weigh(delta)
       const finish = choice.finish_reason
       out.push({
@@ -152,14 +152,15 @@ export abstract class ChunkReader {
     return out
   }
 
-  /** In the order in which dialects write the parts of one chunk. */
-  private counted(index: number, delta: Json): boolean {
+  /** In the order in which dialects write the parts of one chunk. null: these are more than an answer may have. */
+  private counted(index: number, delta: Json): Json | null {
     const { count } = this
-    if (thoughtOf(delta) !== '' && !count.enters('thought')) return false
-    if (saysText(delta) && !count.enters('text')) return false
+    if (thoughtOf(delta) !== '' && !count.enters('thought')) return null
+    if (saysText(delta) && !count.enters('text')) return null
     const { tool_calls: calls } = delta
-    if (!Array.isArray(calls) || calls.length === 0) return true
-    return count.enters('calls') && count.callsMore(index, calls)
+    if (!Array.isArray(calls) || calls.length === 0) return delta
+    const placed = count.enters('calls') ? count.placed(index, calls) : null
+    return placed === null || placed === calls ? placed && delta : { ...delta, tool_calls: placed }
   }
 
   private weigh(delta: Json): void {

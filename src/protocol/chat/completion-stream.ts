@@ -34,7 +34,7 @@ function* slices(text: string): Generator<string> {
 
 /** Tool calls of a stream are numbered, those of a whole answer are not. */
 const numbered = (calls: readonly unknown[]) =>
-  calls.map((call, index) => (typeof call === 'object' && call !== null ? { index, ...call } : call))
+  calls.map((call, index) => (typeof call === 'object' && call !== null ? { ...call, index } : call))
 
 /** Thoughts and refusals come before the text, as models stream them; each text in slices, the rest unchanged. */
 function* deltas({ role: _, content, ...others }: Json): Generator<Json> {

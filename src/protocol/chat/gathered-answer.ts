@@ -1,6 +1,6 @@
 import { textBytes } from '../../host/budget.ts'
 import { isObject, type Json } from '../json/json-object.ts'
-import { longBytesMin, toolCallsMax } from './answer-bounds.ts'
+import { longBytesMin } from './answer-bounds.ts'
 import { ChunkReader, knownFinishReason } from './chunk-reader.ts'
 import { completionOf, type PublicChoice, type PublicCompletion } from './completion.ts'
 import { flatText, looseShare, looseUnitsMin } from './flat-text.ts'
@@ -38,7 +38,7 @@ interface GatheredChoice {
 /**
  * A whole answer, put together from the chunks of a stream: for model servers that notice late that the client of a
  * whole answer has left (§27). Chunks are read as in any stream. Texts are joined, tool calls are distinguished by
- * their `index`, and of any other field the last value counts.
+ * the `index` that the reader gives them, and of any other field the last value counts.
  */
 export class GatheredAnswer extends ChunkReader {
   /** UTF-16 units of a text that is kept: ropes of short pieces since they were last made one. */
@@ -49,7 +49,6 @@ export class GatheredAnswer extends ChunkReader {
   private keptUnits = 0
   private keptValues = 0
   private names = 0
-  private callsExceeded = false
   private readonly choices = new Map<number, GatheredChoice>()
   private readonly splitter = new SseSplitter({
     data: (payload) => this.event(payload),
@@ -103,7 +102,7 @@ export class GatheredAnswer extends ChunkReader {
     if (this.finish !== null && this.state === 'open') this.state = 'finishing'
   }
 
-  /** Choices of a chunk that the caller has already parsed. */
+  /** Choices of a chunk that another reader has read. */
   hear(choices: readonly Json[]): void {
     if (this.state === 'complete' || this.state === 'broken') return
     for (const choice of choices) this.add(choice)
@@ -117,8 +116,8 @@ export class GatheredAnswer extends ChunkReader {
   }
 
   private exceeds(): boolean {
-    const { keptUnits, keptValues, names, callsExceeded } = this
-    return keptUnits > keptUnitsMax || keptValues > keptValuesMax || names > namesMax || callsExceeded
+    const { keptUnits, keptValues, names } = this
+    return keptUnits > keptUnitsMax || keptValues > keptValuesMax || names > namesMax
   }
 
   private add({ index, delta, finish_reason: finishReason, logprobs }: Json): void {
@@ -140,13 +139,11 @@ export class GatheredAnswer extends ChunkReader {
     for (const call of calls) {
       if (!isObject(call)) continue
       const { index, ...said } = call
-      const at = typeof index === 'number' ? index : toolCalls.size
+      const at = index as number
       const known = toolCalls.get(at)
       if (known === undefined) toolCalls.set(at, this.copy(said))
       else this.merge(known, said)
     }
-    // A call without an index is a new one, in whatever chunk.
-    this.callsExceeded ||= toolCalls.size > toolCallsMax
   }
 
   private merge(into: Growing, more: Json): void {

@@ -55,16 +55,16 @@ export class MessagesStream extends ChunkReader {
       out += this.delta({ type: 'text_delta', text })
     }
     const calls = Array.isArray(delta.tool_calls) ? delta.tool_calls : []
-    for (const [at, call] of calls.entries()) {
-      const part = isObject(call) ? this.call(call, at) : ''
+    for (const call of calls) {
+      const part = isObject(call) ? this.call(call) : ''
       if (part === null) return null
       out += part
     }
     return out
   }
 
-  private call(call: Json, at: number): string | null {
-    const index = typeof call.index === 'number' ? call.index : at
+  private call(call: Json): string | null {
+    const index = call.index as number
     const { name, arguments: input } = isObject(call.function) ? call.function : ({} as Json)
     let out = ''
     if (!this.tools.has(index)) {

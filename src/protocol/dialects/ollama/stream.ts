@@ -56,9 +56,9 @@ export class OllamaStream extends ChunkReader {
   }
 
   private gather(calls: unknown): boolean {
-    for (const [at, call] of (Array.isArray(calls) ? calls : []).entries()) {
+    for (const call of Array.isArray(calls) ? calls : []) {
       if (!isObject(call)) continue
-      const index = typeof call.index === 'number' ? call.index : at
+      const index = call.index as number
       const { name, arguments: input } = isObject(call.function) ? call.function : ({} as Json)
       if (typeof name === 'string' && !this.calls.has(index)) {
         this.calls.set(index, { id: call.id, name, input: new GrowingText() })

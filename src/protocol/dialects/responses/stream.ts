@@ -144,7 +144,7 @@ export class ResponsesStream extends ChunkReader {
     const text = delta.content ?? delta.refusal
     if (typeof text === 'string' && text !== '') out += this.speak('text', text)
     const calls = Array.isArray(delta.tool_calls) ? delta.tool_calls : []
-    for (const [at, call] of calls.entries()) if (isObject(call)) out += this.call(call, at)
+    for (const call of calls) if (isObject(call)) out += this.call(call)
     return out
   }
 
@@ -177,8 +177,8 @@ export class ResponsesStream extends ChunkReader {
     return out + this.eventOf('response.output_text.delta', `${members},"logprobs":[${probabilities}]${this.timed}`)
   }
 
-  private call(call: Json, at: number): string {
-    const index = typeof call.index === 'number' ? call.index : at
+  private call(call: Json): string {
+    const index = call.index as number
     const { name, arguments: delta } = isObject(call.function) ? call.function : ({} as Json)
     let item = this.calls.get(index)
     let out = ''
