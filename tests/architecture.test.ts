@@ -374,6 +374,7 @@ test('what repeats is a loop of the kernel, whose time is a value', () => {
 const ownJson: Readonly<Record<string, string>> = {
   'src/protocol/json/foreign-json.ts': 'after the scanner',
   'src/protocol/json/json-body.ts': 'after the scanner',
+  'src/protocol/json/exact-numbers.ts': 'after the scanner',
   'src/protocol/json/json-scan.ts': 'one key of a text that was scanned',
   'src/actors/console/statecharts.ts': 'a file of the build',
   'src/actors/operators/oidc.ts': 'a text that the gateway has sealed',

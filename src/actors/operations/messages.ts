@@ -1,6 +1,7 @@
 import { messageText } from '../../protocol/dialects/messages/answer.ts'
 import { chatOfMessages } from '../../protocol/dialects/messages/request.ts'
 import { MessagesStream } from '../../protocol/dialects/messages/stream.ts'
+import { withDigits } from '../../protocol/json/exact-numbers.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { MessagesRequest } from '../../protocol/wire/inference/messages.ts'
 import { asChat } from './chat.ts'
@@ -19,7 +20,7 @@ export const messages: Operation<ChatRequest> = {
   envelope: 'anthropic',
   idPrefix: 'msg_',
   read(text) {
-    const asked = readRequestBody(text, MessagesRequest)
+    const asked = withDigits(readRequestBody(text, MessagesRequest), text, ['messages', 'tools'])
     refuseRouting(asked, true)
     return chatOfMessages(asked)
   },

@@ -1,6 +1,7 @@
 import { answerText, asMessage } from '../../protocol/dialects/ollama/answer.ts'
 import { chatOfOllama } from '../../protocol/dialects/ollama/request.ts'
 import { OllamaStream } from '../../protocol/dialects/ollama/stream.ts'
+import { withDigits } from '../../protocol/json/exact-numbers.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { OllamaChatRequest } from '../../protocol/wire/inference/ollama.ts'
 import { asChat } from './chat.ts'
@@ -18,7 +19,7 @@ export const ollamaChat: Operation<ChatRequest> = {
   description: 'Ollama’s interface, whole and streamed, with tools, pictures, thoughts and structured output.',
   schema: OllamaChatRequest,
   read(text) {
-    const asked = readGenerating(text, OllamaChatRequest)
+    const asked = withDigits(readGenerating(text, OllamaChatRequest), text, ['messages', 'tools'])
     refuseRouting(asked, true)
     return asIdle(asked, chatOfOllama(asked))
   },

@@ -3,6 +3,7 @@ import { responseText } from '../../protocol/dialects/responses/answer.ts'
 import { echoed } from '../../protocol/dialects/responses/echo.ts'
 import { chatOfResponses, type ResponsesChat } from '../../protocol/dialects/responses/request.ts'
 import { ResponsesStream } from '../../protocol/dialects/responses/stream.ts'
+import { withDigits } from '../../protocol/json/exact-numbers.ts'
 import { ResponsesRequest } from '../../protocol/wire/inference/responses.ts'
 import { asChat } from './chat.ts'
 import type { Operation } from './operation.ts'
@@ -19,7 +20,7 @@ export const responses: Operation<ResponsesChat> = {
   schema: ResponsesRequest,
   idPrefix: 'resp_',
   read(text) {
-    const asked = readRequestBody(text, ResponsesRequest)
+    const asked = withDigits(readRequestBody(text, ResponsesRequest), text, ['tools'])
     refuseRouting(asked, true)
     return chatOfResponses(asked)
   },

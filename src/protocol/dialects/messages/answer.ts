@@ -2,7 +2,7 @@ import type { ChunkIdentity, SettledEnd } from '../../chat/chunk-reader.ts'
 import type { PublicChoice } from '../../chat/completion.ts'
 import { thoughtOf } from '../../chat/thought.ts'
 import type { TokenUsage } from '../../chat/token-usage.ts'
-import { foreignJson } from '../../json/foreign-json.ts'
+import { foreignJsonExactly } from '../../json/exact-numbers.ts'
 import { isObject, type Json } from '../../json/json-object.ts'
 
 export type StopReason = 'end_turn' | 'max_tokens' | 'tool_use' | 'refusal'
@@ -40,7 +40,7 @@ export const messageHead = ({ id, model }: ChunkIdentity) =>
   ({ id, type: 'message', role: 'assistant', model, container: null, diagnostics: null }) as const
 
 function inputOf(text: unknown): unknown {
-  const input = typeof text === 'string' ? foreignJson(text) : text
+  const input = typeof text === 'string' ? foreignJsonExactly(text) : text
   return isObject(input) ? input : {}
 }
 

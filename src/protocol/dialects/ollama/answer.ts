@@ -1,7 +1,7 @@
 import type { ChunkIdentity, SettledEnd } from '../../chat/chunk-reader.ts'
 import type { PublicChoice } from '../../chat/completion.ts'
 import { thoughtOf } from '../../chat/thought.ts'
-import { foreignJson } from '../../json/foreign-json.ts'
+import { foreignJsonExactly } from '../../json/exact-numbers.ts'
 import { isObject, type Json } from '../../json/json-object.ts'
 import { jsonString } from '../../json/json-text.ts'
 
@@ -42,7 +42,7 @@ export const headOf = ({ model, created }: ChunkIdentity) => ({
 
 /** Arguments that are no JSON object are left out. */
 export function callOf(id: unknown, name: string, input: unknown, index: number): OllamaCall {
-  const value = typeof input === 'string' ? foreignJson(input) : input
+  const value = typeof input === 'string' ? foreignJsonExactly(input) : input
   const named = typeof id === 'string' && id !== '' ? { id } : {}
   return { ...named, function: { index, name, arguments: isObject(value) ? value : {} } }
 }
