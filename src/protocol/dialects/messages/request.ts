@@ -6,7 +6,7 @@ import type { MessagesRequest } from '../../wire/inference/messages.ts'
 import { type Thinking, thinkingAsked } from '../members/thinking.ts'
 import { carriedOf } from '../members/unlisted.ts'
 import { clientTool } from './client-tools.ts'
-import { systemFirst } from './system-first.ts'
+import { wholeTurns } from './whole-turns.ts'
 
 type ChatMessages = ChatRequest['messages']
 type Message = ChatMessages[number] & Json
@@ -203,7 +203,7 @@ function marked({ system, messages, tools }: MessagesRequest): number | null {
   const at = messages.findIndex(({ content }) => Array.isArray(content) && content.some(isMarked))
   const before = systems ?? (at === -1 ? null : messages.slice(0, at + 1))
   const start = system === undefined ? { messages: before ?? [] } : { system, messages: before ?? [] }
-  return before === null ? null : [...chatMessages(start)].length
+  return before === null ? null : wholeTurns([...chatMessages(start)]).length
 }
 
 /** Anthropic's clients name further models by `fallbacks`, others by `models`. */
@@ -216,7 +216,7 @@ function modelsOf({ models, fallbacks }: MessagesRequest): readonly string[] | n
 export function chatOfMessages(asked: MessagesRequest): ChatRequest {
   refuseServices(asked)
   const { model, max_tokens, tools, tool_choice: choice, stop_sequences: stop, stream, svc } = asked
-  const messages = systemFirst([...chatMessages(asked)])
+  const messages = wholeTurns([...chatMessages(asked)])
   if (messages.length === 0) throw invalid('messages', 'nothing is asked')
   const before = marked(asked)
   // Strict servers refuse what speaks of tools where there are none.

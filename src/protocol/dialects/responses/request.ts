@@ -3,7 +3,7 @@ import { given, isObject, type Json } from '../../json/json-object.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type { ResponsesRequest } from '../../wire/inference/responses.ts'
 import { carriedOf } from '../members/unlisted.ts'
-import { systemFirst } from '../messages/system-first.ts'
+import { wholeTurns } from '../messages/whole-turns.ts'
 import { type Echo, echoed, echoOf } from './echo.ts'
 import { chatTools, joinedName } from './tools.ts'
 
@@ -121,7 +121,7 @@ function messagesOf({ instructions, input }: ResponsesRequest): ChatRequest['mes
   if (typeof input === 'string') messages.push({ role: 'user', content: input })
   else for (const [index, item] of input.entries()) addItem(messages, item, `input[${index}]`)
   if (messages.length === 0) throw invalid('input', 'nothing is asked')
-  return systemFirst(messages)
+  return wholeTurns(messages)
 }
 
 function toolChoice(choice: ResponsesRequest['tool_choice']): unknown {
