@@ -60,12 +60,28 @@ function partOf(part: Json, at: string): Json {
   throw new Problem('unsupported_input', { param: at, detail: `${at}: no node takes parts of this type` })
 }
 
+const isText = ({ type }: Json) => type === 'text'
+const textOf = (parts: readonly Json[]) => parts.map(({ text }) => text).join('\n\n')
+
+function partsOf(content: unknown, at: string): readonly Json[] {
+  if (typeof content === 'string') return [{ type: 'text', text: content }]
+  if (!Array.isArray(content)) throw invalid(at, 'a text or a list of parts')
+  return content.map((part, index) => partOf(isObject(part) ? part : {}, `${at}[${index}]`))
+}
+
 /** Plain text where there is nothing else: some servers' templates take nothing else. */
 function contentOf(content: unknown, at: string): unknown {
-  if (typeof content === 'string') return content
-  if (!Array.isArray(content)) throw invalid(at, 'a text or a list of parts')
-  const parts = content.map((part, index) => partOf(isObject(part) ? part : {}, `${at}[${index}]`))
-  return parts.every(({ type }) => type === 'text') ? parts.map(({ text }) => text).join('\n\n') : parts
+  const parts = partsOf(content, at)
+  return parts.every(isText) ? textOf(parts) : parts
+}
+
+/** Pictures of a tool's output follow as the user's, where templates look for them. */
+function* outputMessages({ call_id: id, output }: Json, at: string): Generator<Message> {
+  if (typeof id !== 'string') throw invalid(`${at}.call_id`, 'an output names its call')
+  const parts = partsOf(output, `${at}.output`)
+  yield { role: 'tool', tool_call_id: id, content: textOf(parts.filter(isText)) }
+  const pictures = parts.filter((part) => !isText(part))
+  if (pictures.length > 0) yield { role: 'user', content: pictures }
 }
 
 const roles: ReadonlyMap<unknown, Message['role']> = new Map([
@@ -102,8 +118,7 @@ function addItem(messages: Message[], item: Json, at: string): void {
       return
     }
     case 'function_call_output':
-      if (typeof item.call_id !== 'string') throw invalid(`${at}.call_id`, 'an output names its call')
-      messages.push({ role: 'tool', tool_call_id: item.call_id, content: contentOf(item.output, `${at}.output`) })
+      messages.push(...outputMessages(item, at))
       return
     // Thoughts are never sent to a node.
     case 'reasoning':
