@@ -8,6 +8,8 @@ import { asChat } from './chat.ts'
 import type { Operation } from './operation.ts'
 import { readRequestBody, refuseRouting } from './request-body.ts'
 
+const stopsOf = (body: ChatRequest) => (body as { readonly stop?: unknown }).stop
+
 /** Anthropic's Messages: a chat for the node, and theirs for the client. */
 export const messages: Operation<ChatRequest> = {
   ...asChat,
@@ -25,6 +27,6 @@ export const messages: Operation<ChatRequest> = {
     return chatOfMessages(asked)
   },
   written: JSON.stringify,
-  writeWhole: (identity, { choices }, end) => messageText(identity, choices, end),
-  writer: (identity) => new MessagesStream(identity),
+  writeWhole: (identity, { choices }, end, body) => messageText(identity, choices, end, stopsOf(body)),
+  writer: (identity, body) => new MessagesStream(identity, stopsOf(body)),
 }

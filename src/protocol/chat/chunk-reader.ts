@@ -1,3 +1,4 @@
+import { stoppedAt } from '../dialects/members/matched-stop.ts'
 import { timingsOf } from '../dialects/members/server-reports.ts'
 import { chunkJson, tooMuch } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
@@ -142,10 +143,12 @@ export abstract class ChunkReader {
       if (delta === null) return null
       this.weigh(delta)
       const finish = choice.finish_reason
+      const ends = finish !== null && finish !== undefined && finish !== ''
       out.push({
         index,
         delta,
-        finish_reason: finish === null || finish === undefined || finish === '' ? null : knownFinishReason(finish),
+        finish_reason: ends ? knownFinishReason(finish) : null,
+        ...(ends ? stoppedAt(choice) : null),
         ...(isObject(choice.logprobs) ? { logprobs: choice.logprobs } : {}),
       })
     }

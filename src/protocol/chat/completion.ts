@@ -1,3 +1,4 @@
+import { type Stopped, stoppedAt } from '../dialects/members/matched-stop.ts'
 import { timingsOf } from '../dialects/members/server-reports.ts'
 import { foreignJson } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
@@ -16,7 +17,7 @@ import { outputWeight } from './token-estimate.ts'
 import { type TokenUsage, wireUsage } from './token-usage.ts'
 
 /** What else a node adds can name its paths (§5). */
-export interface PublicChoice {
+export interface PublicChoice extends Stopped {
   readonly index: number
   /** Verbatim. */
   readonly message: Json
@@ -52,11 +53,8 @@ export function publicCompletion(text: string): PublicCompletion | null {
     const { message, logprobs } = choice
     const index = typeof choice.index === 'number' ? choice.index : choices.length
     const reason = knownFinishReason(choice.finish_reason)
-    choices.push(
-      isObject(logprobs)
-        ? { index, message, finish_reason: reason, logprobs }
-        : { index, message, finish_reason: reason },
-    )
+    const ended = { index, message, finish_reason: reason, ...stoppedAt(choice) }
+    choices.push(isObject(logprobs) ? { ...ended, logprobs } : ended)
   }
   return completionOf(choices, readUsage(body), body.svc, readCachedTokens(body), timingsOf(body.timings))
 }

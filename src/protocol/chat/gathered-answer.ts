@@ -1,4 +1,5 @@
 import { textBytes } from '../../host/budget.ts'
+import { matchedStop, type Stopped } from '../dialects/members/matched-stop.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 import { longBytesMin } from './answer-bounds.ts'
 import { ChunkReader, knownFinishReason } from './chunk-reader.ts'
@@ -33,6 +34,7 @@ interface GatheredChoice {
   readonly toolCalls: Map<number, Json>
   readonly logprobs: Json
   finishReason: string | null
+  stopped: Stopped
 }
 
 /**
@@ -120,11 +122,17 @@ export class GatheredAnswer extends ChunkReader {
     return keptUnits > keptUnitsMax || keptValues > keptValuesMax || names > namesMax
   }
 
-  private add({ index, delta, finish_reason: finishReason, logprobs }: Json): void {
+  private add({ index, delta, finish_reason: finishReason, logprobs, [matchedStop]: stop }: Json & Stopped): void {
     const at = index as number
     let choice = this.choices.get(at)
     if (choice === undefined) {
-      choice = { message: emptyObject(), toolCalls: new Map(), logprobs: emptyObject(), finishReason: null }
+      choice = {
+        message: emptyObject(),
+        toolCalls: new Map(),
+        logprobs: emptyObject(),
+        finishReason: null,
+        stopped: {},
+      }
       this.choices.set(at, choice)
       this.keptUnits += objectUnits
     }
@@ -133,6 +141,7 @@ export class GatheredAnswer extends ChunkReader {
     if (Array.isArray(calls)) this.addToolCalls(choice, calls)
     if (isObject(logprobs)) this.merge(choice.logprobs, logprobs)
     if (typeof finishReason === 'string') choice.finishReason = finishReason
+    if (stop !== undefined) choice.stopped = { [matchedStop]: stop }
   }
 
   private addToolCalls({ toolCalls }: GatheredChoice, calls: readonly unknown[]): void {
@@ -207,7 +216,10 @@ function flattened(value: Growing): void {
   }
 }
 
-function publicChoice(index: number, { message, toolCalls, logprobs, finishReason }: GatheredChoice): PublicChoice {
+function publicChoice(
+  index: number,
+  { message, toolCalls, logprobs, finishReason, stopped }: GatheredChoice,
+): PublicChoice {
   const { role, content, ...others } = message
   const calls = [...toolCalls].sort(([a], [b]) => a - b).map(([, call]) => call)
   // An answer with tool calls or a refusal has null content; any other answer without text has empty content.
@@ -217,6 +229,7 @@ function publicChoice(index: number, { message, toolCalls, logprobs, finishReaso
     index,
     message: calls.length === 0 ? whole : { ...whole, tool_calls: calls },
     finish_reason: knownFinishReason(finishReason),
+    ...stopped,
     ...(Object.keys(logprobs).length === 0 ? {} : { logprobs }),
   }
 }

@@ -4,18 +4,25 @@ import { thoughtOf } from '../../chat/thought.ts'
 import type { TokenUsage } from '../../chat/token-usage.ts'
 import { foreignJsonExactly } from '../../json/exact-numbers.ts'
 import { isObject, type Json } from '../../json/json-object.ts'
+import { matchedStop, type Stopped } from '../members/matched-stop.ts'
 
-export type StopReason = 'end_turn' | 'max_tokens' | 'tool_use' | 'refusal'
+type StopReason = 'end_turn' | 'max_tokens' | 'tool_use' | 'refusal' | 'stop_sequence'
 const reasons: Readonly<Record<string, StopReason>> = {
   length: 'max_tokens',
   tool_calls: 'tool_use',
   content_filter: 'refusal',
 }
 
-/** `calls`: the answer has some; servers then give different reasons. */
-export function stopReason(finish: unknown, calls: boolean): StopReason {
-  const reason = reasons[String(finish)] ?? 'end_turn'
-  return reason === 'end_turn' && calls ? 'tool_use' : reason
+/**
+ * How a message ended. `calls`: it has some; servers then give different reasons. `stops`: those of the request; at others an answer
+ * ends by itself.
+ */
+export function stopOf(choice: (Json & Stopped) | undefined, calls: boolean, stops: unknown) {
+  const reason: StopReason = reasons[String(choice?.finish_reason)] ?? 'end_turn'
+  const at = choice?.[matchedStop]
+  const atStop = reason === 'end_turn' && !calls && at !== undefined && Array.isArray(stops) && stops.includes(at)
+  if (atStop) return { stop_reason: 'stop_sequence', stop_sequence: at } as const
+  return { stop_reason: reason === 'end_turn' && calls ? 'tool_use' : reason, stop_sequence: null } as const
 }
 
 export const textBlock = (text: string) => ({ type: 'text', text, citations: null }) as const
@@ -57,22 +64,23 @@ function* blocksOf(message: Json, id: string) {
   }
 }
 
-/** The body of a whole answer, as it goes on the wire. */
+/** The body of a whole answer, as it goes on the wire. `stops`: of its request. */
 export function messageText(
   identity: ChunkIdentity,
   choices: readonly PublicChoice[],
   { usage, metadata }: SettledEnd,
+  stops: unknown,
 ): string {
   const [choice] = choices
   const content = [...blocksOf(choice?.message ?? {}, identity.id)]
   return JSON.stringify({
     ...messageHead(identity),
     content,
-    stop_reason: stopReason(
-      choice?.finish_reason,
+    ...stopOf(
+      choice as (Json & Stopped) | undefined,
       content.some(({ type }) => type === 'tool_use'),
+      stops,
     ),
-    stop_sequence: null,
     stop_details: null,
     usage: { ...usageOf(usage), ...startUsage },
     svc: metadata,

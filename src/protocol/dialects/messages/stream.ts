@@ -8,7 +8,7 @@ import {
 import { thoughtOf } from '../../chat/thought.ts'
 import { anthropicErrorType } from '../../json/error-envelopes.ts'
 import { isObject, type Json } from '../../json/json-object.ts'
-import { messageHead, startUsage, stopReason, textBlock, thinkingBlock, toolBlock, usageOf } from './answer.ts'
+import { messageHead, startUsage, stopOf, textBlock, thinkingBlock, toolBlock, usageOf } from './answer.ts'
 
 const event = (type: string, members: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...members })}\n\n`
 const ping = event('ping', {})
@@ -27,7 +27,11 @@ export class MessagesStream extends ChunkReader {
   /** Indexes of the node's tool calls that have a block. */
   private readonly tools = new Set<number>()
 
-  constructor(private readonly identity: ChunkIdentity) {
+  /** `stops`: of the request. */
+  constructor(
+    private readonly identity: ChunkIdentity,
+    private readonly stops: unknown = null,
+  ) {
     super()
   }
 
@@ -120,8 +124,7 @@ export class MessagesStream extends ChunkReader {
     const [choice] = this.finish ?? []
     const delta = {
       container: null,
-      stop_reason: stopReason(choice?.finish_reason, this.tools.size > 0),
-      stop_sequence: null,
+      ...stopOf(choice, this.tools.size > 0, this.stops),
       stop_details: null,
     }
     return `${this.start()}${this.stop()}${event('message_delta', { delta, usage: usageOf(usage), svc: metadata })}${event('message_stop', {})}`
