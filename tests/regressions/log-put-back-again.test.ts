@@ -1,8 +1,15 @@
 import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createCosigning } from '../../src/actors/log/cosigning.ts'
 import { originOf } from '../../src/actors/log/log-names.ts'
+import { readLogState } from '../../src/db/queries/log/log.ts'
+import { createLog } from '../../src/log.ts'
 import { json, startTestGateway, stillLog, type TestGateway } from '../support/gateways/http-gateway.ts'
-import { issued } from '../support/money/forging.ts'
+import { issued, sequencerOf, testKey } from '../support/money/forging.ts'
 import { keepLog } from '../support/money/kept-log.ts'
+import { signedLast } from '../support/money/lost-checkpoints.ts'
 import { scoped } from '../support/run/fixture.ts'
 
 /**
@@ -60,6 +67,75 @@ test('§31: a gateway that left a fork which another one named takes no earlier 
   await second.catchUp()
   expect(second.fork()).toStartWith(`${origin}/2\n`)
   expect(await second.name()).toMatchObject({ origin: `${origin}/3` })
+})
+
+test('§31: a checkpoint that was looked at beside the turns is in the data folder after the next one', async () => {
+  await using first = await scoped(started())
+  await first.grow()
+  await using second = await scoped(started(first))
+  await second.catchUp()
+  await first.grow()
+  const { db } = first.database
+  const state = await readLogState(db)
+  if (state === null) throw new Error('no log')
+  expect(await second.gateway.sequencer.holds(db, state)).toBe(true)
+  await second.catchUp()
+  expect(second.logMemory.read()).toBe(first.logMemory.read())
+})
+
+test('§31: of checkpoints that were lost the one of the latest name counts, in whichever order they are shown', async () => {
+  await using first = await scoped(started())
+  await first.grow()
+  const putBack = await keepLog(first.database.sql)
+  await first.grow()
+  const earlier = first.logMemory.read() ?? ''
+  await putBack()
+  await first.catchUp()
+  await first.name()
+  await first.grow()
+  const later = first.logMemory.read() ?? ''
+  await putBack()
+  await using fresh = await scoped(started(first))
+  // An agent that was away shows the earlier one, to a gateway that knows better and to one that does not.
+  for (const { gateway } of [first, fresh]) gateway.sequencer.exposed(earlier)
+  expect([first.fork(), fresh.fork()]).toEqual([later, earlier])
+  fresh.gateway.sequencer.exposed(later)
+  expect(fresh.fork()).toBe(later)
+  expect(await fresh.name()).toMatchObject({ origin: originOf(later).replace(/2$/, '3') })
+})
+
+test('§31: a witness that has signed a later name is heard, though the log that was put back has outgrown it', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'penstock-outgrown-'))
+  await using first = await scoped(started())
+  try {
+    await first.grow()
+    const putBack = await keepLog(first.database.sql)
+    await first.grow()
+    await putBack()
+    await first.catchUp()
+    await first.name()
+    await first.grow()
+    const later = first.logMemory.read() ?? ''
+    await putBack()
+    // As a gateway without a data folder does that starts now.
+    const fresh = sequencerOf(first)
+    await fresh.start()
+    await issued(10, first)
+    await fresh.catchUp()
+    await fresh.stop()
+    const { db } = first.database
+    const options = { db, log: createLog('silent', () => {}), keys: [testKey] as const, everyMs: 600_000 }
+    const { sequencer } = first.gateway
+    const cosigning = createCosigning({
+      ...options,
+      sequencer,
+      witnesses: async () => [signedLast(later, folder, '05')],
+    })
+    expect(await cosigning.round()).toBe(0)
+    expect(first.fork()).toBe(later)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 })
 
 test('§31: a log that was put back to before a fork is forked, though a key that the gateway does not have has signed it', async () => {

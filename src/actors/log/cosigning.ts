@@ -174,7 +174,9 @@ export function createCosigning(options: CosigningOptions): Cosigning {
         await nameLost({ db, keys, sequencer }, { ...seen, witness: witness.key.name, owner: witness.owner ?? null })
       return shown === null ? null : askOnce(witness, checkpoint, size, shown)
     }
-    if (size <= checkpoint.size) return askOnce(witness, checkpoint, size)
+    // It has signed a later name: this log was put back, however far it has grown since.
+    const isPutBack = seen !== null && now !== null && isEarlier(now.origin, seen.checkpoint.origin)
+    if (size <= checkpoint.size && !isPutBack) return askOnce(witness, checkpoint, size)
     await lookAt(seen)
     return null
   }

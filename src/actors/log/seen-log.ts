@@ -1,5 +1,6 @@
 import type { Database } from '../../db/client.ts'
 import { checkpointAt, type LogState, readLogState } from '../../db/queries/log/log.ts'
+import type { LogMemory } from '../../host/log-memory.ts'
 import type { Log } from '../../log.ts'
 import { type Checkpoint, parseCheckpoint } from '../../protocol/log/checkpoint.ts'
 import { sameHash } from '../../protocol/log/merkle-log.ts'
@@ -33,6 +34,8 @@ interface SeenLogOptions {
   readonly log: Log
   /** SVC_LOG_KEY, newest first. */
   readonly keys: readonly SigningKey[]
+  /** null: of a gateway without a data folder. */
+  readonly memory: LogMemory | null
 }
 
 /** What a gateway has seen of its log, by which it knows whether the log in the database is still that one. */
@@ -41,6 +44,9 @@ export class SeenLog {
   private seen: (Checkpoint & { readonly note: string; readonly own: boolean }) | null = null
   /** What `fork` returns, and the name of the log in the database when it was found. */
   private lost: { readonly note: string; readonly under: string } | null = null
+
+  /** The newest checkpoint in the data folder. */
+  private kept: string | null = null
 
   constructor(private readonly options: SeenLogOptions) {}
 
@@ -54,6 +60,20 @@ export class SeenLog {
     return this.lost?.note ?? null
   }
 
+  /** What the data folder has. */
+  recall(): void {
+    const { memory, keys } = this.options
+    this.kept = memory?.read() ?? null
+    if (this.kept !== null) this.remember(this.kept, isOwnNote(this.kept, originOf(this.kept), keys))
+  }
+
+  /** Has the data folder remember it, too. */
+  keep(): void {
+    const note = this.note()
+    if (note !== null && note !== this.kept) this.options.memory?.write(note)
+    this.kept = note
+  }
+
   remember(note: string, own: boolean): void {
     const checkpoint = checkpointOf(note)
     if (checkpoint !== null) this.seen = { ...checkpoint, note, own }
@@ -64,10 +84,11 @@ export class SeenLog {
     this.lost = null
   }
 
-  /** `under`: the name that the log in the database has. */
-  exposed(note: string, under: string): void {
+  /** `under`: the name that the log in the database has. Of several that were lost the one of the latest name counts: none is given twice. */
+  exposed(shown: string, under: string): void {
+    const note = this.seen !== null && isEarlier(originOf(shown), this.seen.origin) ? this.seen.note : shown
     if (this.lost === null) this.options.log.error('log_forked')
-    this.lost ??= { note, under }
+    if (this.lost === null || isEarlier(originOf(this.lost.note), originOf(note))) this.lost = { note, under }
   }
 
   /** Whether a key of this gateway has signed where the database says that the log stands, and it leads on from what was seen. */

@@ -14,7 +14,7 @@ import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { isCutOff, writeCutoff } from './cutoff.ts'
 import { hasMoved, isHeldBack, LogFences, LogProgress, type Reach } from './log-fences.ts'
-import { firstOrigin, isOwnNote, originOf, signedNote } from './log-names.ts'
+import { firstOrigin, signedNote } from './log-names.ts'
 import { unmarkedUntil, writeMarks } from './marks.ts'
 import { ReceiptGate } from './receipt-gate.ts'
 import type { ReceiptMacs } from './receipt-macs.ts'
@@ -132,12 +132,11 @@ class GroupSequencer implements Sequencer {
   }
 
   async start(): Promise<void> {
-    const { db, keys, memory } = this.options
+    const { db, keys } = this.options
     await rows.insertLogState(db, firstOrigin(keys), emptyRoot())
     this.name = (await rows.readLogState(db))?.origin ?? this.name
-    const kept = memory?.read() ?? null
+    this.seen.recall()
     this.progress.ended()
-    if (kept !== null) this.seen.remember(kept, isOwnNote(kept, originOf(kept), keys))
     await this.turning.startNow()
   }
 
@@ -231,18 +230,16 @@ class GroupSequencer implements Sequencer {
   }
 
   private async sequenceOnce(reach: Reach, look: Look): Promise<Step> {
-    const { db, memory } = this.options
+    const { db } = this.options
     const state = await rows.readLogState(db)
     this.name = state?.origin ?? this.name
     if (state === null || !(look.asked || this.isDue(state, reach))) return 'done'
-    const before = this.seen.note()
     const written = await db.transaction((tx) => this.append(tx, reach, look))
     if (written === 'busy') return 'busy'
     if (written === null) return 'done'
     this.lookedMs = this.now()
     if (written.note !== null) this.seen.remember(written.note, true)
-    const note = this.seen.note()
-    if (note !== null && note !== before) memory?.write(note)
+    this.seen.keep()
     return written.more ? 'more' : 'done'
   }
 
