@@ -11,11 +11,10 @@ export const payoutStatus = {
 
 const inNoBlock = { settlementBlockNumber: null, settlementBlockHash: null } as const
 
-/** The fields of a batch whose transaction can never be included. */
+/** The fields of a batch whose transaction is not waited for any more. Its transactions say for which contract it was signed. */
 const unsent = {
   status: 'created',
   txNonce: null,
-  transactions: [],
   submittedTxHash: null,
   submittedAt: null,
   ...inNoBlock,
@@ -78,6 +77,7 @@ function sent({ facts, batch, now }: StepContext): BatchChanges {
 
 const reverted = (lastError: string, facts: BatchFacts, held: boolean): BatchChanges => ({
   ...unsent,
+  transactions: [],
   attempts: facts.attempts + 1,
   held,
   lastError,

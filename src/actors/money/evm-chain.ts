@@ -161,8 +161,9 @@ class ViemChain implements EvmChain {
   }
 
   /** A batch stays with the contract that its transactions call, whichever one the settings name since. Lower case. */
-  private contractOf({ transactions: [first] }: BatchFacts): Hex {
-    const to = first === undefined ? null : this.viem.parseTransaction(first.raw as Hex).to
+  private contractOf({ transactions }: BatchFacts, hash = transactions[0]?.hash): Hex {
+    const one = transactions.find((transaction) => transaction.hash === hash)
+    const to = one === undefined ? null : this.viem.parseTransaction(one.raw as Hex).to
     return (to?.toLowerCase() as Hex | undefined) ?? this.contract
   }
 
@@ -195,7 +196,7 @@ class ViemChain implements EvmChain {
     }
     const settled = receipt.logs.some(
       ({ address, topics }) =>
-        address.toLowerCase() === this.contractOf(batch) &&
+        address.toLowerCase() === this.contractOf(batch, receipt.transactionHash) &&
         topics[0] === settledEventTopic &&
         topics[1] === batchHash(batch) &&
         topics[2] === batch.merkleRoot,

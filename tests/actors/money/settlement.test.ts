@@ -275,6 +275,29 @@ describe('§14: what chains do', () => {
     await expectPaidOnce(batchId)
   })
 
+  test('another contract in the settings: a batch that was given up is signed anew for its own one', async () => {
+    let [losing, refusing] = [true, false]
+    rig.proxy.intercept = ({ method }) => {
+      if (losing && method === 'eth_sendRawTransaction') return { result: '0x' }
+      return refusing && method === 'eth_estimateGas' ? { error: { code: -32_000, message: 'busy' } } : null
+    }
+    const { settlement, batchId } = await built(2, { leaseMs: 1_000 })
+    await rig.until(batchId, 'submitted')
+    refusing = true
+    const { writer, account } = clients(anvil)
+    const nonce = Number((await rig.batch(batchId)).tx_nonce)
+    await writer.sendTransaction({ to: account.address, value: 1n, chain: null, nonce })
+    await anvil.mine()
+    await rig.until(batchId, 'created')
+    await settlement.stop()
+    ;[losing, refusing] = [false, false]
+    const { chain, balance } = await movedChain()
+    await rig.gateway({ chain })
+    await rig.complete(batchId)
+    await expectPaidOnce(batchId)
+    expect(await balance()).toBe(0n)
+  })
+
   test('nonce gap: a nonce that can never be reached is given up, and the old transaction pays nothing later', async () => {
     let lies = 1
     rig.proxy.intercept = async ({ method, params }) => {
