@@ -135,14 +135,15 @@ export function createIdempotency(options: {
       const asked = canonicalJson(foreignJson(command.text)) + command.query
       const fingerprint = hashToken(pepper, asked)
       const claimed = { customerId: access.customerId, keyHash: hashToken(pepper, key), requestId }
-      const state = await claimKey(db, { ...claimed, fingerprint }, times).catch((error: unknown) => {
+      const unsure = (error: unknown): never => {
         lost(claimed)
         throw error
-      })
+      }
+      const state = await claimKey(db, { ...claimed, fingerprint }, times).catch(unsure)
       if (state.row.requestId !== requestId) throw refusalOf(state, fingerprint)
       // While the pepper is replaced, and for the day after it. Behind its own claim: of two gateways that know it by different hashes one sees the other's.
       for (const other of others) {
-        const held = await keyOfAnother(db, { ...claimed, keyHash: hashToken(other, key) })
+        const held = await keyOfAnother(db, { ...claimed, keyHash: hashToken(other, key) }, times).catch(unsure)
         if (held === null) continue
         later(() => releaseKeys(db, [claimed]), 'idempotency_key_not_released')
         throw refusalOf(held, hashToken(other, asked))

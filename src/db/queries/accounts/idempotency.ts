@@ -46,6 +46,13 @@ export interface KeyState {
   readonly cutShort: boolean
 }
 
+function keyState(runsMsMax: number) {
+  const late = sql`${idempotencyKeys.createdAt} < now() - ${runsMsMax}::bigint * interval '1 ms'`
+  const cutShort = sql<boolean>`${idempotencyKeys.status} = 'in_progress' and ${idempotencyKeys.receiptHash} is not null
+    and ${late} and not exists (select 1 from reservations r where r.reservation_id = ${idempotencyKeys.requestId} and r.status = 'open')`
+  return { row: idempotencyKeys, cutShort }
+}
+
 /** The state of the key: the caller's own claim, or whose it is. `runsMsMax`: no request runs longer. */
 export async function claimKey(
   db: Database,
@@ -77,10 +84,7 @@ export async function claimKey(
       })
       .returning()
     if (claimed !== undefined) return { row: claimed, cutShort: false }
-    const late = sql`${idempotencyKeys.createdAt} < now() - ${runsMsMax}::bigint * interval '1 ms'`
-    const cutShort = sql<boolean>`${idempotencyKeys.status} = 'in_progress' and ${idempotencyKeys.receiptHash} is not null
-      and ${late} and not exists (select 1 from reservations r where r.reservation_id = ${idempotencyKeys.requestId} and r.status = 'open')`
-    const [held] = await db.select({ row: idempotencyKeys, cutShort }).from(idempotencyKeys).where(mine)
+    const [held] = await db.select(keyState(runsMsMax)).from(idempotencyKeys).where(mine)
     // Released between the two statements: it is free now.
     if (held !== undefined) return held
   }
@@ -90,15 +94,18 @@ export async function claimKey(
 export async function keyOfAnother(
   db: Database,
   { customerId, keyHash, requestId }: ClaimedKey,
+  { runsMsMax }: { readonly runsMsMax: number },
 ): Promise<KeyState | null> {
-  const rows = db.select({ row: idempotencyKeys, cutShort: sql<boolean>`false` }).from(idempotencyKeys)
-  const [held] = await rows.where(
-    and(
-      eq(idempotencyKeys.customerId, customerId as CustomerId),
-      eq(idempotencyKeys.keyHash, keyHash),
-      sql`${idempotencyKeys.requestId} <> ${requestId} and ${idempotencyKeys.expiresAt} > now() and not ${abandoned}`,
-    ),
-  )
+  const [held] = await db
+    .select(keyState(runsMsMax))
+    .from(idempotencyKeys)
+    .where(
+      and(
+        eq(idempotencyKeys.customerId, customerId as CustomerId),
+        eq(idempotencyKeys.keyHash, keyHash),
+        sql`${idempotencyKeys.requestId} <> ${requestId} and ${idempotencyKeys.expiresAt} > now() and not ${abandoned}`,
+      ),
+    )
   return held ?? null
 }
 
