@@ -149,7 +149,9 @@ export class TunnelOwners {
     if (left === undefined) return
     left.cancel()
     this.moving.delete(nodeId)
-    this.release(left.claim)
+    this.write(async () => {
+      if (!this.own.has(nodeId)) await this.released(left.claim)
+    })
   }
 
   private opened(nodeId: NodeId): void {
@@ -185,9 +187,11 @@ export class TunnelOwners {
 
   /** A claim that cannot be released ends with its lease. */
   private release(claim: Claim): void {
-    this.write(async () => {
-      if (claim.epoch !== null) await releaseTunnel(this.options.db, claim.nodeId, claim.epoch)
-    })
+    this.write(() => this.released(claim))
+  }
+
+  private async released({ nodeId, epoch }: Claim): Promise<void> {
+    if (epoch !== null) await releaseTunnel(this.options.db, nodeId, epoch)
   }
 
   private write(work: () => Promise<void>): void {
