@@ -36,6 +36,18 @@ const forms: Readonly<Record<string, readonly (readonly Part[])[]>> = {
     [grown({ id: '' }, '2}')],
   ],
   'without an index and an id': [[begun({}, 'left', '{"a":1}')], [begun({}, 'right', '{"b":2}')]],
+  'without an index, with the name in each part': [
+    [begun({}, 'left', '{"a')],
+    [begun({}, 'left', '":')],
+    [begun({}, 'left', '1}')],
+    [begun({}, 'right', '{"b":2}')],
+  ],
+  'without an index, with the name and an id of its own in each part': [
+    [begun({ id: 'x1' }, 'left', '{"a')],
+    [begun({ id: 'x2' }, 'left', '":1}')],
+    [begun({ id: 'y1' }, 'right', '{"b":')],
+    [begun({ id: 'y2' }, 'right', '2}')],
+  ],
   'all with index 0, whole': [
     [begun({ index: 0, id: 'x' }, 'left', '{"a":1}')],
     [begun({ index: 0, id: 'y' }, 'right', '{"b":2}')],

@@ -74,10 +74,10 @@ export class AnswerCount {
       const call = calls[at]
       if (!isObject(call)) continue
       places ??= this.begin(choice)
-      const index = places.of(call)
-      if (index === call.index) continue
+      const placed = places.of(call)
+      if (placed === call) continue
       out ??= [...calls]
-      out[at] = { ...call, index }
+      out[at] = placed
     }
     this.calls += (places?.count ?? 0) - before
     return this.calls <= toolCallsMax ? (out ?? calls) : null
