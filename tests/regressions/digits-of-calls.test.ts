@@ -1,4 +1,5 @@
 import { afterAll, expect, test } from 'bun:test'
+import { foreignJsonExactly } from '../../src/protocol/json/exact-numbers.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { fixture } from '../support/run/fixture.ts'
 
@@ -12,7 +13,7 @@ import { fixture } from '../support/run/fixture.ts'
 const gateway = await fixture(startTestGateway({ env: { SVC_OLLAMA_LISTEN: '127.0.0.1:0' } }))
 const { key, customerId } = await gateway.customer()
 const input =
-  '{"id":9007199254740993,"ids":[-12345678901234567890,1],"ratio":0.12345678901234567891,"text":"9007199254740993"}'
+  '{"id":9007199254740993,"ids":[-12345678901234567890,1],"ratio":0.12345678901234567891,"sum":1234567890.12345678,"text":"9007199254740993"}'
 const call = { id: 'call_1', type: 'function', function: { name: 'look', arguments: input } }
 /** As text: parsed, it would have lost what the test looks for. */
 let sent = ''
@@ -51,6 +52,14 @@ test.each([
 ])('§28: %s: the input of a call keeps its digits, from the model and back to it', async (_, path, body, written) => {
   expect(await post(path, body)).toContain(written)
   expect(sent).toContain(`"arguments":${JSON.stringify(input)}`)
+})
+
+test('§28: an input of many values is not held up by its digits', async () => {
+  const many = `{"ids":[${Array.from({ length: 3_000 }, () => '9007199254740993').join()}]}`
+  const called = `[{"type":"tool_use","id":"call_1","name":"look","input":${many}}]`
+  await post('/v1/messages', `{"model":"m","max_tokens":9,"messages":${messagesOf(called)}}`)
+  expect(sent).toContain(JSON.stringify(many))
+  expect(foreignJsonExactly(many)).toEqual({ ids: Array.from({ length: 3_000 }, () => 9_007_199_254_740_992) })
 })
 
 test.each([
