@@ -42,6 +42,8 @@ export const llamaCpp: RuntimeModule = {
   },
   /** Only a stream is written while the model works; for a whole answer it looks at its client once a second of silence. */
   freesLate: (request) => !offersTools(request),
+  // Builds before February 2026: https://github.com/ggml-org/llama.cpp/pull/19831
+  boundByMaxTokens: true,
   rerank: jinaDialect,
   tokenizer: llamaTokenizer,
   loads: llamaCppLoads,

@@ -5,11 +5,11 @@ import { postJson } from '../support/clients/post-json.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 import { startLoneAgent } from '../support/nodes/lone-agent.ts'
 import { startOllamaNode } from '../support/nodes/ollama-node.ts'
-import { startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { nodeChunk, nodeUsage, startScriptedNode } from '../support/nodes/scripted-node.ts'
 import { fixture, scoped } from '../support/run/fixture.ts'
 
 /**
- * Symptom: an answer of Ollama or LM Studio was as long as its model liked where the client bounded it by `max_completion_tokens`,
+ * Symptom: an answer of Ollama, LM Studio or an earlier llama.cpp was as long as its model liked where the client bounded it by `max_completion_tokens`,
  * whatever the policy of its key said. So was a completion of any server.
  * Cause: these servers know `max_tokens` alone, the client's name was sent on, and no bound was added beside it.
  * Fix: they are sent the bound by the name that they know.
@@ -43,7 +43,8 @@ const customer = await gateway.customer({ policy: { max_tokens_per_request: 50 }
 const ollama = await fixture(startOllamaNode({ models: ['small'] }))
 const studio = await fixture(startLmStudio())
 const other = await fixture(startScriptedNode('other'))
-for (const { url } of [ollama, studio, other]) await gateway.node(url, { customerId: customer.customerId })
+const llama = await fixture(startScriptedNode('llama', 'llama.cpp'))
+for (const { url } of [ollama, studio, other, llama]) await gateway.node(url, { customerId: customer.customerId })
 other.answer((call) => {
   const message = { role: 'assistant', content: 'two words' }
   sent = call.body
@@ -80,6 +81,22 @@ test.each([
 test('§5: LM Studio is sent max_tokens for the other name', async () => {
   await ask(chat, { model: loaded, messages, ...asked })
   expect(boundOf(studio.calls.at(-1)?.body)).toEqual(byOwnName)
+})
+
+test('§5: llama.cpp, whose earlier versions know one name, is sent max_tokens', async () => {
+  let bounds: unknown = null
+  llama.answer(async ({ body, open, event, end }) => {
+    bounds = boundOf(body)
+    open()
+    await event(nodeChunk({ content: 'two words' }, 'stop', { usage: nodeUsage }))
+    await event('[DONE]')
+    end()
+  })
+  for (const stream of [true, false]) {
+    await ask(chat, { model: 'llama', messages, stream, ...asked })
+    expect(bounds).toEqual(byOwnName)
+    bounds = null
+  }
 })
 
 test('§5: each model of a mixture is sent the name that its server knows', async () => {

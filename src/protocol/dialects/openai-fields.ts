@@ -81,7 +81,10 @@ const ofAnswers = {
     'OpenAI',
     notAt({ chat: 'carried', completions: 'mapped' }, instead.max_completion_tokens),
     tokens,
-    { note: 'Completions, and chats at Ollama and LM Studio: `max_tokens`', instead: instead.max_completion_tokens },
+    {
+      note: 'Completions, and chats at llama.cpp, Ollama and LM Studio: `max_tokens`',
+      instead: instead.max_completion_tokens,
+    },
   ),
   response_format: field('OpenAI', notAt(ofTexts, instead.response_format), format, {
     instead: instead.response_format,
