@@ -80,6 +80,17 @@ test('§5: another body under the same key is 422', async () => {
   expect([status, code]).toEqual([422, 'idempotency_key_reused'])
 })
 
+test('§5: a key that was used at another endpoint is refused, and nothing is billed', async () => {
+  expect((await ask('elsewhere')).status).toBe(200)
+  const billed = await debits()
+  const body = { model: 'paid', prompt: 'once', max_tokens: 20 }
+  const response = await postJson(`${gateway.url}/v1/api/completions`, payer.key, body, {
+    headers: { 'idempotency-key': 'elsewhere' },
+  })
+  const { status, code } = await refusal(response)
+  expect([status, code, await debits()]).toEqual([422, 'idempotency_key_reused', billed])
+})
+
 test('§5: while the pepper is replaced, gateway by gateway, a key is billed once, whichever gateway is asked first', async () => {
   const started = (peppers: string) => startTestGateway({ beside: gateway, env: { SVC_TOKEN_PEPPER: peppers } })
   await using before = await scoped(started('test-pepper,new-pepper'))
