@@ -1,4 +1,4 @@
-import { SettlementPackagesError } from '../actors/money/evm-chain.ts'
+import { SettlementPackagesError } from '../actors/money/evm-rpc.ts'
 import { product } from '../brand.ts'
 import { EmbeddedDatabaseError } from '../db/embedded/embedded.ts'
 import { DatabaseNewerError } from '../db/migrate.ts'

@@ -15,6 +15,7 @@ import {
   fetchRpc,
   inclusionOf,
   isTransportFailure,
+  loadViem,
   type RpcBlock,
   type RpcLog,
   type RpcReceipt,
@@ -58,21 +59,6 @@ const unavailable = (error: unknown): Unavailable => ({ kind: 'unavailable', cod
 const inAnotherContract: Unavailable = { kind: 'unavailable', code: 'another_contract' }
 const batchHash = ({ batchId }: BatchFacts) => toHex(idHash(batchId)) as Hex
 const noRoot = `0x${'00'.repeat(32)}`
-
-/** The text is for the operator. */
-export class SettlementPackagesError extends Error {
-  override readonly name = 'SettlementPackagesError'
-}
-
-/** viem is large, so it is installed and loaded only if a blockchain is configured. */
-export async function loadViem() {
-  try {
-    const [viem, accounts] = await Promise.all([import('viem'), import('viem/accounts')])
-    return { viem, accounts }
-  } catch {
-    throw new SettlementPackagesError('Settlement needs packages that are not installed. Run: npm ci --omit=dev')
-  }
-}
 
 export async function createEvmChain(options: EvmChainOptions): Promise<EvmChain> {
   const { viem, accounts } = await loadViem()

@@ -2,8 +2,7 @@ import type { Abi, Hex } from 'viem'
 import { programFile } from '../../host/program-files.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { minuteMs, secondMs } from '../../time.ts'
-import { loadViem } from './evm-chain.ts'
-import { fetchRpc, rpcCode } from './evm-rpc.ts'
+import { fetchRpc, loadViem, rpcCode } from './evm-rpc.ts'
 
 export interface DeployOptions {
   readonly rpcUrl: string

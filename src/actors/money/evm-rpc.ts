@@ -61,6 +61,21 @@ export async function fetchRpc(input: string | URL | Request, init?: RequestInit
   return new Response(text, { status, headers: { 'content-type': headers.get('content-type') ?? 'application/json' } })
 }
 
+/** The text is for the operator. */
+export class SettlementPackagesError extends Error {
+  override readonly name = 'SettlementPackagesError'
+}
+
+/** viem is large, so it is installed and loaded only if a blockchain is configured. */
+export async function loadViem() {
+  try {
+    const [viem, accounts] = await Promise.all([import('viem'), import('viem/accounts')])
+    return { viem, accounts }
+  } catch {
+    throw new SettlementPackagesError('Settlement needs packages that are not installed. Run: npm ci --omit=dev')
+  }
+}
+
 /** Ethereum nodes accept a replacement from 10 % more. */
 const replacementPercent = 113n
 
