@@ -47,6 +47,21 @@ async function started(beside?: TestGateway, keys: readonly string[] = ['77'.rep
   })
 }
 
+/** To the same backup twice, with a named fork between. Resolves with the last checkpoint before the fork and with the last one after it. */
+async function putBackAgain({ grow, catchUp, name, logMemory, database }: Awaited<ReturnType<typeof started>>) {
+  await grow()
+  const putBack = await keepLog(database.sql)
+  await grow()
+  const earlier = logMemory.read() ?? ''
+  await putBack()
+  await catchUp()
+  await name()
+  await grow()
+  const later = logMemory.read() ?? ''
+  await putBack()
+  return { earlier, later }
+}
+
 test('§31: a gateway that left a fork which another one named takes no earlier name, and gives the log no name twice', async () => {
   await using first = await scoped(started())
   await first.grow()
@@ -85,16 +100,7 @@ test('§31: a checkpoint that was looked at beside the turns is in the data fold
 
 test('§31: of checkpoints that were lost the one of the latest name counts, in whichever order they are shown', async () => {
   await using first = await scoped(started())
-  await first.grow()
-  const putBack = await keepLog(first.database.sql)
-  await first.grow()
-  const earlier = first.logMemory.read() ?? ''
-  await putBack()
-  await first.catchUp()
-  await first.name()
-  await first.grow()
-  const later = first.logMemory.read() ?? ''
-  await putBack()
+  const { earlier, later } = await putBackAgain(first)
   await using fresh = await scoped(started(first))
   // An agent that was away shows the earlier one, to a gateway that knows better and to one that does not.
   for (const { gateway } of [first, fresh]) gateway.sequencer.exposed(earlier)
@@ -108,15 +114,7 @@ test('§31: a witness that has signed a later name is heard, though the log that
   const folder = mkdtempSync(join(tmpdir(), 'penstock-outgrown-'))
   await using first = await scoped(started())
   try {
-    await first.grow()
-    const putBack = await keepLog(first.database.sql)
-    await first.grow()
-    await putBack()
-    await first.catchUp()
-    await first.name()
-    await first.grow()
-    const later = first.logMemory.read() ?? ''
-    await putBack()
+    const { later } = await putBackAgain(first)
     // As a gateway without a data folder does that starts now.
     const fresh = sequencerOf(first)
     await fresh.start()
@@ -140,19 +138,11 @@ test('§31: a witness that has signed a later name is heard, though the log that
 
 test('§31: a log that was put back to before a fork is forked, though a key that the gateway does not have has signed it', async () => {
   await using first = await scoped(started())
-  await first.grow()
-  const origin = originOf(first.logMemory.read() ?? '')
-  const putBack = await keepLog(first.database.sql)
-  await first.grow()
-  await putBack()
-  await first.catchUp()
-  await first.name()
-  await first.grow()
-  await putBack()
+  const { earlier } = await putBackAgain(first)
   await using rotated = await scoped(started(first, ['88'.repeat(32)], first.logMemory))
   await rotated.catchUp()
   expect([rotated.told('log_forked'), rotated.told('log_key_unknown')]).toEqual([1, 0])
-  expect(await rotated.name()).toMatchObject({ origin: `${origin}/3` })
+  expect(await rotated.name()).toMatchObject({ origin: `${originOf(earlier)}/3` })
 })
 
 test('§31: a fork ends where the right database is put back, and cannot be named then', async () => {

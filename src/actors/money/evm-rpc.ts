@@ -81,9 +81,9 @@ const replacementPercent = 113n
 
 type Rpc = <T>(method: string, params: readonly unknown[]) => Promise<T>
 
-/** Today's fees, wei for each unit of gas, or enough more than the last offer of this batch. */
-export async function feesOf({ transactions }: BatchFacts, viem: typeof import('viem'), rpc: Rpc) {
-  const before = transactions.at(-1)
+/** Today's fees, wei for each unit of gas, or enough more than the last offer with the nonce that this batch still has. */
+export async function feesOf({ transactions, txNonce }: BatchFacts, viem: typeof import('viem'), rpc: Rpc) {
+  const before = txNonce === null ? undefined : transactions.at(-1)
   const previous = before === undefined ? null : viem.parseTransaction(before.raw as Hex)
   const raised = (now: bigint, old: bigint | undefined) => {
     const least = old === undefined ? 0n : (old * replacementPercent) / 100n + 1n

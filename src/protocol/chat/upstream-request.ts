@@ -57,8 +57,8 @@ interface Bounded {
 }
 
 /**
- * Names the bound of an answer as servers do that know one name alone: they pass over the other one, and the answer has no
- * bound. null: it has that name already, or there is none.
+ * Names the bound of an answer as servers do that know one name alone: they pass over the other one, and the answer is not
+ * bounded. null: the request has that name already, or asks for no bound.
  */
 export const renamedBound = ({ max_tokens: most, max_completion_tokens: alias }: Bounded): Members | null =>
   most != null || alias == null ? null : { max_tokens: alias, max_completion_tokens: undefined }

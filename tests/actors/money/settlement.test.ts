@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import type { Hex } from 'viem'
+import { type Hex, parseTransaction } from 'viem'
 import { createEvmChain, type EvmChain } from '../../../src/actors/money/evm-chain.ts'
 import { Problem } from '../../../src/errors.ts'
 import { idHash, keccak256, toHex } from '../../../src/protocol/receipts/merkle.ts'
@@ -231,6 +231,10 @@ describe('§14: what chains do', () => {
     losing = false
     await rig.complete(batchId)
     await expectPaidOnce(batchId)
+    // Another nonce has no offer to outbid.
+    const [offer] = before.transactions.map(({ raw }) => parseTransaction(raw).maxFeePerGas ?? 0n)
+    const [next] = (await rig.batch(batchId)).transactions.map(({ raw }) => parseTransaction(raw).maxFeePerGas ?? 0n)
+    expect(next).toBeLessThan(((offer ?? 0n) * 113n) / 100n)
   })
 
   /** The same chain, as settings that name a new contract make it. */

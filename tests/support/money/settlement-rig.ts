@@ -101,7 +101,7 @@ export class SettlementRig {
         settlement_block_hash: string | null
         finalized_at: string | null
         completed_at: string | null
-        transactions: { hash: string }[]
+        transactions: { hash: string; raw: Hex }[]
       }[]
     >`select * from payout_batches where batch_id = ${batchId}`
     if (row === undefined) throw new Error('no such batch')
